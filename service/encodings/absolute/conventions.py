@@ -1,8 +1,8 @@
 """Published sinusoids: sines and cosines in the conventions of libraries and models.
 
-CONVENTIONS is the only list of them. A convention fixes how frequencies are spaced, in which order
-sines and cosines lie, what an odd number of channels ends with, and which row a position has. The
-names that requests may use, the documentation and the refusals follow from its entry. Sources name
+CONVENTIONS is the only list of them. A convention fixes the spacing of frequencies, the order of
+sines and cosines, the channels of a table with an odd d_model, and the row that a position has. The
+values of ``convention``, the documentation and the refusals follow from its entry. Sources name
 library, version and function.
 
 This module is long because sixteen conventions, with source, formula and trap, are one list.
@@ -53,15 +53,15 @@ from service.numerics.tables import DerivedTable, ParameterValue, Table, read_bl
 
 @dataclass(frozen=True, eq=False)
 class Sinusoids:
-    """The rows of a convention with its parameters.
+    """The encoding that a convention and its parameters define, for any positions.
 
     Attributes:
         rule: the frequencies.
-        channels: the sines and cosines of a row.
-        canonical: the canonical parameters but for positions.
-        scale: multiplies sines and cosines.
-        offset: added to positions, which are integers unless it is 0.
-        padding_idx: the position, offset included, whose row is zero.
+        channels: the order of sines and cosines in a row.
+        canonical: the canonical parameters, without those of positions.
+        scale: the factor of sines and cosines.
+        offset: the number added to each position; 0 unless positions are integers.
+        padding_idx: the position, after the offset is added, whose row is zeros; or None.
     """
 
     rule: FrequencyRule
@@ -73,7 +73,7 @@ class Sinusoids:
 
     @property
     def width(self) -> int:
-        """Channels of a row."""
+        """The number of channels of a row."""
         return self.channels.width
 
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
@@ -81,7 +81,7 @@ class Sinusoids:
         return positions.parameters()
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Return the rows of positions, in any shape whose size is rows × channels."""
+        """Return the table of these positions; shape is any whose size is rows × channels."""
         rows = positions.moved(self.offset) if isinstance(positions, Positions) else positions
         table = sinusoid_table(self.rule, self.channels, rows, dtype, shape, scale=self.scale)
         if self.padding_idx is None or isinstance(rows, RealPositions):
@@ -91,10 +91,10 @@ class Sinusoids:
 
 @dataclass(frozen=True, eq=False)
 class SpreadSinusoids(Sinusoids):
-    """Rows without positions: n of them have coordinates spread evenly from −1 to 1.
+    """An encoding without positions: n rows have evenly spaced coordinates from −1 to 1.
 
     Attributes:
-        has_coordinates: whether each row begins with its coordinate.
+        has_coordinates: whether the first channel of each row is its coordinate.
     """
 
     has_coordinates: bool = False
@@ -117,12 +117,12 @@ class SpreadSinusoids(Sinusoids):
 
 @dataclass(frozen=True, eq=False)
 class ZeroRow(DerivedTable):
-    """A table of positions in which the row of one of them, that of padding, is zero.
+    """A table in which the rows of one position, that of padding, are zeros.
 
     Attributes:
-        table: the other rows.
+        table: the table that has the other rows.
         positions: the position of each row.
-        zero: the position whose row is zero.
+        zero: the position whose rows are zeros.
     """
 
     table: SinusoidTable
@@ -145,29 +145,30 @@ Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
 
 @dataclass(frozen=True)
 class SinusoidConvention:
-    """The recipe of an absolute encoding in a library or a model.
+    """The definition of an absolute encoding in a library or a model.
 
-    In ``formula`` p is the position, d d_model, b base, k = 0, 1, … numbers frequencies, and
-    ``sin ‖ cos`` are all sines, then all cosines.
+    In ``formula`` p is the position, d is d_model, b is base, k = 0, 1, … numbers the frequencies,
+    and ``sin ‖ cos`` means all sines, then all cosines.
 
     Attributes:
-        source: library, version and name there.
-        formula: the table, in one line.
+        source: the library, its version and the name of the function or class.
+        formula: the formula of the table, in one line.
         trap: what ports and users get wrong.
-        spacing: the exponent of frequency k of n: ``paired``, 2k/d, or ``ends``, k/(n − 1), from
-            one end of the range to the other; ``guarded_ends`` has one frequency of 1 for n = 1.
-            ``bands`` are evenly spaced and no powers of a base.
-        layout: the layout unless a request names another.
-        odd: the table of an odd d_model: one sine more, a channel of zeros at the end, one channel
-            more or fewer, the next even table without its last channel, or none.
-        takes: the parameters but for base and layout.
-        is_free: whether a request may name another layout.
-        offset: added to positions by default; None for padding_idx + 1.
-        skips_padding: whether the count of tokens leaves padding out.
-        padding_idx: the row, offset included, that is zero by default.
-        scale: the default factor is the square root of this over d_model; None for 1.
-        notes: other libraries with the same table, and how parameters differ.
-        example: the rest of a query that works.
+        spacing: the exponent of frequency k of n: ``paired`` is 2k/d; ``ends`` is k/(n − 1), so
+            that the frequencies include both ends of their range; ``guarded_ends`` is the same, but
+            a single frequency is the first one; ``bands`` are evenly spaced frequencies.
+        layout: the default layout.
+        odd: the channels of a table with an odd d_model. ``sine``: one sine without its cosine;
+            ``zero``: a last channel of zeros; ``more`` and ``fewer``: d_model ± 1 channels;
+            ``cut``: the table of d_model + 1 without its last channel; ``refused``: no table.
+        takes: the names of its parameters, without base and layout.
+        is_free: whether a request may choose the layout.
+        offset: the default number added to positions; None for padding_idx + 1.
+        skips_padding: whether padding tokens are not counted.
+        padding_idx: the default row, after the offset is added, that is zeros; None for no row.
+        scale: the default factor is sqrt(scale/d_model); None for a factor of 1.
+        notes: other libraries with the same table, and how their parameters differ.
+        example: the query of an example, without the convention.
     """
 
     source: str
@@ -187,7 +188,7 @@ class SinusoidConvention:
 
     @property
     def has_bounds(self) -> bool:
-        """True if the lowest and the highest frequency are parameters."""
+        """True if the parameters are the lowest and the highest frequency."""
         return "max_freq" in self.takes
 
     @property
@@ -196,28 +197,28 @@ class SinusoidConvention:
         return frozenset({*self.takes, "layout", *(("base",) if has_base else ())})
 
     def count(self, d_model: int) -> int:
-        """Return the number of frequencies of d_model channels."""
+        """Return the number of frequencies in a table with this d_model."""
         if self.odd in {"sine", "more", "cut"}:
             return -(-d_model // 2)
         return d_model // 2
 
     def width(self, d_model: int) -> int:
-        """Return the number of channels of the table that is requested with d_model."""
+        """Return the number of channels of the table for this d_model."""
         return d_model + {"more": 1, "fewer": -1}.get(self.odd, 0) * (d_model % 2)
 
     def zeros(self, d_model: int) -> int:
-        """Return the number of channels of zeros at the end."""
+        """Return the number of last channels that are zeros."""
         return d_model % 2 if self.odd == "zero" else 0
 
     def span(self, d_model: int) -> int:
-        """Return s of the exponents 2k/s; 0 where the library divides by zero."""
+        """Return s, for which the exponents are 2k/s; 0 if the library divides by zero."""
         if self.spacing == "paired":
             return d_model + d_model % 2 if self.odd == "cut" else d_model
         steps = self.count(d_model) - 1
         return 2 * (max(steps, 1) if self.spacing == "guarded_ends" else abs(steps))
 
     def scale_of(self, d_model: int) -> float:
-        """Return the default factor of the encoding: the float64 nearest to it."""
+        """Return the default factor of the encoding, rounded to float64."""
         if self.scale is None:
             return 1.0
         context = exact_context()
@@ -232,8 +233,8 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         "vaswani": SinusoidConvention(
             '"Attention Is All You Need" (2017), §3.5',
             formula="sin(p·ω_k), cos(p·ω_k) in channels 2k, 2k + 1; ω_k = b^(−2k/d)",
-            trap="tutorials have the exponent (i + 1)/d or 2i/d with i counting channels: both are"
-            " right at position 0 alone.",
+            trap="tutorials have the exponent (i + 1)/d or 2i/d where i numbers channels: both are"
+            " right only at position 0.",
             notes="Also keras-hub 0.32.0 SinePositionEncoding (max_wavelength is base) and "
             "transformers 5.23.0 create_sinusoidal_embeddings of XLM and DistilBERT. "
             "layout=concatenated has the sines first.",
@@ -243,9 +244,9 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         ),
         "positional-encodings": SinusoidConvention(
             "positional-encodings 6.0.3 PositionalEncoding1D",
-            formula="the table of vaswani for D = 2⌈d/2⌉ channels, cut to d; ω_k = b^(−2k/D)",
-            trap="for an odd d every frequency but the first differs from the paper's: the "
-            "exponent is over d + 1.",
+            formula="the first d channels of vaswani's table for D = 2⌈d/2⌉; ω_k = b^(−2k/D)",
+            trap="for an odd d every frequency but the first differs from the paper's, because "
+            "the exponent is 2k/(d + 1).",
             example="seq_len=2&d_model=3",
             layout="interleaved",
             odd="cut",
@@ -254,11 +255,10 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "tensor2tensor 1.15.7 get_timing_signal_1d",
             formula="sin ‖ cos; ω_k = m·(M/m)^(−k/(n − 1)), n = ⌊d/2⌋, m = min_timescale (1), M = "
             "max_timescale (10000) or base; a single frequency (d of 2 and 3) is m",
-            trap="the code of the paper's authors, yet the last exponent is 1, not (d − 2)/d: only"
-            " the first frequency is that of the paper's formula. m multiplies frequencies: m"
-            " = 2 makes the fastest twice as fast.",
-            notes="The signal of layer l of get_layer_timing_signal_sinusoid_1d is the row of "
-            "position l.",
+            trap="although the paper's authors wrote it, the last exponent is 1, not (d − 2)/d: "
+            "only the first frequency is that of the paper's formula. m multiplies frequencies: "
+            "m = 2 doubles the highest frequency.",
+            notes="get_layer_timing_signal_sinusoid_1d gives layer l the row of position l.",
             example="seq_len=2&d_model=5&min_timescale=2&max_timescale=500",
             spacing="guarded_ends",
             odd="zero",
@@ -267,8 +267,8 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         "tf-models": SinusoidConvention(
             "tf-models-official 2.20.0 RelativePositionEmbedding",
             formula="sin ‖ cos of the frequencies of tensor2tensor",
-            trap="its class says relative, and the table is absolute: a row for each position, "
-            "none for distances.",
+            trap="although the class name says relative, the table is absolute: its rows are for "
+            "positions, not for distances.",
             spacing="ends",
             odd="fewer",
             takes=_TIMESCALES,
@@ -277,10 +277,10 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "fairseq 0.12.2 SinusoidalPositionalEmbedding.get_embedding",
             formula="sin ‖ cos of the row p + offset; ω_k = b^(−k/(n − 1)), n = ⌊d/2⌋; the row "
             "padding_idx is zeros",
-            trap="the first token has the row padding_idx + 1, not 0, and padding does not count: "
-            "POST /encoding/tokens numbers the rows of a batch. To take row 0 for the first "
-            "token is off by two.",
-            notes="For a model without padding, give padding_idx outside the table, such as −1.",
+            trap="the first token has row padding_idx + 1, not row 0, and padding is not counted: "
+            "POST /encoding/tokens computes the row of each token in a batch.",
+            notes="For a model without padding, choose a padding_idx outside the table, such as "
+            "−1.",
             example="seq_len=4&d_model=4",
             spacing="ends",
             odd="zero",
@@ -290,10 +290,10 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         ),
         "m2m100": SinusoidConvention(
             "transformers 5.23.0 M2M100SinusoidalPositionalEmbedding",
-            formula="the rows of fairseq by token: position p has the row p + padding_idx + 1",
-            trap="the offset of 2 in its code makes the table two rows longer and moves nothing: "
-            "padding_idx + 1 moves tokens. With padding in a batch rows are not consecutive: "
-            "POST /encoding/tokens counts them.",
+            formula="the rows of fairseq's table: position p has row p + padding_idx + 1",
+            trap="the offset of 2 in its code only makes the table two rows longer; the row of "
+            "position 0 is padding_idx + 1. With padding in a batch, rows are not consecutive: "
+            "POST /encoding/tokens computes them.",
             notes="Also Speech2TextSinusoidalPositionalEmbedding.",
             spacing="ends",
             odd="zero",
@@ -304,11 +304,11 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         ),
         "xglm": SinusoidConvention(
             "transformers 5.23.0 XGLMSinusoidalPositionalEmbedding",
-            formula="the rows of fairseq by position: position p has the row p + 2, whatever "
+            formula="the rows of fairseq's table: position p has row p + 2, whatever "
             "padding_idx is",
-            trap="it has the class of M2M100 without its count: position ids are used as they "
-            "come, padding among them.",
-            notes="The row of zeros, padding_idx, is by default that of position −1.",
+            trap="the class is like M2M100's, but does not count tokens: it uses the position ids "
+            "that it is given, also for padding.",
+            notes="The row of zeros is row padding_idx, by default that of position −1.",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -319,7 +319,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "DDPM (Ho et al. 2020) get_timestep_embedding",
             formula="sin ‖ cos; ω_k = b^(−k/(n − 1)), n = ⌊d/2⌋",
             trap="Stable Diffusion has the cosines first and the exponent k/n.",
-            notes="Positions are diffusion steps; /encoding/timesteps has the variants.",
+            notes="Positions are diffusion timesteps; for variants, see /encoding/timesteps.",
             example="positions=999&d_model=4",
             spacing="ends",
             odd="zero",
@@ -327,10 +327,10 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         "whisper": SinusoidConvention(
             "transformers 5.23.0 whisper sinusoids",
             formula="sin ‖ cos; ω_k = M^(−k/(n − 1)), n = d/2, M = max_timescale (10000) or base",
-            trap="neither the layout nor the frequencies are the paper's. A checkpoint holds the "
-            "table that was computed in float32, up to about 2e-4 from this one in 1500 rows:"
-            " compare a port of the code with that tolerance, and load the checkpoint for its"
-            " own bits.",
+            trap="neither the layout nor the frequencies are those of the 2017 paper. A checkpoint "
+            "has a table computed in float32, which within 1500 rows differs from this one by up "
+            "to about 2e-4: compare a port with that tolerance, or load the table of the "
+            "checkpoint.",
             notes="As in openai-whisper.",
             spacing="ends",
             takes=("max_timescale",),
@@ -338,30 +338,30 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         "marian": SinusoidConvention(
             "transformers 5.23.0 MarianSinusoidalPositionalEmbedding",
             formula="sin ‖ cos; ω_k = b^(−2k/d)",
-            trap="RoFormer's table is this one, although its rotary pairs are interleaved.",
+            trap="RoFormer has this concatenated table, although its rotary pairs are interleaved.",
             notes="Also Pegasus and RoFormer; computed in float64.",
             odd="sine",
         ),
         "mae": SinusoidConvention(
             "mae commit efb2a80 get_1d_sincos_pos_embed_from_grid",
             formula="sin ‖ cos; ω_k = b^(−k/(d/2))",
-            trap="these are the numbers of marian; the table of images (/encoding/grid) differs: "
-            "the first half of its channels encodes columns.",
+            trap="this 1-D table equals marian's; mae's table for images is that of "
+            "/encoding/grid, whose first half of the channels encodes columns.",
             notes="Computed in float64.",
         ),
         "diffusers": SinusoidConvention(
             "diffusers 0.42.1 get_1d_sincos_pos_embed_from_grid",
-            formula="the table of mae at positions that may be fractions, cosines first with "
-            "flip_sin_to_cos=true",
-            trap="the library returns float64 whatever the positions are, and adding it to "
-            "embeddings makes it float32 silently.",
+            formula="the table of mae; positions may be fractions, and flip_sin_to_cos=true puts "
+            "the cosines first",
+            trap="the library returns float64 for positions of any type; when it is added to "
+            "float32 embeddings, the library converts the sum to float32 without a warning.",
             example="positions=0.5&d_model=4&flip_sin_to_cos=true",
             takes=("flip_sin_to_cos",),
         ),
         "x-transformers": SinusoidConvention(
             "x-transformers 2.31.10 ScaledSinusoidalEmbedding",
             formula="sin ‖ cos, times scale (1/√d); ω_k = b^(−k/(d/2))",
-            trap="the scale is learned, from 1/√d on: give that of a trained model as scale.",
+            trap="the scale is learned and starts at 1/√d: for a trained model, send its scale.",
             notes="Its theta is base.",
             takes=("scale",),
             scale=1,
@@ -369,28 +369,29 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         "transformer-xl": SinusoidConvention(
             "transformer-xl commit 44781ed PositionalEmbedding",
             formula="sin ‖ cos of distances in a model with memory; ω_k = b^(−2k/d)",
-            trap="the library runs from the farthest distance down to 0, not up: "
-            "/relative/transformer-xl has its R.",
+            trap="the library's rows are for the farthest distance first and 0 last: "
+            "/relative/transformer-xl has its R in that order.",
             notes="XLNet has the same frequencies.",
             odd="more",
         ),
         "mlx": SinusoidConvention(
             "mlx 0.32.4 SinusoidalPositionalEncoding",
             formula="sin ‖ cos, times scale (√(2/d)); the logarithms of frequencies are evenly "
-            "spaced from max_freq (1) down to min_freq (0.0001), times 2π with full_turns=true",
-            trap="without scale=1 every row has length 1, not √(d/2).",
+            "spaced from max_freq (1) down to min_freq (0.0001); full_turns=true multiplies them "
+            "by 2π",
+            trap="with the default scale every row has norm 1; with scale=1 it has norm √(d/2).",
             spacing="guarded_ends",
             takes=("min_freq", "max_freq", "full_turns", "cos_first", "scale"),
             scale=2,
         ),
         "perceiver": SinusoidConvention(
             "transformers 5.23.0 PerceiverFourierPositionEncoding",
-            formula="x ‖ sin(π·f_k·x) ‖ cos(π·f_k·x); the rows lie evenly at x = −1 … 1, and the "
-            "bands f_k evenly from 1 to max_resolution/2",
-            trap="rows depend on their number: tables of 50 and of 100 positions share only their "
-            "ends. In the library concat_pos=false loses the batch axis, too.",
-            notes="d is 2·num_bands + 1 and fixes num_bands. seq_len is the number of rows; there "
-            "is no start, and no list of positions.",
+            formula="x ‖ sin(π·f_k·x) ‖ cos(π·f_k·x); the rows have evenly spaced x = −1 … 1, and "
+            "the bands f_k are evenly spaced from 1 to max_resolution/2",
+            trap="a row depends on the number of rows: tables of 50 and of 100 rows share only "
+            "their first and last row. In the library concat_pos=false also drops the batch axis.",
+            notes="d is 2·num_bands + 1, so it determines num_bands. seq_len is the number of "
+            "rows; start and positions are refused.",
             example="seq_len=3&d_model=5&max_resolution=8",
             spacing="bands",
             odd="sine",
@@ -410,16 +411,16 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "xlnet": "transformer-xl",
     }
 )
-"""Other libraries and models of a convention: keras-hub 0.32.0 SinePositionEncoding, and classes of
-transformers 5.23.0."""
+"""The convention that each of these libraries and models has: keras is keras-hub 0.32.0
+SinePositionEncoding, the others are classes of transformers 5.23.0."""
 
 NAMES = (*CONVENTIONS, *ALIASES)
 PADDED_NAMES = tuple(
     name for name in NAMES if CONVENTIONS[ALIASES.get(name, name)].padding_idx is not None
 )
-"""The names of conventions with a row of padding."""
+"""The names of conventions that have a padding row."""
 
-# A type checker reads no computed Literal; pydantic does, for the enum and for refusals.
+# A type checker does not accept a computed Literal; pydantic does, for the enum and for refusals.
 if TYPE_CHECKING:
     SinusoidName: TypeAlias = str
     PaddedName: TypeAlias = str
@@ -430,7 +431,7 @@ else:
 _PARAMETERS = frozenset().union(*(known.parameters for known in CONVENTIONS.values()))
 
 
-# Times the smallest fraction of a position, slower ones are below the range of phases.
+# A lower frequency times the smallest fractional position is below the range of phases.
 _SLOWEST_OF_FRACTIONS = 1e-250
 
 _DEFAULTS: Mapping[str, float] = MappingProxyType(
@@ -445,10 +446,10 @@ _Resolution = Annotated[Integer, Field(ge=1, le=MAX_FACTOR)]
 
 
 class FrequencyParameters(Parameters):
-    """A convention, and the parameters that fix its frequencies."""
+    """The parameters that fix the frequencies: the convention and those it takes."""
 
     convention: SinusoidName = about(
-        "Published recipe: "
+        "The library, paper or model whose table is returned: "
         + "; ".join(f"{name} ({known.source})" for name, known in CONVENTIONS.items())
         + ". Aliases: "
         + ", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())
@@ -460,27 +461,33 @@ class FrequencyParameters(Parameters):
         "Base n of the frequencies n^(-2i/d_model); 10000 unless given.", 10000
     )
     min_timescale: Factor | None = optional(
-        "Factor of the frequencies; 1 unless given (tensor2tensor).", 1
+        "Factor of all frequencies; 1 unless given (tensor2tensor, tf-models).", 1
     )
     max_timescale: _Timescale | None = optional(
-        "The base, by the name that libraries of timescales give it.", 10000
+        "Another name for base, as in tensor2tensor.", 10000
     )
     min_freq: _LowFrequency | None = optional(
         "The lowest frequency; 0.0001 unless given (mlx).", 0.0001
     )
     max_freq: Factor | None = optional("The highest frequency; 1 unless given (mlx).", 1)
-    full_turns: Boolean | None = optional("Count frequencies in full turns (mlx).", True)
+    full_turns: Boolean | None = optional(
+        "Whether to multiply the frequencies by 2π; false unless given (mlx).", True
+    )
     max_resolution: _Resolution | None = optional(
-        "Twice the highest of the bands, which begin at 1; required (perceiver).", 224
+        "The bands are spaced evenly from 1 to max_resolution/2; required by perceiver.", 224
     )
     concat_pos: Boolean | None = optional(
-        "Begin a row with its coordinate from -1 to 1; true unless given (perceiver).", False
+        "Whether the first channel of a row is its coordinate, from -1 to 1; true unless given "
+        "(perceiver).",
+        False,
     )
-    sine_only: Boolean | None = optional("Leave the cosines out (perceiver).", True)
+    sine_only: Boolean | None = optional(
+        "Whether to leave out the cosines; false unless given (perceiver).", True
+    )
 
     @property
     def convention_name(self) -> str:
-        """The name of the convention that an alias stands for."""
+        """The name of the convention, also if the request names an alias."""
         return ALIASES.get(self.convention, self.convention)
 
     @property
@@ -489,21 +496,24 @@ class FrequencyParameters(Parameters):
 
     @property
     def range_names(self) -> tuple[str, str]:
-        """The two parameters that frequencies lie between; a base is a timescale."""
+        """The names of the two parameters that bound the frequencies.
+
+        They are (min_freq, max_freq), or (min_timescale, base or max_timescale).
+        """
         if self.known_convention.has_bounds:
             return "min_freq", "max_freq"
         return "min_timescale", "base" if self.max_timescale is None else "max_timescale"
 
     @property
     def frequency_range(self) -> tuple[float, float]:
-        """The values of ``range_names``; the second may be the smaller one."""
+        """The values of the parameters ``range_names``; the second may be smaller."""
         values = ((name, getattr(self, name)) for name in self.range_names)
         least, greatest = (_DEFAULTS[name] if value is None else value for name, value in values)
         return least, greatest
 
     @property
     def _extreme_frequencies(self) -> tuple[float, float]:
-        """The slowest frequency that is possible, and the fastest."""
+        """Bounds of the frequencies: none is below the first or above the second."""
         first, last = self.frequency_range
         if not self.known_convention.has_bounds:
             last = first / last * first
@@ -512,7 +522,8 @@ class FrequencyParameters(Parameters):
     def frequencies(self, d_model: int) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
         """Return the frequencies, and the canonical parameters that fix them.
 
-        Raises InvalidParameters if the convention lacks a parameter, or such a table.
+        Raises InvalidParameters if a required parameter is missing, or the convention has no table
+        of this d_model.
         """
         self._check_names()
         self._check_range()
@@ -535,15 +546,15 @@ class FrequencyParameters(Parameters):
         return rule, {**canonical, "min_timescale": least, "max_timescale": greatest}
 
     def check_slowest(self) -> None:
-        """Refuse frequencies that are too slow for fractions of a position."""
+        """Raise InvalidParameters if frequencies are too low for fractional positions."""
         if self._extreme_frequencies[0] < _SLOWEST_OF_FRACTIONS:
-            rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
+            rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} need whole positions"
             raise self._impossible(*reversed(self.range_names), rule=rule)
 
     def _bands(
         self, d_model: int, canonical: Mapping[str, ParameterValue]
     ) -> tuple[PixelBands, dict[str, ParameterValue]]:
-        """Return the bands of Perceiver."""
+        """Return the bands of Perceiver, and the canonical parameters that fix them."""
         if self.max_resolution is None:
             rule = f"max_resolution is required with convention={self.convention}"
             raise impossible("max_resolution", None, rule)
@@ -551,7 +562,9 @@ class FrequencyParameters(Parameters):
         count, rest = divmod(d_model - has_coordinates, 1 if is_sine else 2)
         if rest or not count:
             channels = ("" if is_sine else "2·") + "num_bands" + (" + 1" * has_coordinates)
-            rule = f"convention={self.convention} has {channels} channels here, of one band or more"
+            rule = (
+                f"convention={self.convention} has {channels} channels, with num_bands at least 1"
+            )
             raise impossible("d_model", d_model, rule)
         return PixelBands(self.max_resolution, count, is_linear=True), {
             **canonical,
@@ -575,42 +588,42 @@ class FrequencyParameters(Parameters):
 
     def _check_range(self) -> None:
         if self.base is not None and self.max_timescale is not None:
-            rule = "base and max_timescale are the same: give one of them"
+            rule = "base and max_timescale are the same parameter: give one of them"
             raise impossible("base", self.base, rule)
         (least_name, greatest_name), (least, greatest) = self.range_names, self.frequency_range
         if self._extreme_frequencies[1] > MAX_FREQUENCY:
             rule = f"frequencies must stay below {MAX_FREQUENCY:g}"
             raise self._impossible(greatest_name, least_name, rule=rule)
         if least != 1 and greatest > MAX_SCALED_BASE:
-            rule = f"{greatest_name} must be at most {MAX_SCALED_BASE:g} beside {least_name}"
+            rule = f"{greatest_name} must be at most {MAX_SCALED_BASE:g} with {least_name}"
             raise impossible(greatest_name, greatest, rule)
 
     def _impossible(self, *names: str, rule: str) -> InvalidParameters:
-        """Return the refusal of the first of several parameters that is given."""
+        """Return the error for the first of these parameters that is given."""
         name = next(name for name in names if getattr(self, name) is not None)
         return impossible(name, getattr(self, name), rule)
 
 
 def _check_d_model(name: str, known: SinusoidConvention, d_model: int) -> None:
     if known.odd == "refused" and d_model % 2:
-        raise impossible("d_model", d_model, f"convention={name} has an even d_model only")
+        raise impossible("d_model", d_model, f"convention={name} requires an even d_model")
     if known.width(d_model) < 1:
         raise impossible("d_model", d_model, f"convention={name} has no channels for it")
     if known.span(d_model) == 0:
-        rule = f"convention={name} divides by zero for so few channels: it takes 4 and more"
+        rule = f"convention={name} requires at least 4 channels: with fewer it divides by zero"
         raise impossible("d_model", d_model, rule)
 
 
 class ConventionParameters(FrequencyParameters):
-    """A convention, and the parameters of all conventions."""
+    """The convention and the parameters of all conventions."""
 
     layout: AbsoluteLayout | None = optional(
-        "Sine and cosine in turn, or all sines and then all cosines; only vaswani leaves it open, "
-        "and is interleaved by default.",
+        "interleaved: sine and cosine alternate; concatenated: all sines, then all cosines. Only "
+        "vaswani has both, with interleaved by default; the others have one.",
         "interleaved",
     )
-    cos_first: Boolean | None = optional("Put the cosines first (mlx).", True)
-    flip_sin_to_cos: Boolean | None = optional("The same by another name (diffusers).", True)
+    cos_first: Boolean | None = optional("Whether the cosines come first (mlx).", True)
+    flip_sin_to_cos: Boolean | None = optional("Whether the cosines come first (diffusers).", True)
     scale: Real | None = optional(
         "Factor of sines and cosines; √(2/d_model) (mlx) or 1/√d_model (x-transformers) unless "
         "given.",
@@ -619,18 +632,19 @@ class ConventionParameters(FrequencyParameters):
         le=MAX_ATTENTION_FACTOR,
     )
     offset: Position | None = optional(
-        "Added to a position to give its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 (xglm) "
-        "unless given.",
+        "The row of a position is position + offset; 0 (fairseq), padding_idx + 1 (m2m100) or "
+        "2 (xglm) unless given.",
         2,
     )
     padding_idx: Position | None = optional(
-        "The row of zeros, offset included; 1 unless given (fairseq, m2m100, xglm).", 1
+        "The row that is zeros; 1 unless given (fairseq, m2m100, xglm).", 1
     )
 
     def sinusoids(self, d_model: int) -> Sinusoids:
-        """Return the rows of d_model channels, as the library counts them.
+        """Return the encoding for d_model, with the number of channels that the library has.
 
-        Raises InvalidParameters if the convention lacks a parameter, or such a table.
+        Raises InvalidParameters if a required parameter is missing, or the convention has no table
+        of this d_model.
         """
         rule, canonical = self.frequencies(d_model)
         known = self.known_convention

@@ -1,4 +1,4 @@
-"""Fourier features: of numbers under random weights, and of the corners of boxes."""
+"""Fourier features: sines and cosines of numbers times random weights, and of box coordinates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,56 +44,59 @@ from service.numerics.tables import (
 )
 
 MAX_NUMBERS = 4096
-"""Distinct numbers: each logarithm takes as long as a dozen frequencies."""
+"""The most distinct numbers: a logarithm takes as long as a dozen frequencies."""
 
 MAX_NUMBER = 1e17
 """The largest number: 2π times it is still in the range of phases."""
 
 _LOGARITHM_WORK = 2**12
 
-# Arrays of a row's width in one step.
+# The number of arrays as wide as a row that one step needs.
 _ARRAYS = 6
 
 
 class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
-    """Sines and cosines of numbers under random weights, (rows, 2·weights).
+    """Sines and cosines of numbers times random weights: (rows, 2·weights).
 
-    x has at most 4096 different elements: positive and finite, or with log=false up to 1e17 in
-    size, and 0 or at least 1e-30. Weights are within ±2^62, and 0 or at least 1e-30 in size.
+    x has at most 4096 different elements, positive and finite; with log=false they are 0 or 1e-30
+    to 1e17 in size. Weights are 0 or 1e-30 to 2^62 in size.
 
-    Formula: sin(2π·w·ln x) and then cos(2π·w·ln x), or of 2π·w·x where log=false; the cosines
-        first where flipped. Products are exact however many turns they make: numbers go into
-        frequencies of 128 bits, and weights are integers of a few units.
+    Formula: sin(2π·w·ln x) for all weights w, then cos(2π·w·ln x); with log=false the angle is
+        2π·w·x; with flip_sin_to_cos=true the cosines come first. Angles of any size are exact:
+        numbers become frequencies of 128 bits, and weights are integer multiples of a few powers of
+        two.
     Source: "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
         Domains" (Tancik et al. 2020); diffusers 0.42.1 ``GaussianFourierProjection``, for noise
         levels and their logarithms.
-    Bound: 0.9u, u = 2^-53, before the one rounding to the element type; a sine is within 3.5u of
-        its own size where the angle is below an eighth of a turn.
-    Trap: the logarithm is on by default. The weights of a checkpoint are already multiplied by the
-        model's scale (16 in score models): multiplied again, or drawn anew, they give features of
-        the right shape that no layer was trained for.
+    Bound: 0.9u, u = 2^-53, before the single rounding to the element type; a sine is within 3.5u
+        relative if the angle is below π/4.
+    Trap: log is true by default. The weights of a checkpoint are already multiplied by the model's
+        scale (16 in score models): weights that are multiplied again, or drawn anew, give features
+        of the right shape, but not those that the model was trained with.
     """
 
     example: ClassVar[str] = "log=true"
     inputs: ClassVar[tuple[InputArray, ...]] = (
-        InputArray("x", "numbers, noise levels for instance", ranks=(1,), example=[0.5, 1.0, 80.0]),
+        InputArray(
+            "x", "numbers, for instance noise levels, (rows,)", ranks=(1,), example=[0.5, 1.0, 80.0]
+        ),
         InputArray(
             "weight",
-            "random weights, already multiplied by their scale",
+            "random weights, already multiplied by their scale, (weights,)",
             ranks=(1,),
             example=[0.25, -1.5],
         ),
     )
 
-    log: Boolean = about("Multiply the logarithm of each number.", True, default=True)
-    flip_sin_to_cos: Boolean = about("Put the cosines first.", False, default=False)
+    log: Boolean = about("Whether the weights multiply ln x instead of x.", True, default=True)
+    flip_sin_to_cos: Boolean = about("Whether the cosines come first.", False, default=False)
     dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight, x = _exact(arrays, "weight"), self._numbers(arrays)
         if len(weight) > MAX_CHANNELS // 2:
             rule = (
-                f"weight has {len(weight)} elements, and at most {MAX_CHANNELS // 2} are possible"
+                f"weight has {len(weight)} elements, but at most {MAX_CHANNELS // 2} are possible"
             )
             raise InvalidBody(rule, "/weight")
         numbers, row = np.unique(x, return_inverse=True)
@@ -104,11 +107,11 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
         return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
 
     def _numbers(self, arrays: Mapping[str, StoredTable]) -> Float64s:
-        """Return the numbers; raises InvalidBody unless each has exact products."""
+        """Return x as float64; raises InvalidBody if an element is out of range."""
         if self.log:
             x = to_float64(arrays["x"].elements, arrays["x"].dtype)
             is_wrong = ~((x > 0) & (x < np.inf))
-            rule = "must be positive and finite where log=true"
+            rule = "must be positive and finite with log=true"
         else:
             x = _exact(arrays, "x")
             is_wrong, rule = np.abs(x) > MAX_NUMBER, f"must be at most {MAX_NUMBER:g} in size"
@@ -117,43 +120,43 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
             raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
         distinct = len(np.unique(x))
         if distinct > MAX_NUMBERS:
-            rule = f"x has {distinct} different elements, and at most {MAX_NUMBERS} are possible"
+            rule = f"x has {distinct} different elements, but at most {MAX_NUMBERS} are possible"
             raise InvalidBody(f"{rule}: send it in parts", "/x")
         return x
 
 
 class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
-    """Sines and cosines of the coordinates of boxes (…, 4), of shape (…, 8·embed_dim).
+    """Sines and cosines of the coordinates of boxes (…, 4): (…, 8·embed_dim).
 
-    Coordinates are within ±2^62, and 0 or at least 1e-30 in size.
+    Coordinates are 0 or 1e-30 to 2^62 in size.
 
-    Formula: for k = 0 … embed_dim − 1, sin(c·ω_k) of the four coordinates c, then cos(c·ω_k), ω_k =
-        temperature^(k/embed_dim), without 2π.
+    Formula: for each k = 0 … embed_dim − 1, sin(c·ω_k) of the four coordinates c, then cos(c·ω_k)
+        of the four, ω_k = temperature^(k/embed_dim), without a factor of 2π.
     Source: "GLIGEN" (Li et al. 2023); diffusers 0.42.1 ``get_fourier_embeds_from_boundingbox``.
-    Bound: 5·2^-53 before the one rounding to the element type.
-    Trap: the frequency is the slowest axis of the channels, and the coordinate the fastest; [sines
-        ‖ cosines] of one coordinate after the other has the same numbers in other places.
+    Bound: 5·2^-53 before the single rounding to the element type.
+    Trap: channels are ordered by frequency, then sine or cosine, then coordinate; code that
+        concatenates the sines and cosines of one coordinate after the other has the same numbers in
+        another order.
     """
 
     example: ClassVar[str] = "embed_dim=2"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "boxes",
-            "boxes of four coordinates each, the last axis, by box and batch where there are "
-            "such axes",
+            "boxes (batch, box, 4), (box, 4) or (4,): the last axis is the four coordinates",
             ranks=(1, 2, 3),
             example=[[0.125, 0.25, 0.5, 0.75]],
         ),
     )
 
     embed_dim: Integer = about(
-        "Frequencies of a coordinate; a box has eight times as many channels.",
+        "Number of frequencies of a coordinate; a box has 8·embed_dim channels.",
         8,
         ge=1,
         le=MAX_CHANNELS // 8,
     )
     temperature: Real = about(
-        "Base of the frequencies temperature^(k/embed_dim).",
+        "The temperature in the frequencies temperature^(k/embed_dim).",
         100,
         default=100.0,
         ge=1,
@@ -164,7 +167,7 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         boxes = _exact(arrays, "boxes")
         if boxes.shape[-1] != 4:
-            rule = f"boxes has {boxes.shape[-1]} coordinates each, and must have 4"
+            rule = f"each box has {boxes.shape[-1]} coordinates, but must have 4"
             raise InvalidBody(rule, "/boxes")
         # b^(−2k/dim), where dim is −2·embed_dim, is b^(k/embed_dim).
         frequencies = Geometric(self.temperature, -2 * self.embed_dim, self.embed_dim)
@@ -174,11 +177,11 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
 
 
 def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
-    """Return the float64 values of an array; raises InvalidBody for one without exact angles."""
+    """Return an array as float64; raises InvalidBody if an element is out of range."""
     values = to_float64(arrays[name].elements, arrays[name].dtype)
     out = first_out_of_range(values.reshape(-1))
     if out is not None:
-        rule = f"must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least in size"
+        rule = f"must be 0, or {MIN_REAL_POSITION:g} to 2^62 in size"
         detail = f"elements of {name} {rule}, and {out:g} is not"
         raise InvalidBody(detail, f"/{name}", to_query(out))
     return values
@@ -186,7 +189,13 @@ def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """The weights of one unit: their places, integers, and the unit's frequency of each number."""
+    """The weights that are integer multiples of one power of two, the unit.
+
+    Attributes:
+        places: the index of each in the weight array.
+        integers: weight / unit.
+        frequencies: 2π·unit·|x| for each number x, or 2π·unit·|ln x|.
+    """
 
     places: Int64s
     integers: Int64s
@@ -198,11 +207,12 @@ class GaussianTable:
     """Sines and cosines of 2π·number·weight.
 
     Attributes:
-        numbers: distinct ones.
-        is_log: whether their logarithms are multiplied.
+        numbers: the distinct numbers, float64.
+        is_log: whether the weights multiply the logarithms of the numbers.
         row: the index into numbers of each row.
-        weight: one for each pair of channels.
+        weight: the weight of each pair of channels.
         is_flipped: whether the cosines come first.
+        dtype: the element type.
     """
 
     numbers: Float64s
@@ -234,7 +244,7 @@ class GaussianTable:
             for weights in self._units:
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
                 sine[:, weights.places], cosine[:, weights.places] = both[0].T, both[1].T
-            # Frequencies are those of magnitudes: a negative angle keeps its last bits, too.
+            # Frequencies are computed from |number|; the sign is applied to the sine.
             sine *= self._signs[number, np.newaxis]
             halves = (cosine, sine + 0.0) if self.is_flipped else (sine + 0.0, cosine)
             exact = np.concatenate(halves, axis=1)[:, columns.start : columns.stop]
@@ -246,7 +256,10 @@ class GaussianTable:
 
     @cached_property
     def _exact(self) -> Decimals:
-        """The numbers or their logarithms, one at a time, so that other threads run between."""
+        """The numbers or their logarithms, as decimals.
+
+        They are computed one at a time, so that other threads can run in between.
+        """
         context = exact_context()
         exact = [Decimal(number) for number in self.numbers.tolist()]
         return [context.ln(number) for number in exact] if self.is_log else exact
@@ -264,14 +277,14 @@ class GaussianTable:
 
 @exact_arithmetic
 def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
-    """Return 2π·2^exponent times the size of each number."""
+    """Return 2π·2^exponent·|number| for each number."""
     unit = Fraction(2) ** exponent
     per_number = TWO_PI * unit.numerator / unit.denominator
     return [number.copy_abs() * per_number for number in numbers]
 
 
 def _box_table(rule: Geometric, boxes: Float64s, dtype: DType) -> Table:
-    """Return for boxes (…, 4), frequency by frequency, the four sines and the four cosines."""
+    """Return the table of boxes (…, 4): for each frequency the four sines, then four cosines."""
     values, row_width = boxes.reshape(-1), 8 * rule.count
     channels = Channels(("sin", "cos"), interleaved=True, width=2 * rule.count)
     pairs = RealPhasorTable(rule, channels, values, FLOAT64, (len(values), 2 * rule.count))
@@ -281,7 +294,7 @@ def _box_table(rule: Geometric, boxes: Float64s, dtype: DType) -> Table:
         exact = by_coordinate.reshape(len(rows), 4, -1).swapaxes(1, 2).reshape(len(rows), -1)
         return np.asarray(exact[:, columns.start : columns.stop])
 
-    # Two sines an element, and as much again to put them in order.
+    # An element costs two sines, and as much again to reorder it.
     shape = *boxes.shape[:-1], row_width
     return FormulaTable(
         shape, dtype, row_width, evaluate, work_per_element=4, setup_work=pairs.setup_work

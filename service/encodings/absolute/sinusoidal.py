@@ -1,10 +1,10 @@
-"""Sinusoidal encodings: the table, its frequencies, its curves, its sum with embeddings.
+"""Sinusoidal encodings: the table, its frequencies, its curves, and its sum with embeddings.
 
 The table is that of "Attention Is All You Need" (Vaswani et al. 2017), §3.5,
 
     PE(pos, 2i) = sin(pos · base^(−2i/d_model))     PE(pos, 2i+1) = cos(pos · base^(−2i/d_model))
 
-or that of a library with other frequencies or another order of channels (``conventions``).
+or the table of a library with other frequencies or another order of channels (``conventions``).
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ from service.numerics.tables import (
 
 
 class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
-    """The rows of positions in a sinusoidal table, as a matrix of positions by channels."""
+    """Base class of sinusoidal tables: a matrix of positions by channels."""
 
     related: ClassVar = {"/encoding/grid": GridEncoding, "/encoding/timesteps": TimestepEmbedding}
 
@@ -69,13 +69,13 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 
     @cached_property
     def row_positions(self) -> AnyPositions:
-        """The position of each row; raises InvalidParameters if one has no row."""
+        """The position of each row; raises InvalidParameters if the table has no such row."""
         rows, positions = self.rows, self.resolved_positions()
         if isinstance(rows, SpreadSinusoids):
             _check_no_positions(self)
         if isinstance(positions, RealPositions):
             if rows.padding_idx is not None:
-                rule = f"convention={self.convention} looks rows up, at whole positions only"
+                rule = f"convention={self.convention} looks up rows, so positions must be integers"
                 raise impossible("positions", positions.values, rule)
             self.check_slowest()
         else:
@@ -94,7 +94,7 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 
 
 def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
-    """Refuse positions where rows are spread evenly from −1 to 1."""
+    """Raise InvalidParameters if positions are given; the rows are spread from −1 to 1."""
     names = ["positions", "start"] if parameters.start else ["positions"]
     refuse_given(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
 
@@ -108,22 +108,24 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
     """The sinusoidal table of positions by channels.
 
     The shape is (rows, d_model), or (1, rows, d_model) with batch=true. Positions may be fractions:
-    each is the float64 nearest to the decimal, 0 or at least 1e-30 in size.
+    each is rounded to the nearest float64, and must be 0 or at least 1e-30 in size.
 
-    Formula: sin(pos·ω_k) and cos(pos·ω_k), ω_k = base^(−2k/d_model) unless a convention has other
-        frequencies, times its scale where it has one.
-    Source: Vaswani et al. 2017, §3.5; the source of each convention stands in its entry.
-    Bound: 5u, u = 2^-53, before the one rounding to the element type; 6u times the scale. Below an
-        angle of 1, 8u of the value's own size.
-    Trap: the exponent is 2k/d_model, where k numbers pairs of channels; formulas that number
-        channels differ from position 1 on.
+    Formula: sin(pos·ω_k) and cos(pos·ω_k), ω_k = base^(−2k/d_model); a convention may have other
+        frequencies and a scale that multiplies sines and cosines.
+    Source: Vaswani et al. 2017, §3.5; each convention has its own source.
+    Bound: 5u, u = 2^-53, before the single rounding to the element type; with a scale, 6u times the
+        scale. For angles below 1, 8u relative.
+    Trap: the exponent is 2k/d_model, where k numbers pairs of channels; formulas where k numbers
+        channels give other values from position 1 on.
     """
 
     example: ClassVar[str] = "seq_len=4&d_model=4&base=100"
     array: ClassVar[str] = "encoding"
     states_axes: ClassVar[bool] = False
 
-    batch: Boolean = about("Add a leading axis of length 1.", False, default=False)
+    batch: Boolean = about(
+        "Whether the table has a leading axis of length 1.", False, default=False
+    )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -141,20 +143,20 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
 
 
 class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/frequencies"):
-    """The frequency of each pair of channels and its wavelength.
+    """The frequency of each pair of channels, in radians per position, and its wavelength.
 
-    Formula: ω_k of the convention, and 2π/ω_k; of the paper, base^(−2k/d_model) and
+    Formula: ω_k of the convention, and the wavelength 2π/ω_k; for the paper, base^(−2k/d_model) and
         2π·base^(2k/d_model).
-    Source: that of /encoding.
+    Source: see ``/encoding``.
     Bound: each is the float64 nearest to the formula.
-    Trap: a wavelength is a number of positions, and no frequency in turns.
+    Trap: a wavelength is a number of positions; it is not a frequency in rotations per position.
     """
 
     example: ClassVar[str] = "d_model=4&base=100"
 
     d_model: ChannelCount
     part: Literal["frequency", "wavelength"] | None = optional(
-        "Return one of the two arrays alone.", "wavelength"
+        "Return only this array; both unless given.", "wavelength"
     )
 
     def document(self) -> Document:
@@ -169,37 +171,37 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
         return self.describe(arrays, canonical, has_parts=True)
 
 
-# Arrays of float64 in one step of a sum.
+# The number of float64 arrays that one step of a sum needs.
 _ARRAYS = 8
 
 
 class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="/encoding/apply"):
-    """The sum of embeddings and the sinusoidal table.
+    """The sum of embeddings x and the sinusoidal table P.
 
     Formula: x + P, or √d_model·x + P, in float64, rounded once to the type of x. NaN and infinity
-        pass through; what exceeds the type becomes infinite.
+        stay as they are; a sum too large for the type becomes infinite. x has at most 65,536
+        channels.
     Source: Vaswani et al. 2017, §3.4 and §3.5.
-    Bound: that of P (/encoding), plus u of the size of the sum for its rounding, u = 2^-53; with
-        the factor 2u of the size of √d_model·x for those of the root and the product. x has at most
-        65,536 channels.
+    Bound: the bound of P (``/encoding``), plus u·|sum| for its rounding, u = 2^-53; with
+        scale_embeddings=true also 2u·|√d_model·x| for the root and the product.
     Trap: models that multiply embeddings by √d_model do so before the sum, not after it.
     """
 
     example: ClassVar[str] = "start=3"
 
     scale_embeddings: Boolean = about(
-        "Multiply the embeddings by the square root of d_model first.", False, default=False
+        "Whether the embeddings are multiplied by √d_model before the sum.", False, default=False
     )
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
         *leading, count, width = x.shape
         if width > MAX_CHANNELS:
-            rule = f"it has {width} channels, and at most {MAX_CHANNELS} are possible"
+            rule = f"it has {width} channels, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
         rows = self.sinusoids(width)
         if rows.width != width:
             raise InvalidBody(
-                f"convention={self.convention} has {rows.width} channels for the {width} there are"
+                f"convention={self.convention} has {rows.width} channels for d_model={width}"
             )
         if isinstance(rows, SpreadSinusoids):
             _check_no_positions(self)
@@ -214,7 +216,7 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         }
 
     def _added(self, embeddings: Elements, dtype: DType, table: Table) -> StoredTable:
-        """Add a table to embeddings (n, positions, channels)."""
+        """Return embeddings (n, positions, channels) plus the table (positions, channels)."""
         _, rows, width = embeddings.shape
         factor = sqrt(width) if self.scale_embeddings else 1.0
         result = np.empty_like(embeddings)
@@ -229,38 +231,38 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
 
 
 MAX_CURVES = 64
-"""Curves in one picture."""
+"""The most curves in a picture."""
 
 
 def _bounded_list(value: Any) -> Any:
-    """Refuse a list of too many dimensions before its items are parsed."""
+    """Return the list; raises ValueError before its items are parsed if there are too many."""
     items = value.count(",") + 1 if isinstance(value, str) else 0
     items = len(value) if isinstance(value, list) else items
     if items > MAX_CURVES:
-        raise ValueError(f"names {items} curves or more, and at most {MAX_CURVES} are shown")
+        raise ValueError(f"names {items} curves or more, but at most {MAX_CURVES} are possible")
     return value
 
 
 class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
-    """Chosen channels as curves over the positions, or positions as curves over the channels.
+    """Selected channels as curves over the positions, or positions as curves over the channels.
 
-    dimensions=4,5 has the shape (positions, dimensions), each dimension a curve; without it the
-    shape is (positions, d_model), and each of at most 64 positions is a curve. A picture (png)
-    draws them.
+    With dimensions=4,5 the shape is (positions, dimensions), and each dimension is a curve; without
+    it the shape is (positions, d_model), and each of at most 64 positions is a curve. The png
+    format draws the curves.
 
-    Formula: that of /encoding.
+    Formula: that of ``/encoding``.
     Source: that of the convention.
-    Bound: that of /encoding, to the last bit.
-    Trap: interleaved, a position over dimensions is two curves in one, sines and cosines in turn;
-        layout=concatenated shows one after the other.
+    Bound: that of ``/encoding``; the numbers are the same to the last bit.
+    Trap: with layout=interleaved, the curve of a position jumps between sine and cosine at every
+        channel; layout=concatenated has the curve of the sines, then that of the cosines.
     """
 
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
     array: ClassVar[str] = "curves"
 
     dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = optional(
-        "Channels, each a curve over the positions: integers from 0 on and half-open ranges. "
-        f"Without them each position is a curve over all channels. At most {MAX_CURVES} curves.",
+        "The channels to draw as curves over the positions: integers from 0 and half-open ranges. "
+        f"Unless given, each position is a curve over all channels. At most {MAX_CURVES} curves.",
         "4,5,6,7",
     )
 
@@ -287,7 +289,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     def _check_few_positions(self) -> None:
         if self.row_positions.count <= MAX_CURVES:
             return
-        rule = f"each position is a curve, and at most {MAX_CURVES} are shown: name dimensions"
+        rule = f"each position is a curve, and at most {MAX_CURVES} are possible: give dimensions"
         positions = self.positions
         if positions is None:
             raise impossible("seq_len", self.seq_len, rule)
@@ -297,17 +299,19 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     def _check_dimensions(self, dimensions: Positions) -> None:
         width = self.rows.width
         if dimensions.count > MAX_CURVES:
-            rule = f"dimensions names {dimensions.count} curves, and at most {MAX_CURVES} are shown"
+            rule = (
+                f"dimensions has {dimensions.count} curves, but at most {MAX_CURVES} are possible"
+            )
             raise impossible("dimensions", str(dimensions), rule)
         ends = [end for run in dimensions.runs for end in (run.first, run.last)]
         if min(ends) < 0 or max(ends) >= width:
-            rule = f"dimensions are counted from 0, and here they end with {width - 1}"
+            rule = f"dimensions must be 0 to {width - 1}, the channels of the table"
             raise impossible("dimensions", str(dimensions), rule)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnsTable(DerivedTable):
-    """Some columns of a matrix, by number and in any order."""
+    """Selected columns of a matrix, in any order."""
 
     columns: Positions
 
@@ -317,7 +321,7 @@ class ColumnsTable(DerivedTable):
 
     @property
     def work_per_element(self) -> int:
-        # A whole row is read for each row of chosen columns.
+        # Each row of selected columns is read from a whole row of the matrix.
         return -(-self.table.work_per_element * self.table.shape[1] // self.columns.count)
 
     def read(self, start: int, stop: int) -> Elements:

@@ -1,4 +1,4 @@
-"""Embeddings of diffusion timesteps: sinusoids of real positions with the library's own spacing."""
+"""Embeddings of diffusion timesteps: sinusoids of real numbers, with diffusers' frequencies."""
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -40,48 +40,51 @@ _USUAL_PERIOD, _MIN_PERIOD = 10000.0, 1 / MAX_SCALED_BASE
 
 
 class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
-    """A row of sinusoids for each timestep.
+    """A row of sinusoids for each timestep: (timesteps, d_model).
 
-    Formula: sin(s·t·ω_k) and then cos(s·t·ω_k), or the cosines first where flipped, with s = scale,
-        ω_k = exp(−ln(max_period)·k/(n − downscale_freq_shift)) and n = ⌊d_model/2⌋; an odd d_model
-        ends with a channel of zeros. A negative scale negates the timesteps, exactly.
+    Formula: sin(s·t·ω_k) for all k, then cos(s·t·ω_k), with s = scale, n = ⌊d_model/2⌋ and
+        ω_k = exp(−ln(max_period)·k/(n − downscale_freq_shift)), k = 0 … n − 1; with
+        flip_sin_to_cos=true the cosines come first; an odd d_model has a last channel of zeros.
     Source: "Denoising Diffusion Probabilistic Models" (Ho et al. 2020); diffusers 0.42.1
         ``get_timestep_embedding``.
-    Bound: 5u, u = 2^-53, at whole timesteps and u at others, before the one rounding to the element
-        type; where the angle is below 1, also 6u of the value's own size. Timesteps are within
-        ±2^62, and 0 or at least 1e-30 in size; a scale is 0 or 1e-9 to 1e9 in size; frequencies
-        times the scale lie between 1e-251 and 1e18.
+    Bound: 5u, u = 2^-53, at whole timesteps and u at others, before the single rounding to the
+        element type; for angles below 1, also 6u relative. Timesteps are 0 or 1e-30 to 2^62 in
+        size; a scale is 0 or 1e-9 to 1e9 in size; frequencies times the scale are between 1e-251
+        and 1e18.
     Trap: the defaults are those of DDPM (sines first, shift 1); Stable Diffusion was trained with
-        flip_sin_to_cos=true and downscale_freq_shift=0. With as many frequencies as the shift
-        (d_model=2 and the default) the library divides by zero and returns NaN; the service refuses
-        it.
+        flip_sin_to_cos=true and downscale_freq_shift=0. If the shift equals n (d_model=2 with the
+        default shift), the library divides by zero and returns NaN; the service refuses it.
     """
 
     example: ClassVar[str] = "timesteps=0,2.5,999&d_model=4&downscale_freq_shift=0"
     array: ClassVar[str] = "timesteps"
 
     timesteps: Reals | None = optional(
-        "Timesteps, which may be fractions; or give num_timesteps.", "0,2.5,999"
+        "The timesteps, which may be fractions; required unless num_timesteps is given.",
+        "0,2.5,999",
     )
     num_timesteps: Integer | None = optional(
-        "Number of timesteps 0, 1, ….", 1000, ge=1, le=MAX_LENGTH
+        "In place of timesteps: the timesteps are 0 … num_timesteps - 1.",
+        1000,
+        ge=1,
+        le=MAX_LENGTH,
     )
     d_model: ChannelCount
-    flip_sin_to_cos: Boolean = about("Put the cosines first.", True, default=False)
+    flip_sin_to_cos: Boolean = about("Whether the cosines come first.", True, default=False)
     downscale_freq_shift: Real = about(
-        "Subtracted from the number n of frequencies in the exponent k/(n - shift).",
+        "The shift in the exponent k/(n - shift) of frequency k of n.",
         0,
         default=1.0,
     )
     scale: Real = about(
-        "Multiplies every timestep; of either sign, or 0.",
+        "Factor of every timestep; it may be negative or 0.",
         1,
         default=1.0,
         ge=-MAX_FACTOR,
         le=MAX_FACTOR,
     )
     max_period: Real = about(
-        "Base of the series of frequencies, which rise if it is below 1.",
+        "Base of the frequencies max_period^(-k/(n - shift)); below 1, frequencies rise with k.",
         10000,
         default=_USUAL_PERIOD,
         ge=_MIN_PERIOD,
@@ -106,8 +109,8 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
             raise impossible("num_timesteps", count, "num_timesteps does not go with timesteps")
         steps = RealPositions(listed)
         if steps.out_of_range is not None:
-            rule = f"timesteps must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least"
-            raise impossible("timesteps", steps.out_of_range, f"{rule} in size")
+            rule = f"timesteps must be 0, or {MIN_REAL_POSITION:g} to 2^62 in size"
+            raise impossible("timesteps", steps.out_of_range, rule)
         return steps
 
     def table(self) -> Table:
@@ -127,7 +130,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         return TimestepFrequencies(self.max_period, self.downscale_freq_shift, count)
 
     def _scaled(self) -> FrequencyRule:
-        """Return the frequencies times the scale; with a scale of 0 all angles are 0."""
+        """Return the frequencies times |scale|."""
         if self.scale == 0:
             return ScaledFrequencies(ConstantFrequencies(self._rule.count), Fraction(0))
         size = abs(self.scale)
@@ -137,21 +140,21 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         shift, count = self.downscale_freq_shift, self.d_model // 2
         if count and shift == count:
             rule = (
-                f"downscale_freq_shift must not be {count}, the number of frequencies of d_model="
+                f"downscale_freq_shift must not be {count}, the number of frequencies for d_model="
                 f"{self.d_model}: the exponent k/(n - shift) divides by zero"
             )
             raise impossible("downscale_freq_shift", shift, rule)
         if 0 < abs(self.scale) < MIN_FACTOR:
-            rule = f"scale must be 0, or {MIN_FACTOR:g} at least in size"
+            rule = f"scale must be 0, or at least {MIN_FACTOR:g} in size"
             raise impossible("scale", self.scale, rule)
         if not self._rule.has_exact_angles(self.scale):
             span = to_query(count - shift)
-            rule = f"the frequencies |scale|·max_period^(-k/{span}) must lie within 1e-251 and 1e18"
+            rule = f"the frequencies |scale|·max_period^(-k/{span}) must be 1e-251 to 1e18"
             name = self._out_of_range()
             raise impossible(name, getattr(self, name), rule)
 
     def _out_of_range(self) -> str:
-        """Return the parameter that makes frequencies too fast or too slow."""
+        """Return the name of the parameter that makes frequencies too high or too low."""
         if self._rule.has_exact_angles(1.0):
             return "scale"
         usual = replace(self._rule, max_period=_USUAL_PERIOD)
@@ -164,10 +167,10 @@ def _negated(steps: AnyPositions) -> AnyPositions:
     return Positions.of_runs(Run(-run.first, -run.step, run.count) for run in steps.runs)
 
 
-# Times the last bit of the smallest real position it stays in the range of phases.
+# This frequency times the last bit of the smallest timestep is still in the range of phases.
 _MIN_FREQUENCY = 1e-251
 
-# More than the logarithm of any ratio between two frequencies in the range of phases.
+# It exceeds the logarithm of the ratio between any two frequencies in the range of phases.
 _LARGEST_LOGARITHM = 2000
 
 
@@ -176,8 +179,8 @@ class TimestepFrequencies:
     """The frequencies exp(−ln(max_period)·k/(count − shift)) for k = 0 … count − 1.
 
     Attributes:
-        max_period: positive; below 1 the frequencies rise.
-        shift: not equal to count, unless that is 1.
+        max_period: the base, above 0; below 1 the frequencies rise with k.
+        shift: the shift of the denominator; it differs from count, unless count is 1.
         count: the number of frequencies, at least 1.
     """
 
@@ -191,7 +194,7 @@ class TimestepFrequencies:
 
     @exact_arithmetic
     def has_exact_angles(self, scale: float) -> bool:
-        """Return whether they have exact angles, times a scale and at any real position."""
+        """Return whether the frequencies times scale are in range for every timestep."""
         if scale == 0:
             return True
         logarithm = self._logarithm() * (self.count - 1)
@@ -202,7 +205,7 @@ class TimestepFrequencies:
         return Decimal(_MIN_FREQUENCY) <= min(ends) <= max(ends) <= Decimal(MAX_FREQUENCY)
 
     def _logarithm(self) -> Decimal:
-        """Return the logarithm of the ratio between a frequency and the next; 0 without a next."""
+        """Return ln(ω_1/ω_0), the same for each next frequency; 0 if there is one frequency."""
         if self.count == 1:
             return Decimal(0)
         return Decimal(self.max_period).ln() / (Decimal(self.shift) - self.count)

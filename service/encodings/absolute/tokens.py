@@ -1,4 +1,4 @@
-"""Encodings of batches of tokens: the row of each token, and its number."""
+"""Encodings of batches of tokens: the sinusoidal row of each token, and its row number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,29 +23,31 @@ from service.numerics.dtypes import INT64
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
-# So that the number of tokens of a body added to it stays within 64 bits.
+# Low enough that past plus the number of tokens in a body fits int64.
 _MAX_PAST = 2**61
 
 
 class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens"):
-    """The rows of a sinusoidal table for the tokens of a batch, and their numbers.
+    """The sinusoidal rows for the tokens of a batch, and their row numbers.
 
-    Formula: with input_ids, row (cumsum(id ≠ padding_idx) + past)·(id ≠ padding_idx) + padding_idx
-        of /encoding, for the conventions that do not count padding (fairseq, m2m100); row
-        padding_idx is zeros. With position_ids, row position + offset (xglm, too). The answer has
-        two arrays, the rows and their numbers.
+    The answer has two arrays, the rows (encoding) and their row numbers (position_ids).
+
+    Formula: with input_ids, for conventions that do not count padding (fairseq, m2m100), a token
+        has the row (cumsum(id ≠ padding_idx) + past)·(id ≠ padding_idx) + padding_idx of
+        ``/encoding``. With position_ids, for all conventions here, it has the row
+        position + offset. Row padding_idx is zeros.
     Source: fairseq 0.12.2 ``make_positions``; transformers 5.23.0
         ``create_position_ids_from_input_ids``, which also numbers the learned positions of RoBERTa.
-    Bound: that of /encoding.
-    Trap: padding on the left shifts nothing: the first token has row padding_idx + 1, not 0,
-        wherever it stands.
+    Bound: that of ``/encoding``.
+    Trap: padding on the left does not change rows: the first token has row padding_idx + 1, not 0,
+        at any place in the sequence.
     """
 
     example: ClassVar[str] = "convention=fairseq&d_model=4"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "input_ids",
-            "ids of tokens, (batch, length) or (length,), padding among them as padding_idx",
+            "token ids, (batch, length) or (length,); the id padding_idx is padding",
             (1, 2),
             [[5, 7, 9, 1]],
             is_integer=True,
@@ -53,7 +55,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         ),
         InputArray(
             "position_ids",
-            "positions, (batch, length) or (length,), to which the offset is added",
+            "positions, (batch, length) or (length,), without the offset",
             (1, 2),
             [[0, 1, 2]],
             is_integer=True,
@@ -62,19 +64,19 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
     )
 
     convention: PaddedName = about(
-        "Published recipe that has a row of padding; xglm and the others at their position_ids, "
-        "the others at their input_ids, too. speech-to-text is m2m100.",
+        "The convention, one that has a padding row. All accept position_ids; all but xglm accept "
+        "input_ids. speech-to-text is another name for m2m100.",
         "fairseq",
     )
     d_model: ChannelCount
     past: Integer | None = optional(
-        "Tokens before the first of input_ids: past_key_values_length; 0 unless given.",
+        "Number of tokens before input_ids, past_key_values_length; 0 unless given.",
         0,
         ge=0,
         le=_MAX_PAST,
     )
     part: Literal["encoding", "position_ids"] | None = optional(
-        "Return the rows, or their numbers, alone.", "encoding"
+        "Return only this array; both unless given.", "encoding"
     )
     dtype: RealDType = "float32"
 
@@ -118,13 +120,13 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         rows = rows_of_tokens(input_ids, padding_idx, self.past or 0)
         if ListedPositions(rows).farthest > MAX_POSITION:
             name = "padding_idx" if self.past is None else "past"
-            raise impossible(name, getattr(self, name), f"{name} leads beyond 2^62")
+            raise impossible(name, getattr(self, name), f"{name} makes row numbers exceed 2^62")
         return rows
 
     def _rows_of_positions(self, position_ids: Int64s, offset: int) -> Int64s:
         self._refuse("position_ids", "past")
         if ListedPositions(position_ids).farthest > MAX_POSITION - abs(offset):
-            rule = "position_ids must lie within ±2^62, offset included"
+            rule = "position_ids plus the offset must be within ±2^62"
             raise InvalidBody(rule, "/position_ids")
         return position_ids + offset
 
@@ -137,7 +139,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
 
 @dataclass(frozen=True, eq=False)
 class ListedPositions:
-    """The positions of rows as an array."""
+    """The positions of rows, from an array."""
 
     values: Int64s
 
@@ -150,11 +152,11 @@ class ListedPositions:
 
 
 def rows_of_tokens(input_ids: Int64s, padding_idx: int, past: int) -> Int64s:
-    """Return the row of each token: padding_idx for padding, then padding_idx + 1, + 2, ….
+    """Return the row number of each token; padding has padding_idx, the first padding_idx + 1.
 
     Args:
-        input_ids: any shape; positions run along the last axis.
-        padding_idx: the id of padding, and its row.
+        input_ids: token ids of any shape; tokens are counted along the last axis.
+        padding_idx: the token id of padding, which is also its row number.
         past: the number of earlier tokens.
     """
     is_token = input_ids != padding_idx

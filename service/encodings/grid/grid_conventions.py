@@ -1,10 +1,10 @@
 """The conventions of sin-cos tables of images and videos.
 
-Each convention is one function, registered with its source, the numbers of axes it has and the
-parameters it takes; its docstring has the sections Formula, Notes and Trap. The names that requests
-may use, the documentation and the refusals follow from CONVENTIONS. The axes of a grid are depth
-(or time), height and width, the last ones where there are fewer; a token's number grows along the
-last axis first unless a convention says otherwise.
+Each convention is one function, registered with its source, its possible numbers of axes and its
+parameters; its docstring has the sections Formula, Notes and Trap. The values of ``convention``,
+the documentation and the refusals follow from CONVENTIONS. The axes of a 3-D grid are depth (or
+time), height and width; tokens are numbered along the last axis first unless a convention says
+otherwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from service.numerics.phase import FrequencyRule, Geometric, PixelBands, ScaledG
 from service.numerics.tables import ParameterValue
 
 AXES = ("depth", "height", "width")
-"""The axes of a grid; one of fewer has the last."""
+"""The axes of a 3-D grid; a 2-D grid has the last two, a 1-D grid the last."""
 
 EPSILON = Fraction(1, 10**6)
 """The number that DETR adds to the last position before it divides by it."""
@@ -27,11 +27,11 @@ EPSILON = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid that a convention lays out.
+    """The grid of a request, with the parameters of its convention.
 
     Attributes:
-        lengths: tokens along each axis, in the order of AXES.
-        d_model: channels.
+        lengths: the number of tokens along each axis, in the order of AXES.
+        d_model: the number of channels.
         values: the convention's own parameters.
     """
 
@@ -42,21 +42,21 @@ class Grid:
 
 @dataclass(frozen=True)
 class GridConvention:
-    """The recipe of a library for the table of a grid.
+    """The definition of a library's table of a grid.
 
     Attributes:
-        source: library and version.
+        source: the library and its version.
         axes: the possible numbers of axes.
         layout: returns the layout of a grid.
-        defaults: parameters with a default.
-        optional: parameters without a default.
-        required: parameters that a request must have.
-        multiple_of: d_model must be a multiple of this.
-        is_spread: whether the exponents are k/(n − 1), so that one frequency for an axis divides
-            by zero.
+        defaults: the parameters that have a default, with it.
+        optional: the optional parameters without a default.
+        required: the parameters that a request must have.
+        multiple_of: the number that d_model must be a multiple of.
+        is_spread: whether the exponents are k/(n − 1), which divides by zero if an axis has one
+            frequency.
         gives_channels: whether d_model follows from the other parameters.
-        channels_first: whether the channels come before the tokens by default.
-        example: the rest of a query that works.
+        channels_first: whether the channel axis comes first by default.
+        example: the query of an example, without the convention.
     """
 
     source: str
@@ -77,11 +77,11 @@ class GridConvention:
 
 
 CONVENTIONS: dict[str, list[GridConvention]] = {}
-"""The conventions by name; those of one name differ in their number of axes."""
+"""The conventions by name; several conventions of one name differ in their numbers of axes."""
 
 
 def convention_for(name: str, axes: int) -> GridConvention | None:
-    """Return the convention of a name for a number of axes, or None."""
+    """Return the convention with this name and this number of axes, or None."""
     return next((known for known in CONVENTIONS[name] if axes in known.axes), None)
 
 
@@ -95,7 +95,7 @@ def _convention(
     defaults: Mapping[str, ParameterValue],
     **traits: Any,
 ) -> Callable[[_LayoutFunction], _LayoutFunction]:
-    """Register a layout as the convention of a name; the arguments are those of GridConvention."""
+    """Register a layout function as a convention; traits are further fields of GridConvention."""
 
     def register(layout: _LayoutFunction) -> _LayoutFunction:
         known = GridConvention(source, axes, layout, defaults, **traits)
@@ -111,9 +111,13 @@ _Rules: TypeAlias = FrequencyRule | Sequence[FrequencyRule]
 def _along(
     grid: Grid, rules: _Rules, units: Sequence[Fraction] = (), first: int = 0
 ) -> dict[str, Along]:
-    """Place tokens at first, first + 1, … along each axis, in units of its own, or of 1.
+    """Return the axes of a grid with its tokens at positions first, first + 1, first + 2, etc.
 
-    The frequencies are one rule for all axes, or one for each.
+    Args:
+        grid: the grid.
+        rules: the frequencies of each axis, or the same frequencies for all.
+        units: the coordinate of position 1 on each axis; 1 unless given.
+        first: the position of the first token.
     """
     names, lengths = list(grid.lengths), list(grid.lengths.values())
     listed = rules if isinstance(rules, Sequence) else [rules] * len(names)
@@ -130,7 +134,7 @@ def _reversed(grid: Grid) -> Grid:
 
 
 def _halves(order: Sequence[str], count: int) -> tuple[ChannelBlock, ...]:
-    """Return the sines, then the cosines, of one axis after the other."""
+    """Return blocks with the sines, then the cosines, of one axis after the other."""
     return tuple(
         ChannelBlock((content,), (axis,), count) for axis in order for content in ("sin", "cos")
     )
@@ -148,16 +152,16 @@ _CLASS_TOKEN: Mapping[str, ParameterValue] = {**_BASE, "cls_token": False}
 
 @_convention("mae", "facebookresearch/mae efb2a80", (2,), _CLASS_TOKEN, multiple_of=4)
 def mae(grid: Grid) -> Layout:
-    """Return the columns, then the rows: the sines, then the cosines of each.
+    """Return sines, then cosines of the column; then sines and cosines of the row.
 
     Formula: [sin(w·ω) ‖ cos(w·ω) ‖ sin(h·ω) ‖ cos(h·ω)], ω_k = base^(−k/n), n = d_model/4; with
         cls_token a row of zeros comes first.
-    Notes: ``get_2d_sincos_pos_embed`` makes square grids only, and uses ``np.float``, which NumPy
+    Notes: ``get_2d_sincos_pos_embed`` makes only square grids, and uses ``np.float``, which NumPy
         1.24 and later do not have.
-    Trap: the code calls the first half emb_h, and it is of the columns, which a square grid does
-        not show. Weights named ``facebook/vit-mae-…`` were converted with this table, that of the
-        encoder and of the decoder: request mae with cls_token=true for them, and not transformers.
-        At another resolution transformers resizes that table; the one for the new grid is this one.
+    Trap: the code names the first half emb_h, but it encodes the columns, which a square grid does
+        not show. Weights named ``facebook/vit-mae-…`` contain this table, in the encoder and in the
+        decoder: request mae with cls_token=true for them, not transformers. At another resolution
+        transformers resizes that table; this service computes the table for the new grid.
     """
     blocks = _halves(("width", "height"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
@@ -168,14 +172,14 @@ def mae(grid: Grid) -> Layout:
     "transformers", "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4
 )
 def transformers(grid: Grid) -> Layout:
-    """Return the rows, then the columns: the sines, then the cosines of each.
+    """Return sines, then cosines of the row; then sines and cosines of the column.
 
-    Formula: [sin(h·ω) ‖ cos(h·ω) ‖ sin(w·ω) ‖ cos(w·ω)], ω as mae; with cls_token a row of zeros
-        comes first.
+    Formula: [sin(h·ω) ‖ cos(h·ω) ‖ sin(w·ω) ‖ cos(w·ω)], with mae's ω; with cls_token a row of
+        zeros comes first.
     Notes: ``build_2d_sinusoidal_position_embedding``.
-    Trap: its ViT-MAE starts from this table, and published weights (``facebook/vit-mae-…``) replace
-        it by that of mae: it is right for models trained from such a start only. Earlier RT-DETR
-        had the tokens column by column.
+    Trap: a new ViT-MAE model has this table, but published weights (``facebook/vit-mae-…``) replace
+        it by mae's: use it only for models that were trained from a new model. Earlier versions of
+        RT-DETR numbered the tokens column by column.
     """
     blocks = _halves(("height", "width"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
@@ -184,13 +188,13 @@ def transformers(grid: Grid) -> Layout:
 
 @_convention("moco-v3", "facebookresearch/moco-v3", (2,), _CLASS_TOKEN, multiple_of=4)
 def moco(grid: Grid) -> Layout:
-    """Return the table of mae for tokens that are counted down each column first.
+    """Return mae's channels for tokens that are numbered column by column.
 
-    Formula: as mae; the token of row h and column w is w·height + h. The class token is
-        cls_token=true.
+    Formula: that of mae; the token in row h and column w is w·height + h. With cls_token a row of
+        zeros comes first.
     Notes: ``build_2d_sincos_position_embedding``; transformers 5.23.0, OmDet-Turbo.
-    Trap: patches of a convolution come row by row, and these do not: nearly every patch gets the
-        row of another place.
+    Trap: the patches of a convolution are numbered row by row: with this table nearly every patch
+        gets the encoding of another place.
     """
     return mae(_reversed(grid))
 
@@ -205,12 +209,12 @@ def moco(grid: Grid) -> Layout:
     example="height=2&width=3&d_model=8",
 )
 def simple_vit(grid: Grid) -> Layout:
-    """Return the columns, then the rows, of frequencies that reach 1/base.
+    """Return mae's channels with frequencies from 1 to 1/base, both included.
 
-    Formula: as mae, ω_k = base^(−k/(n − 1)), n = d_model/4.
+    Formula: that of mae with ω_k = base^(−k/(n − 1)), n = d_model/4.
     Notes: google-research/big_vision ``posemb_sincos_2d``.
-    Trap: n − 1, not n: every frequency but the first differs from those of mae. d_model=4 divides
-        by zero and is refused.
+    Trap: the exponent has n − 1, not n: every frequency but the first differs from mae's.
+        d_model=4 divides by zero and is refused.
     """
     count = grid.d_model // 4
     rule = Geometric(grid.values["base"], 2 * (count - 1), count)
@@ -225,10 +229,11 @@ def simple_vit(grid: Grid) -> Layout:
     multiple_of=4,
 )
 def timm(grid: Grid) -> Layout:
-    """Return the sines of both axes, then their cosines.
+    """Return the sines of row and column, then their cosines.
 
-    Formula: [sin(h·ω) ‖ sin(w·ω) ‖ cos(h·ω) ‖ cos(w·ω)], ω as mae; with interleave_sin_cos [sin h ‖
-        cos h ‖ sin w ‖ cos w]; reverse_coord makes the table of the grid (width, height).
+    Formula: [sin(h·ω) ‖ sin(w·ω) ‖ cos(h·ω) ‖ cos(w·ω)], with mae's ω; interleave_sin_cos=true
+        gives [sin(h·ω) ‖ cos(h·ω) ‖ sin(w·ω) ‖ cos(w·ω)]; reverse_coord=true exchanges height and
+        width, in the channels and in the numbering of tokens.
     Trap: interleave_sin_cos interleaves blocks, not channels. reverse_coord reorders the tokens as
         well as the channels.
     """
@@ -248,13 +253,13 @@ def timm(grid: Grid) -> Layout:
     example="height=2&width=2&num_bands=1",
 )
 def timm_fourier(grid: Grid) -> Layout:
-    """Return the coordinates, then sines and cosines of even bands, band by band.
+    """Return the coordinates, then sines and cosines of evenly spaced bands, band by band.
 
-    Formula: x_i = −1 + 2i/(length − 1), f_k = 1 + k·(max_resolution/2 − 1)/(num_bands − 1); [h, w ‖
-        sin(π·f_0·h), sin(π·f_0·w), sin(π·f_1·h), … ‖ cosines]. concat_pos=false leaves out the
-        coordinates.
-    Notes: concat_pos is concat_grid there.
-    Trap: the axes take turns within a band; Perceiver has all bands of one axis first.
+    Formula: with the coordinates x_i = −1 + 2i/(length − 1) of h and w and the bands
+        f_k = 1 + k·(max_resolution/2 − 1)/(num_bands − 1), [h, w ‖ sin(π·f_0·h), sin(π·f_0·w),
+        sin(π·f_1·h), … ‖ cosines]. concat_pos=false leaves out the coordinates.
+    Notes: concat_pos is concat_grid in timm.
+    Trap: the axes alternate within a band; Perceiver has all bands of one axis first.
     """
     names, count = tuple(grid.lengths), grid.values["num_bands"]
     blocks = [ChannelBlock((content,), names, count) for content in _BOTH]
@@ -262,9 +267,9 @@ def timm_fourier(grid: Grid) -> Layout:
 
 
 def _bands(grid: Grid) -> dict[str, Along]:
-    """Place tokens evenly from −1 to 1, or at −1 alone, with the bands of each axis.
+    """Return the axes with evenly spaced coordinates x from −1 to 1; a single token is at −1.
 
-    Band k of n is f_k = 1 + k·(max_resolution/2 − 1)/(n − 1), a single band 1, and its angle is
+    Band k of n is f_k = 1 + k·(max_resolution/2 − 1)/(n − 1), a single band is 1, and the angle is
     π·f_k·x.
     """
     resolutions, count = grid.values["max_resolution"], grid.values["num_bands"]
@@ -291,15 +296,17 @@ def _coordinates(grid: Grid) -> list[ChannelBlock]:
     example="height=2&width=2&d_model=4&normalize=true",
 )
 def detr(grid: Grid) -> Layout:
-    """Return the rows, then the columns, counted from 1: sine and cosine in turn, channels first.
+    """Return alternating sines and cosines of the row, then of the column, counted from 1.
 
-    Formula: N = d_model/2 channels of the row, then N of the column; channel i turns by
-        pos·base^(−2⌊i/2⌋/N), sine where i is even, cosine where it is odd. With normalize pos is
-        pos/(length + 10^-6)·scale, 2π unless given. The shape is (d_model, height, width).
+    Formula: N = d_model/2 channels for the row, then N for the column; channel i of N is the sine
+        of pos·base^(−2⌊i/2⌋/N) if i is even, the cosine if i is odd. With normalize=true
+        pos/(length + 10^-6)·scale replaces pos; scale is 2π unless given. The shape is (d_model,
+        height, width).
     Notes: ``PositionEmbeddingSine``; ``DetrSinePositionEmbedding``, the same in SAM 2, Mask2Former
         and Conditional DETR.
-    Trap: the first position is 1, not 0. Deformable DETR takes ½ off normalized positions, which is
-        another table. In float16 the library's own numbers are wrong in the third digit.
+    Trap: the first position is 1, not 0. Deformable DETR subtracts ½ from positions before it
+        normalizes them, which gives another table. In float16 the library's own numbers are wrong
+        in the third digit.
     """
     half = grid.d_model // 2
     rule: FrequencyRule = Geometric(grid.values["base"], half, half // 2)
@@ -313,12 +320,12 @@ def detr(grid: Grid) -> Layout:
 
 
 def normalized(rule: FrequencyRule, scale: float | None) -> FrequencyRule:
-    """Return the frequencies of DETR's normalized positions: times 2π where no scale is given."""
+    """Return the frequencies for DETR's normalized positions: times 2π if there is no scale."""
     return TimesTwoPi(rule) if scale is None else rule
 
 
 def normalized_unit(last: int, scale: float | None) -> Fraction:
-    """Return the coordinate of DETR's position 1: scale/(last + 10^-6), or the same in turns."""
+    """Return the coordinate of DETR's position 1: scale/(last + 10^-6); no scale counts as 1."""
     return Fraction(1 if scale is None else scale) / (last + EPSILON)
 
 
@@ -332,14 +339,13 @@ def normalized_unit(last: int, scale: float | None) -> Fraction:
     example="height=2&width=3&d_model=4&base_size=2",
 )
 def diffusers(grid: Grid) -> Layout:
-    """Return the table of mae, of a grid that is stretched to base_size (PixArt, SD3 and others).
+    """Return mae's channels for a grid stretched to base_size (PixArt, SD3 and others).
 
-    Formula: coordinates i·base_size/(length·interpolation_scale), then as mae; with cls_token,
-        extra_tokens rows of zeros come first.
-    Notes: the library has its coordinates in float32.
-    Trap: interpolation_scale=1 does not leave coordinates as they are: each axis is stretched to
-        base_size by itself. In the library cls_token without extra_tokens adds nothing; it is
-        refused here.
+    Formula: that of mae with the coordinates i·base_size/(length·interpolation_scale); with
+        cls_token, extra_tokens rows of zeros come first.
+    Notes: the library computes coordinates in float32.
+    Trap: with interpolation_scale=1 coordinates still change: each axis is stretched to base_size.
+        In the library cls_token without extra_tokens has no effect; it is refused here.
     """
     values = grid.values
     stretch = Fraction(values["base_size"]) / Fraction(values["interpolation_scale"])
@@ -358,12 +364,12 @@ def diffusers(grid: Grid) -> Layout:
     example="depth=2&height=1&width=2&d_model=16",
 )
 def diffusers_video(grid: Grid) -> Layout:
-    """Return a quarter of the channels for time, then columns and rows (CogVideoX).
+    """Return a quarter of the channels for time, the others for column and row (CogVideoX).
 
-    Formula: d_model/4 channels of t/temporal_interpolation_scale, then 3·d_model/8 each of the
-        column and the row over spatial_interpolation_scale. The shape is (depth, height·width,
-        d_model).
-    Trap: the library's function takes (width, height).
+    Formula: d_model/4 channels for t/temporal_interpolation_scale, then 3·d_model/8 channels for
+        w/spatial_interpolation_scale, then 3·d_model/8 for h/spatial_interpolation_scale; of each,
+        the sines come first. The shape is (depth, height·width, d_model).
+    Trap: the library's function takes the size as (width, height).
     """
     base, eighth = grid.values["base"], grid.d_model // 8
     spatial = Geometric(base, 3 * eighth, 3 * eighth // 2)
@@ -383,12 +389,13 @@ def diffusers_video(grid: Grid) -> Layout:
     example="height=2&width=2&d_model=6",
 )
 def positional_encodings(grid: Grid) -> Layout:
-    """Return a block of sine and cosine in turn for each axis, cut to d_model channels.
+    """Return alternating sines and cosines of each axis, cut to d_model channels.
 
-    Formula: a axes, c = 2⌈d_model/2a⌉ channels each, ω_k = base^(−2k/c). The shape is (…, d_model);
-        channels_first=true is ``PositionalEncodingPermute…``.
+    Formula: A axes have c = 2⌈d_model/(2A)⌉ channels each, ω_k = base^(−2k/c). The shape is
+        (…, d_model); channels_first=true gives the table of ``PositionalEncodingPermute…``.
     Notes: ``PositionalEncoding1D`` to ``3D``.
-    Trap: the last axis is cut: of 10 channels in 2-D it has 4, and of 4 in 3-D none.
+    Trap: the channels of the last axis are cut: with d_model=10 in 2-D it has 4 of 6, with
+        d_model=4 in 3-D it has none.
     """
     count = -(-grid.d_model // (2 * len(grid.lengths)))
     blocks = tuple(ChannelBlock(_BOTH, (axis,), count) for axis in grid.lengths)
@@ -405,13 +412,13 @@ def positional_encodings(grid: Grid) -> Layout:
     example="height=2&width=2&d_model=9",
 )
 def tensor2tensor(grid: Grid) -> Layout:
-    """Return sines ‖ cosines of timescales for each axis, then zeros.
+    """Return the sines, then the cosines of each axis, then channels of zeros.
 
-    Formula: a axes, n = ⌊d_model/2a⌋, ω_k = min_timescale·(max_timescale/min_timescale)^(−k/(n −
-        1)). The shape is (…, d_model).
-    Notes: the library takes any number of axes; this is what it adds to its input.
-    Trap: it multiplies by min_timescale: a longer shortest scale turns faster. One timescale an
-        axis (n = 1) divides by zero, unlike the 1-D function.
+    Formula: A axes have n = ⌊d_model/(2A)⌋ frequencies each,
+        ω_k = min_timescale·(max_timescale/min_timescale)^(−k/(n − 1)). The shape is (…, d_model).
+    Notes: the library takes any number of axes; it adds this table to its input.
+    Trap: a larger min_timescale makes every frequency higher. n = 1 divides by zero, unlike in the
+        library's 1-D function.
     """
     axes = len(grid.lengths)
     count = grid.d_model // (2 * axes)
@@ -433,13 +440,14 @@ def tensor2tensor(grid: Grid) -> Layout:
     example="height=2&width=2&num_bands=1&max_resolution=2",
 )
 def perceiver(grid: Grid) -> Layout:
-    """Return the coordinates, then sines and cosines of even bands, axis by axis.
+    """Return the coordinates, then sines and cosines of evenly spaced bands, axis by axis.
 
-    Formula: x and f as timm-fourier, with a max_resolution for each axis; [x, y ‖ sin(π·f·x) ‖
-        sin(π·f·y) ‖ cosines]. sine_only leaves out the cosines, concat_pos=false the coordinates.
+    Formula: [h, w ‖ sin(π·f·h) ‖ sin(π·f·w) ‖ cosines], with coordinates and bands f as in
+        timm-fourier and a max_resolution for each axis. sine_only=true leaves out the cosines,
+        concat_pos=false the coordinates.
     Notes: ``PerceiverFourierPositionEncoding``; the library takes any number of axes.
-    Trap: both ends are included, so the spacing changes with the size, and a single token lies at
-        −1. The highest band is half of max_resolution, which need not be the size of the grid.
+    Trap: coordinates include both −1 and 1, so their spacing depends on the size of the grid, and a
+        single token is at −1. The highest band is max_resolution/2, whatever the size of the grid.
     """
     count = grid.values["num_bands"]
     contents = _BOTH[:1] if grid.values["sine_only"] else _BOTH

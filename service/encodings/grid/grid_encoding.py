@@ -37,7 +37,7 @@ from service.numerics.limits import (
 )
 from service.numerics.tables import ParameterValue, Table
 
-# A type checker reads no computed Literal; pydantic does, for the enum and for refusals.
+# A type checker does not accept a computed Literal; pydantic does, for the enum and for refusals.
 if TYPE_CHECKING:
     GridName: TypeAlias = str
 else:
@@ -48,7 +48,7 @@ _PARAMETERS = sorted(
 )
 
 MIN_TIMESCALE, MAX_TIMESCALE = 1e-6, 1e6
-"""Bounds of timescales: their frequencies stay in the range of phases."""
+"""The bounds of timescales, whose frequencies are then in the range of phases."""
 
 _Length = Annotated[Integer, Field(ge=1, le=MAX_LENGTH)]
 _Count = Annotated[Integer, Field(ge=1, le=MAX_AXES_CHANNELS)]
@@ -60,87 +60,102 @@ _Timescale = Annotated[Real, Field(ge=MIN_TIMESCALE, le=MAX_TIMESCALE)]
 class GridEncoding(TableFamily, path="/encoding/grid"):
     """The sin-cos table of an image or a video, by the convention of a library.
 
-    A grid has one to three axes: width tokens along the last axis, height along the one before,
-    depth (time) along the slowest; it need not be square where a library makes squares only. Tokens
-    come row by row unless the convention says otherwise. In the formulas w and h are the column and
-    the row of a token, and ‖ separates blocks of channels. A convention refuses parameters that are
-    not its own. base is what libraries call temperature; base_size may be a fraction.
+    A grid has one to three axes: a 3-D grid depth (time), height and width, a 2-D grid height and
+    width, a 1-D grid width. Height and width may differ also where a library makes only square
+    grids. Tokens are numbered row by row unless the convention says otherwise. In the formulas w
+    and h are the column and the row of a token, and ‖ separates blocks of channels. A convention
+    refuses parameters that are not its own. Libraries call base temperature; base_size may be a
+    fraction.
 
-    The names of the axes state their order: in ``token(height*width)`` the columns run fastest;
-    ``channel(sin width + cos width + …)`` has one block of channels after the other, and ``|``
-    between what alternates within a block.
+    The names of the axes state their order: ``token(height*width)`` has tokens row by row;
+    ``channel(sin width + cos width + …)`` has one block of channels after the other, with ``|``
+    between the alternating channels of a block.
 
     Formula: sin(x·ω_k) and cos(x·ω_k) of the coordinate x along each axis; the frequencies, the
         coordinates and the order of channels are those of the convention.
-    Source: that of each convention.
-    Bound: 3.9·2^-53 before the one rounding to the element type; a coordinate is the float64
-        nearest to it, and zeros are exact.
-    Trap: libraries disagree whether rows or columns come first, in the channels and in the tokens.
+    Source: each convention has its own.
+    Bound: 3.9·2^-53 before the single rounding to the element type; a coordinate is rounded to the
+        nearest float64, and zeros are exact.
+    Trap: libraries disagree whether rows or columns come first, both in the order of channels and
+        in the numbering of tokens.
     """
 
     example: ClassVar[str] = "convention=mae&height=2&width=3&d_model=8"
     array: ClassVar[str] = "encoding"
 
     convention: GridName = about(
-        "Library or model: "
+        "The library or model whose table is returned: "
         + "; ".join(
             f"{name} ({', '.join(each.source for each in known)})"
             for name, known in CONVENTIONS.items()
         ),
         "mae",
     )
-    depth: _Length | None = optional("Frames or slices: the slowest axis.", 4)
-    height: _Length | None = optional("Rows of tokens.", 4)
-    width: _Length = about("Tokens in a row.", 6)
+    depth: _Length | None = optional("Number of frames or slices, for a 3-D grid.", 4)
+    height: _Length | None = optional("Number of rows of tokens, for a 2-D or 3-D grid.", 4)
+    width: _Length = about("Number of tokens in a row.", 6)
     d_model: _Count | None = optional(
-        "Channels of all axes together; for perceiver and timm-fourier they follow from the bands.",
+        "Number of channels of all axes together; required, but num_bands determines it for "
+        "perceiver and timm-fourier.",
         16,
     )
     base: _Base | None = optional("Base of the frequencies; 10000 unless given.", 10000)
-    cls_token: Boolean | None = optional("Put one row of zeros first (mae and others).", True)
+    cls_token: Boolean | None = optional(
+        "Whether the first row is zeros, for a class token (mae and others).", True
+    )
     extra_tokens: _Count | None = optional(
         "Number of rows of zeros that come first with cls_token=true (diffusers).", 2
     )
     interpolation_scale: _Scale | None = optional("Divisor of coordinates (diffusers).", 2)
     base_size: Factor | None = optional(
-        "Length to which both axes are stretched; 16 unless given (diffusers).", 16
+        "Length to which each axis is stretched; 16 unless given (diffusers).", 16
     )
     spatial_interpolation_scale: _Scale | None = optional(
-        "Divisor of the coordinates of rows and columns (diffusers with a depth).", 2
+        "Divisor of the coordinates of rows and columns (diffusers with depth).", 2
     )
     temporal_interpolation_scale: _Scale | None = optional(
-        "Divisor of the coordinates of time (diffusers with a depth).", 2
+        "Divisor of the coordinates of time (diffusers with depth).", 2
     )
     reverse_coord: Boolean | None = optional(
-        "Put the columns first, in the channels and in the order of the tokens (timm).", True
+        "Whether columns come before rows, in the channels and in the numbering of tokens (timm).",
+        True,
     )
     interleave_sin_cos: Boolean | None = optional(
-        "Put sines and cosines of one axis before those of the other (timm).", True
+        "Whether all sines and cosines of rows come before those of columns, instead of all sines "
+        "before all cosines (timm).",
+        True,
     )
     normalize: Boolean | None = optional(
-        "Divide positions by the last one + 10^-6, and multiply them by scale (detr).", True
+        "Whether positions are divided by the last one + 10^-6 and multiplied by scale (detr).",
+        True,
     )
     scale: Factor | None = optional("Factor of normalized positions; 2π unless given (detr).", 1)
     min_timescale: _Timescale | None = optional(
-        "The fastest frequency; 1 unless given (tensor2tensor).", 1
+        "The highest frequency; 1 unless given (tensor2tensor).", 1
     )
     max_timescale: _Timescale | None = optional(
-        "min_timescale squared over the slowest frequency; 10000 unless given (tensor2tensor).",
+        "max_timescale in ω_k = min_timescale·(max_timescale/min_timescale)^(-k/(n - 1)); 10000 "
+        "unless given (tensor2tensor).",
         10000,
     )
-    num_bands: _Count | None = optional("Frequencies of each axis (perceiver, timm-fourier).", 4)
+    num_bands: _Count | None = optional(
+        "Number of frequencies of each axis (perceiver, timm-fourier).", 4
+    )
     max_resolution: Integers | None = optional(
-        "Twice the highest band: one number for each axis in their order, or one for all "
-        "(perceiver, timm-fourier).",
+        "Twice the highest band of each axis, in the order depth, height, width; or one number for "
+        "all axes (perceiver, timm-fourier).",
         "5,7",
         max_length=len(AXES),
     )
     concat_pos: Boolean | None = optional(
-        "Put the coordinates first; true unless given (perceiver, timm-fourier).", True
+        "Whether the first channels are the coordinates; true unless given (perceiver, "
+        "timm-fourier).",
+        True,
     )
-    sine_only: Boolean | None = optional("Leave the cosines out (perceiver).", True)
+    sine_only: Boolean | None = optional("Whether to leave out the cosines (perceiver).", True)
     channels_first: Boolean | None = optional(
-        "Put channels before tokens; for detr true unless given, else false.", True
+        "Whether the channel axis comes first; unless given, true for detr and false otherwise.",
+        True,
     )
     dtype: RealDType = "float32"
 
@@ -156,8 +171,8 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
             raise impossible("d_model", d_model, rule)
         if known.is_spread and d_model // (2 * len(lengths)) == 1:
             rule = (
-                f"d_model {d_model} leaves one frequency for each axis, where the library divides "
-                "by zero: exponents are k/(n - 1)"
+                f"d_model={d_model} gives n = 1 frequency for each axis, and the exponent "
+                "k/(n - 1) divides by zero"
             )
             raise impossible("d_model", d_model, rule)
         return Grid(lengths, d_model, values)
@@ -206,10 +221,10 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     def _lengths(self) -> dict[str, int]:
         given = {axis: getattr(self, axis) for axis in AXES}
         if self.depth is not None and self.height is None:
-            raise impossible("height", None, "height is required beside depth")
+            raise impossible("height", None, "height is required with depth")
         lengths = {axis: length for axis, length in given.items() if length is not None}
         if prod(lengths.values()) > MAX_LENGTH:
-            rule = "height, width and depth must make at most 2^62 tokens"
+            rule = "the product of height, width and depth must be at most 2^62"
             raise impossible("height", self.height, rule)
         return lengths
 
@@ -248,7 +263,10 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
             self._check_extra_tokens()
 
     def _check_extra_tokens(self) -> None:
-        """Refuse half of what diffusers adds rows for, since it then adds none."""
+        """Refuse cls_token without extra_tokens and the reverse.
+
+        diffusers adds rows of zeros only for both.
+        """
         if bool(self.cls_token) != (self.extra_tokens is not None):
             rule = "adds rows of zeros only for cls_token=true together with extra_tokens"
             name = "cls_token" if self.cls_token else "extra_tokens"
@@ -276,23 +294,23 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         return given * (axes // len(given))
 
     def _channels(self, grid: Grid) -> int:
-        """Return d_model, or the channels that the bands make."""
+        """Return d_model, or the number of channels that num_bands gives."""
         if not self._known.gives_channels:
             if self.d_model is None:
                 raise impossible("d_model", None, "d_model is required")
             return self.d_model
         channels = sum(block.width for block in self._known.layout(grid).blocks)
         if channels > MAX_AXES_CHANNELS:
-            rule = f"num_bands makes {channels} channels, and there may be {MAX_AXES_CHANNELS}"
+            rule = f"num_bands gives {channels} channels; at most {MAX_AXES_CHANNELS} are possible"
             raise impossible("num_bands", self.num_bands, rule)
         if self.d_model not in {None, channels}:
-            rule = f"d_model is {channels} here, as num_bands makes it: leave it out"
+            rule = f"num_bands fixes d_model at {channels}: leave d_model out"
             raise impossible("d_model", self.d_model, rule)
         return channels
 
 
 def _description(blocks: tuple[ChannelBlock, ...], width: int) -> str:
-    """Describe the channels of a row that is cut to a width."""
+    """Return a description of the channels of a row that is cut to width channels."""
     starts = accumulate((block.width for block in blocks), initial=0)
     return " + ".join(
         str(block) for block, start in zip(blocks, starts, strict=False) if start < width

@@ -1,8 +1,8 @@
-"""Tokens of a grid: the position of each along an axis, and exact coordinates.
+"""The positions of the tokens of a grid along each axis, and exact coordinates.
 
-Libraries place the n tokens of an axis at fractions: between two ends, at the centres of patches,
-scaled to another grid. Any of these is first + step·i with rational numbers, so that the position
-stays an integer and its unit goes into the frequency.
+Libraries give the n tokens of an axis fractional coordinates: evenly spaced between two ends, at
+the centres of patches, or scaled to another grid. All of these are first + step·i with rational
+numbers; so the position stays an integer, and its unit is multiplied into the frequency.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,14 @@ from service.numerics.tables import ParameterValue
 
 @dataclass(frozen=True)
 class GridAxis:
-    """The positions first, first + step, … of the tokens of a grid along one of its axes.
+    """The positions first, first + step, … of a grid's tokens along one of its axes.
 
     Attributes:
-        first: position of the first token.
-        step: from one to the next.
-        length: tokens along the axis.
-        inner: tokens between one position and the next: the product of the axes that run faster.
+        first: the position of the first token.
+        step: the difference between a position and the next.
+        length: the number of positions along the axis.
+        inner: the number of consecutive tokens with the same position: the product of the lengths
+            of the axes after this one.
     """
 
     first: int
@@ -43,12 +44,12 @@ class GridAxis:
         return tokens // self.inner % self.length * self.step + self.first
 
     def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockAxis":
-        """Return the positions of the same tokens in the order of blocks, not of rows.
+        """Return the positions of the same tokens, numbered block by block instead of row by row.
 
         Args:
-            size: rows and columns of a block, which divides the axis.
-            width: columns of the whole.
-            is_column: whether the axis is the last one.
+            size: the number of rows and of columns of a block, which divides the axis length.
+            width: the number of columns of the grid.
+            is_column: whether this axis is the last one.
         """
         block_tokens = size * size if is_column else size * width
         outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
@@ -57,14 +58,14 @@ class GridAxis:
 
 @dataclass(frozen=True)
 class BlockAxis:
-    """The positions of tokens that come in square blocks, row by row within each.
+    """The positions of tokens that are numbered in square blocks, row by row within each.
 
-    Vision towers that merge patches put those to be merged next to each other: transformers 5.23.0
-    ``get_vision_position_ids`` with a spatial_merge_size.
+    Vision models that merge patches number the patches of a merged one consecutively: transformers
+    5.23.0 ``get_vision_position_ids`` with a spatial_merge_size.
 
     Attributes:
-        outer: the position of the block.
-        within: the token's distance from it.
+        outer: the position of each token's block.
+        within: the position of each token relative to its block.
     """
 
     outer: GridAxis
@@ -72,7 +73,7 @@ class BlockAxis:
 
     @property
     def farthest(self) -> int:
-        """A bound of their magnitudes."""
+        """An upper bound of |position|."""
         return self.outer.farthest + self.within.farthest
 
     def at(self, start: int, stop: int) -> Int64s:
@@ -95,7 +96,7 @@ class Tokens:
 
     @classmethod
     def of_grid(cls, lengths: tuple[int, ...], names: Sequence[str]) -> "Tokens":
-        """Return the tokens of a grid with positions 0, 1, … along each axis, the last fastest."""
+        """Return the tokens of a grid with positions from 0, numbered along the last axis first."""
         axes = {
             name: GridAxis(0, 1, length, prod(lengths[index + 1 :]))
             for index, (name, length) in enumerate(zip(names, lengths, strict=True))
@@ -104,23 +105,23 @@ class Tokens:
 
     @classmethod
     def of_lists(cls, positions: Mapping[str, Positions]) -> "Tokens":
-        """Return tokens with listed positions along each axis, all lists of one length."""
+        """Return tokens with listed positions along each axis; all lists have the same length."""
         canonical = {f"positions_{axis}": str(along) for axis, along in positions.items()}
         return cls(positions, next(iter(positions.values())).count, canonical)
 
     @classmethod
     def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":
-        """Return the tokens of text, each with one position along all axes."""
+        """Return text tokens, each with the same position along all axes."""
         return cls(dict.fromkeys(names, positions), positions.count, positions.parameters())
 
 
 @dataclass(frozen=True)
 class Picked:
-    """Some frequencies of a rule.
+    """Selected frequencies of a rule.
 
     Attributes:
         rule: the rule.
-        places: the indices of its frequencies.
+        places: the indices of the selected frequencies.
     """
 
     rule: FrequencyRule
@@ -131,14 +132,14 @@ class Picked:
         return len(self.places)
 
     def exact(self) -> Decimals:
-        """Evaluate them, in radians per position."""
+        """Return the selected frequencies as decimals, in radians per position."""
         every = _exact(self.rule)
         return [every[place] for place in self.places]
 
 
 @lru_cache(maxsize=4)
 def _exact(rule: FrequencyRule) -> Decimals:
-    """Evaluate a rule once for all that pick some of its frequencies."""
+    """Return all frequencies of a rule; cached, because several selections share a rule."""
     return rule.exact()
 
 
@@ -147,8 +148,8 @@ class Coordinates:
     """The coordinates first, first + step, … of the tokens along an axis.
 
     Attributes:
-        first: that of token 0.
-        step: from one token to the next.
+        first: the coordinate of the first token.
+        step: the difference between a coordinate and the next.
         length: the number of tokens.
     """
 
@@ -158,12 +159,12 @@ class Coordinates:
 
     @property
     def unit(self) -> Fraction:
-        """The largest unit of which every coordinate is a whole multiple."""
+        """The largest number of which first and step are integer multiples."""
         return Fraction(1, lcm(self.first.denominator, self.step.denominator))
 
     @property
     def is_countable(self) -> bool:
-        """True where coordinates and step, in that unit, are within MAX_POSITION."""
+        """True if coordinates and step, as multiples of ``unit``, are within ±MAX_POSITION."""
         last = self.first + self.step * (self.length - 1)
         return max(abs(self.first), abs(self.step), abs(last)) / self.unit <= MAX_POSITION
 
@@ -178,7 +179,7 @@ def counted(length: int, offset: Fraction, reference: Fraction | None = None) ->
 
 
 def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
-    """Return n coordinates evenly from start to stop·(n − 1)/n.
+    """Return n = length evenly spaced coordinates from start to stop·(n − 1)/n.
 
     diffusers 0.42.1 ``get_2d_rotary_pos_embed`` and ``get_3d_rotary_pos_embed``: linspace.
     """
@@ -187,7 +188,7 @@ def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
 
 
 def pixels(length: int, offset: Fraction) -> Coordinates:
-    """Return n evenly spaced coordinates from −1 to 1, plus the offset.
+    """Return length evenly spaced coordinates from −1 to 1, plus the offset.
 
     rotary-embedding-torch 0.9.1 ``get_axial_freqs``, freqs_for="pixel"; timm 1.0.31, in_pixels.
     """

@@ -1,4 +1,4 @@
-"""DETR's sinusoids of images with padding: a position is a count of valid pixels."""
+"""DETR's sinusoids for images with padding: a position is a cumulative count of valid pixels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ from service.numerics.phase import (
 from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, read_blocks
 
 MAX_MASKS = 2**10
-"""Images in a batch: each is counted by itself."""
+"""The most images in a batch: pixels are counted image by image."""
 
 MAX_PIXELS = 2**22
-"""Pixels of all masks together: their counts stay in memory."""
+"""The most pixels of all masks together: their counts stay in memory."""
 
 MAX_QUOTIENTS = 2**16
-"""Frequencies over all counts that columns or rows end with: each is a number of 80 digits."""
+"""The most quotients of a frequency and a final count: each is computed with 80 digits."""
 
 
 _KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
@@ -49,7 +49,7 @@ _KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
 def _input(name: str, meaning: str, *aliases: str) -> InputArray:
     return InputArray(
         name=name,
-        description=f"the mask, 1 is {meaning}, (height, width) or (batch, height, width)",
+        description=f"the mask, where 1 is {meaning}, (height, width) or (batch, height, width)",
         ranks=(2, 3),
         example=[[0, 0, 1], [0, 0, 1]],
         is_integer=True,
@@ -59,35 +59,36 @@ def _input(name: str, meaning: str, *aliases: str) -> InputArray:
 
 
 class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
-    """DETR's sinusoids of images with padding, the channels first: (batch, d_model, h, w).
+    """DETR's sinusoids for images with padding: (batch, d_model, height, width).
 
-    One mask, padding_mask or valid_mask, of at most 1024 images and 2^22 pixels; the answer states
-    which it was. The mask of an npy file has no name: mask=padding or mask=valid names it.
+    The body has either padding_mask or valid_mask, with at most 1024 images and 2^22 pixels; the
+    answer states which. The mask of an npy file has no name: mask=padding or mask=valid states it.
 
-    Formula: with y the valid pixels of the column down to this one, x those of the row, channel i
-        of the N = d_model/2 of y, and then of x, is sin(y·ω) where i is even and cos(y·ω) where it
-        is odd, ω = base^(−2⌊i/2⌋/N). Normalized, y is divided by the count at the end of its column
-        + 10^-6, x by that of its row, and multiplied by a scale, 2π by default.
+    Formula: y counts the valid pixels of a column down to and including this one, x those of its
+        row. Channel i of the first N = d_model/2 is sin(y·ω) if i is even and cos(y·ω) if i is odd,
+        ω = base^(−2⌊i/2⌋/N); the other N channels are the same for x. With normalize=true y is
+        divided by the final count of its column + 10^-6, x by that of its row, and both are
+        multiplied by scale, 2π unless given.
     Source: facebookresearch/detr commit 29901c5 ``PositionEmbeddingSine``; transformers 5.23.0
         ``DetrSinePositionEmbedding``.
-    Bound: 0.9·2^-53 before the one rounding to the element type: the quotients are part of the
-        frequency, in 80 digits, one for each count that a column or a row ends with.
-    Trap: 1 is padding in facebookresearch's mask, and a pixel in that of transformers
-        (``pixel_mask``, here valid_mask). The wrong one counts the padding, and nothing fails.
+    Bound: 0.9·2^-53 before the single rounding to the element type: each frequency is divided by
+        each final count of a column or row with 80 digits.
+    Trap: 1 is padding in facebookresearch's mask, but a valid pixel in that of transformers
+        (``pixel_mask``, here valid_mask). With the wrong one padding is counted, without any error.
     """
 
     example: ClassVar[str] = "d_model=4&normalize=true"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         _input("padding_mask", "padding (facebookresearch)"),
-        _input("valid_mask", "a pixel (transformers)", "pixel_mask"),
+        _input("valid_mask", "a valid pixel (transformers)", "pixel_mask"),
     )
     choice: ClassVar[Choice] = Choice("mask", _KINDS)
 
     mask: Literal["padding", "valid"] | None = optional(
-        "The meaning of 1 in a mask without a name (npy): padding_mask or valid_mask.", "padding"
+        "The meaning of 1 in the mask of an npy file; other formats name the mask.", "padding"
     )
     d_model: Integer = about(
-        "Channels of both axes: twice num_pos_feats, which is even.",
+        "Number of channels of both axes together: 2·num_pos_feats, where num_pos_feats is even.",
         256,
         ge=4,
         le=MAX_AXES_CHANNELS,
@@ -95,7 +96,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     )
     base: Real = about("Base of the frequencies.", 10000, default=10000.0, ge=1, le=MAX_SCALED_BASE)
     normalize: Boolean = about(
-        "Divide positions by the last of their column or row + 10^-6, times scale.",
+        "Whether a count is divided by the final count of its column or row + 10^-6, and "
+        "multiplied by scale.",
         True,
         default=False,
     )
@@ -112,7 +114,9 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         valid = _valid(arrays)
         (name,) = arrays
         if self.quotients(valid) > MAX_QUOTIENTS:
-            rule = f"columns and rows end at too many different counts for d_model {self.d_model}"
+            rule = (
+                f"the masks have too many distinct row and column totals for d_model={self.d_model}"
+            )
             raise InvalidBody(rule, f"/{name}")
         kind = next(kind for kind, known in _KINDS.items() if known == name)
         return self.describe(
@@ -123,7 +127,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         )
 
     def fixed(self, last: int) -> FixedPointFrequencies:
-        """Return the frequencies per count where the last count is this one."""
+        """Return the frequencies per counted pixel for a line whose final count is last."""
         series = Geometric(self.base, self.d_model // 2, self.frequencies)
         if not self.normalize:
             return fixed_point(series.exact())
@@ -131,7 +135,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
 
     def quotients(self, valid: Int64s) -> int:
-        """Return the number of frequencies, of 80 digits each, of masks (B, h, w)."""
+        """Bound how many 80-digit frequencies masks (B, h, w) need."""
         if not self.normalize:
             return self.frequencies
         ends = [np.sort(valid.sum(axis=axis), axis=1) for axis in (1, 2)]
@@ -140,9 +144,9 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
 
 
 def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
-    """Return 1 where a pixel is valid and 0 where it is padding, shape (B, h, w)."""
+    """Return the mask (B, h, w), 1 for valid pixels, 0 for padding; raises InvalidBody."""
     if len(arrays) != 1:
-        raise InvalidBody("send padding_mask or valid_mask, and not both")
+        raise InvalidBody("send either padding_mask or valid_mask")
     ((name, table),) = arrays.items()
     mask = np.asarray(table.elements, dtype=np.int64)
     if mask.ndim == 2:
@@ -161,9 +165,9 @@ class Counts:
 
     Attributes:
         rule: the parameters.
-        pairs: each pair of a count and a last count that there is, the latter as one of lasts.
-        lasts: the counts that columns or rows end with; only one where they make no difference.
-        place: which pair each pixel has, shape (pixels,).
+        pairs: the distinct (count, index into lasts) pairs that occur.
+        lasts: the distinct final counts of the rows or columns; [0] without normalize.
+        place: the index into pairs of each pixel, (pixels,).
     """
 
     rule: MaskedGridEncoding
@@ -173,7 +177,7 @@ class Counts:
 
     @classmethod
     def of(cls, rule: MaskedGridEncoding, valid: Int64s, axis: int) -> "Counts":
-        """Count the valid pixels of a mask (h, w) along an axis."""
+        """Return the cumulative counts of a mask (h, w) along an axis."""
         count = np.cumsum(valid, axis=axis)
         ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int64)
         lasts, last = np.unique(ends, return_inverse=True)
@@ -186,14 +190,14 @@ class Counts:
         return cls(rule, (pairs % span, pairs // span), tuple(lasts.tolist()), place)
 
     def values(self, frequencies: range, pixels: range) -> Float64s:
-        """Evaluate the channels of frequencies, a sine and a cosine each: (2·n, pixels)."""
+        """Return sine and cosine, alternating, of n frequencies at some pixels: (2n, pixels)."""
         place = self.place[pixels.start : pixels.stop]
         if len(self.pairs[0]) <= len(place):
             return self._of_pairs(frequencies, *self.pairs).take(place, axis=1)
         return self._of_pairs(frequencies, self.pairs[0][place], self.pairs[1][place])
 
     def _of_pairs(self, frequencies: range, counts: Int64s, lasts: Int64s) -> Float64s:
-        """Evaluate each pair for each frequency."""
+        """Return sine and cosine, alternating, of n frequencies for m pairs: (2n, m)."""
         which = np.array(frequencies)[:, np.newaxis] + lasts * self.rule.frequencies
         every = np.broadcast_to(counts, which.shape).reshape(-1)
         both = sin_cos_of_each(self._rates.part(which.reshape(-1)), every)
@@ -202,7 +206,7 @@ class Counts:
 
     @cached_property
     def _rates(self) -> FixedPointFrequencies:
-        """All frequencies of the first of lasts, then those of the next."""
+        """All frequencies for the first of lasts, then those for the next, and so on."""
         each = [self.rule.fixed(last) for last in self.lasts]
         high, low, unit = (
             np.concatenate([getattr(one, name) for one in each]) for name in ("high", "low", "unit")
@@ -212,7 +216,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class MaskedGridTable:
-    """The channels of masks (B, h, w), 1 where a pixel is valid: (B, d_model, h, w)."""
+    """The table (B, d_model, h, w) of masks (B, h, w), in which 1 is a valid pixel."""
 
     rule: MaskedGridEncoding
     valid: Int64s
@@ -235,7 +239,7 @@ class MaskedGridTable:
 
     @cached_property
     def _counts(self) -> list[tuple[Counts, Counts]]:
-        """The counts down and across each mask."""
+        """The counts of each mask, down its columns and along its rows."""
         return [
             (Counts.of(self.rule, mask, 0), Counts.of(self.rule, mask, 1)) for mask in self.valid
         ]
@@ -244,7 +248,7 @@ class MaskedGridTable:
         return read_blocks(start, stop, self.valid[0].size, self.dtype, self._fill)
 
     def _fill(self, planes: range, pixels: range, block: Elements) -> None:
-        """Fill the channels of one image after the other, those of an axis together."""
+        """Fill a block with channels of consecutive images, up to half of an image at a time."""
         axis_channels, done = self.rule.d_model // 2, 0
         while done < len(planes):
             line, channel = divmod(planes.start + done, axis_channels)

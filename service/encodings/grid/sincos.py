@@ -1,11 +1,11 @@
-"""Tables of the tokens of a grid: sines and cosines of each axis, coordinates, zeros.
+"""Tables of the tokens of a grid: sines and cosines of each axis, coordinates, and zeros.
 
-A channel depends on one axis, and there are few positions along it: a small table for each axis is
-computed and rounded, and its rows are copied into those of the grid.
+A channel depends on one axis, which has few positions: a small table is computed and rounded for
+each axis, and its rows are copied into those of the grid.
 
-Error, in units of 2^-53: a sine or a cosine is a product of phasors, within 3.9 (phasors.py); the
-fractions of coordinates and the scales that divide them are part of the frequency, in 80 digits. A
-coordinate is the float64 nearest to it. Zeros are exact.
+Error, in units of 2^-53: a sine or a cosine is a product of phasors, within 3.9 (phasors.py);
+fractional coordinates and scales are multiplied into the frequency, in 80 digits. A coordinate is
+rounded to the nearest float64. Zeros are exact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,9 +38,9 @@ class Along:
     """One axis of a grid.
 
     Attributes:
-        tokens: the position of each token, in order, as an integer.
-        unit: the coordinate of position 1.
-        rule: frequencies per coordinate.
+        tokens: the integer position of each token.
+        unit: the coordinate of position 1; a coordinate is position·unit.
+        rule: the frequencies, in radians per coordinate 1.
     """
 
     tokens: GridAxis
@@ -49,13 +49,13 @@ class Along:
 
     @classmethod
     def end_to_end(cls, length: int, inner: int, rule: FrequencyRule) -> "Along":
-        """Place tokens evenly from −1 to 1; inner is that of GridAxis."""
+        """Return an axis whose coordinates are evenly spaced from −1 to 1; inner as GridAxis."""
         places = pixels(length, Fraction(0))
         first, step = int(places.first / places.unit), int(places.step / places.unit)
         return cls(GridAxis(first, step, length, inner), places.unit, rule)
 
     def distinct(self, start: int, stop: int) -> tuple[Int64s, Int64s]:
-        """Return the distinct positions of the tokens start to stop, and each token's index."""
+        """Return the distinct positions of tokens start to stop, and each token's index in them."""
         axis = self.tokens
         first, last = start // axis.inner, -(-stop // axis.inner)
         index = np.arange(last - first, dtype=np.int64) + first % axis.length
@@ -70,7 +70,10 @@ class Along:
         return some * axis.step + axis.first, place
 
     def values(self, content: Content, frequencies: range, positions: Int64s) -> Float64s:
-        """Compute sines, cosines or the coordinate at positions (m,) for n selected frequencies."""
+        """Return sines or cosines (m, n) at positions (m,), or coordinates (m, 1).
+
+        n is the number of selected frequencies.
+        """
         if content == "coordinate":
             return self._coordinates(positions)[:, np.newaxis]
         rule: FrequencyRule = ScaledFrequencies(self.rule, self.unit)
@@ -79,11 +82,11 @@ class Along:
         return component(rule, content, positions)
 
     def _coordinates(self, positions: Int64s) -> Float64s:
-        above, below = self.unit.numerator, self.unit.denominator
-        if max(self.tokens.farthest * above, below) <= _MAX_EXACT:
-            return (positions * above) / np.float64(below)
-        # The quotient of two integers of any size is rounded once, too.
-        return np.array([position * above / below for position in positions.tolist()])
+        numerator, denominator = self.unit.numerator, self.unit.denominator
+        if max(self.tokens.farthest * numerator, denominator) <= _MAX_EXACT:
+            return (positions * numerator) / np.float64(denominator)
+        # Python rounds the quotient of two integers of any size once.
+        return np.array([position * numerator / denominator for position in positions.tolist()])
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class ChannelBlock:
     """Contiguous channels, ordered by frequency, then axis, then content.
 
     Attributes:
-        contents: sine, cosine or coordinate of each axis; nothing, for channels of zeros.
-        axes: names of the axes.
-        count: frequencies, or channels of zeros.
+        contents: what the channels hold for each axis and frequency; empty for zeros.
+        axes: the names of the axes.
+        count: the number of frequencies, or of channels of zeros.
     """
 
     contents: tuple[Content, ...]
@@ -109,7 +112,7 @@ class ChannelBlock:
         return len(self.contents) * len(self.axes)
 
     def __str__(self) -> str:
-        """Describe the channels, with ``|`` between what alternates."""
+        """Return a description of the channels, with ``|`` between alternating ones."""
         if not self.contents:
             return "0"
         contents = "|".join(content for content in self.contents if content != "coordinate")
@@ -123,7 +126,7 @@ class Lane:
     Attributes:
         axis: the name of the axis.
         content: sine, cosine or coordinate.
-        channels: their numbers.
+        channels: the channel of each frequency.
     """
 
     axis: str
@@ -131,14 +134,14 @@ class Lane:
     channels: range
 
     def within(self, first: int, last: int) -> range:
-        """Return the indices of its frequencies in the channels first to last."""
+        """Return the indices of the frequencies whose channels are from first to last − 1."""
         start, step, count = self.channels.start, self.channels.step, len(self.channels)
         begin = max(0, -((start - first) // step))
         return range(begin, max(begin, min(count, -((start - last) // step))))
 
 
 def lanes(blocks: tuple[ChannelBlock, ...], width: int) -> Iterator[Lane]:
-    """Return the lanes of consecutive blocks, cut to a width in channels."""
+    """Yield the lanes of consecutive blocks, cut to width channels."""
     first = 0
     for block in blocks:
         last = min(first + block.width, width)
@@ -152,13 +155,14 @@ def lanes(blocks: tuple[ChannelBlock, ...], width: int) -> Iterator[Lane]:
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of a grid.
+    """The axes, channels and extra rows of a grid table.
 
     Attributes:
-        along: the axes by name, in the order of the tokens.
+        along: the axes by name, the last of which tokens are numbered along first.
         blocks: the channels of a row.
-        leading: how many axes of the grid are axes of the table; the others make one.
-        zero_rows: rows of zeros before those of the tokens.
+        leading: how many leading grid axes stay separate axes of the table; the remaining ones are
+            flattened into one token axis.
+        zero_rows: the number of rows of zeros before those of the tokens.
     """
 
     along: Mapping[str, Along]
@@ -169,13 +173,13 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class GridTable:
-    """The rows of the tokens of a grid, after rows of zeros.
+    """The table of a grid: rows of zeros, then a row for each token.
 
     Attributes:
-        layout: the axes and the channels; channels past the width are cut off.
-        width: channels in a row.
-        dtype: a real element type.
-        shape: any whose size is rows × width.
+        layout: the axes and the channels; channels from width on are cut off.
+        width: the number of channels in a row.
+        dtype: the element type, real.
+        shape: any shape whose size is rows × width.
     """
 
     layout: Layout
@@ -197,7 +201,7 @@ class GridTable:
         return read_blocks(start, stop, self.width, self.dtype, self.fill)
 
     def fill(self, rows: range, channels: range, block: Elements) -> None:
-        """Compute consecutive channels of consecutive rows, (rows, channels)."""
+        """Write consecutive channels of consecutive rows into block (rows, channels)."""
         block[...] = 0
         zero_rows = self.layout.zero_rows
         first, last = max(0, rows.start - zero_rows), rows.stop - zero_rows
@@ -224,11 +228,11 @@ def _rounded(values: Float64s, dtype: DType) -> Elements:
 
 @dataclass(frozen=True, eq=False)
 class ChannelsFirstTable(DerivedTable):
-    """The same elements with the channels before the tokens, as convolutions have them.
+    """The same elements with the channel axis first, as convolutions have them.
 
     Attributes:
-        table: the rows of tokens.
-        rows: how many there are.
+        table: the table with the channel axis last.
+        rows: the number of its rows.
     """
 
     table: GridTable

@@ -1,4 +1,4 @@
-"""The tables of rotary angles: rows of angles, and the packings of their cosines and sines.
+"""Rotary angles, and the tables of their cosines and sines in every packing.
 
 M-RoPE: "Qwen2-VL" (Wang et al. 2024), §2.1; transformers 5.23.0
 ``apply_multimodal_rotary_pos_emb`` of Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of
@@ -34,7 +34,7 @@ from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import Document, ParameterValue, Table, setup_work
 
-# 3.5 to this power is the last within the range of float64.
+# The largest power of 3.5 in the range of float64.
 _MAX_POWER = 566
 
 _SQUARINGS = 6
@@ -46,14 +46,14 @@ class XPos:
     """The multipliers ζ_k^((p − centre)/scale_base) with ζ_k = (2k + 0.4·r)/(1.4·r).
 
     torchscale ``XPOS`` at commit 4d1e0e8, flash-attn 2.8.3, rotary-embedding-torch 0.9.1,
-    x-transformers 2.31.10. Each is within (2d − 1)·2^-53 of its own size, where p − centre has d
-    digits to the base of 64: a factor for each, rounded once, and d − 1 products.
+    x-transformers 2.31.10. The relative error of each is at most (2d − 1)·2^-53 if p − centre has
+    d digits to base 64: a factor for each digit, rounded once, and d − 1 products.
 
     Attributes:
-        rotary_dim: rotary channels, r.
-        scale_base: the distance from the centre at which the multiplier is ζ_k itself.
-        centre: the position where all are 1.
-        inverse: whether to return the reciprocals, which multiply keys.
+        rotary_dim: the number of rotary channels, r.
+        scale_base: the distance p − centre at which the multiplier is ζ_k.
+        centre: the position whose multipliers are 1.
+        inverse: whether to return the reciprocals, for keys.
     """
 
     rotary_dim: int
@@ -77,9 +77,9 @@ class XPos:
         return total
 
     def peak(self, distance: int) -> float:
-        """Return an upper bound of the multipliers up to a distance from the centre."""
+        """Return an upper bound of the multipliers up to this distance from the centre."""
         power = distance / self.scale_base
-        # The smallest ζ is 0.4/1.4; the rest makes up for the roundings of both.
+        # The smallest ζ is 0.4/1.4 = 1/3.5; nextafter and 1 + 2^-48 allow for rounding errors.
         return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
 
 
@@ -100,7 +100,7 @@ def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
 
 
 def _powers(base: Decimals) -> list[list[float]]:
-    """Return the powers 1 … 63 of every number, each rounded once."""
+    """Return the powers 1 … 63 of every number, each rounded once to float64."""
     powers, rows = base, [list(map(float, base))]
     for _ in range(_RADIX - 2):
         powers = list(map(exact_context().multiply, powers, base))
@@ -119,13 +119,13 @@ def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal
 
 
 class RotaryAngles(ABC):
-    """Rows of angles, one for each frequency of each token."""
+    """Base class of rotary angles: a row for each token, with an angle for each frequency."""
 
     rounding: AngleRounding
 
     @property
     def count(self) -> int:
-        """The number of angles in a row: half of the rotary channels."""
+        """The number of angles in a row, which is half the number of rotary channels."""
         return sum(len(axis.places) for axis in self.along())
 
     @property
@@ -136,11 +136,11 @@ class RotaryAngles(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The attention factor, which multiplies sines and cosines."""
+        """The attention factor, by which sines and cosines are multiplied."""
 
     @property
     def peak(self) -> float:
-        """An upper bound of sines and cosines."""
+        """An upper bound of sines and cosines, with the attention factor."""
         return self.scale
 
     @abstractmethod
@@ -160,20 +160,20 @@ class RotaryAngles(ABC):
         return angles_table(self.along(), self.rounding, dtype, shape)
 
     def distance(self) -> float | None:
-        """Return the bound on the error of sines and cosines; None where angles are exact.
+        """Return a bound on the error of sines and cosines; None if angles are exact.
 
-        They move by no more than their angle, nor by more than 2, times the scale; either is
-        computed to within 6·2^-53 of its size.
+        An angle error e changes a sine or cosine by at most min(e, 2)·scale; the exact and the
+        rounded one each add at most 6·2^-53·scale.
         """
         if self.rounding == "exact":
             return None
-        return nextafter((min(self._moved(), 2.0) + 12 * 2.0**-53) * self.scale, inf)
+        return nextafter((min(self._angle_error(), 2.0) + 12 * 2.0**-53) * self.scale, inf)
 
     def angle_distance(self) -> float | None:
-        """Return the bound on the error of angles; None where they are exact."""
-        return None if self.rounding == "exact" else nextafter(self._moved(), inf)
+        """Return a bound on the error of angles; None if they are exact."""
+        return None if self.rounding == "exact" else nextafter(self._angle_error(), inf)
 
-    def _moved(self) -> float:
+    def _angle_error(self) -> float:
         distances = (
             float32_distance(axis.rule.exact(), axis.positions.farthest) for axis in self.along()
         )
@@ -181,14 +181,14 @@ class RotaryAngles(ABC):
 
     @property
     def reach(self) -> float:
-        """An upper bound on the angles; it also holds after rounding to float32."""
+        """An upper bound of |angle|, also after rounding to float32."""
         sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
         return float(max(sizes)) * (1 + 2.0**-22)
 
 
 @dataclass(frozen=True)
 class SequenceAngles(RotaryAngles):
-    """Angles by the one position of each row, with the multipliers of xPos, if any."""
+    """The angles of rows with one position each, with the multipliers of xPos if given."""
 
     rule: RotaryFrequencies
     positions: Positions
@@ -233,13 +233,14 @@ class SequenceAngles(RotaryAngles):
 
 @dataclass(frozen=True)
 class AxesAngles(RotaryAngles):
-    """Angles of tokens with several positions: each frequency times the position on its axis.
+    """The angles of tokens with several positions: each frequency times the position on its axis.
 
     Attributes:
-        axes: frequencies and positions of each axis.
+        axes: the frequencies and positions of each axis.
         tokens: the number of tokens.
-        canonical: the canonical parameters, without the rounding.
-        attention_factor: multiplies sines and cosines.
+        canonical: the canonical parameters, without ``angle``.
+        rounding: how angles are rounded.
+        attention_factor: the factor of sines and cosines.
     """
 
     axes: tuple[Axis, ...]
@@ -278,14 +279,14 @@ def mrope_angles(
     *,
     interleaved: bool,
 ) -> AxesAngles:
-    """Return the angles of M-RoPE, each by one of the three positions of its row.
+    """Return the angles of M-RoPE: each frequency times one of the three positions of its row.
 
     Args:
         rule: the frequencies.
-        section: the number of frequencies of t, h and w, which sum to those of the rule.
-        tokens: the positions.
-        rounding: of the angles.
-        interleaved: whether the axes alternate, as of ``axis_of_frequency``.
+        section: the numbers of frequencies for t, h and w, whose sum is that of the rule.
+        tokens: the positions t, h and w of each token.
+        rounding: how angles are rounded.
+        interleaved: whether the axes alternate; ``axis_of_frequency`` has the order.
     """
     names = axis_of_frequency(rule.count, section, interleaved=interleaved)
     places = {axis: tuple(k for k, name in enumerate(names) if name == axis) for axis in AXES}
@@ -303,11 +304,11 @@ def mrope_angles(
 
 
 def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool) -> str:
-    """Return the axis of each frequency, a letter each.
+    """Return the axis of each frequency, as a string with a letter for each.
 
-    Chunked: the first section of frequencies is of t, the next of h, the rest of w.
-    Interleaved: frequency k is of h where k mod 3 is 1 and k < 3·section[1], of w where k mod 3
-    is 2 and k < 3·section[2], else of t.
+    Chunked: the first section of frequencies has axis t, the next h, the last w.
+    Interleaved: frequency k has axis h if k mod 3 is 1 and k < 3·section[1], w if k mod 3 is 2 and
+    k < 3·section[2], otherwise t.
     """
     if not interleaved:
         return "".join(axis * length for axis, length in zip(AXES, section, strict=True))
@@ -317,15 +318,15 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
 
 @dataclass(frozen=True)
 class Pack:
-    """A layout of cosines and sines.
+    """A packing: the arrays that hold the cosines and sines of a rotary table.
 
     Attributes:
-        parts: for each array by name, the components of a row, in order.
-        description: shape and content, for documentation.
+        parts: the components of a row of each array, in order, by the name of the array.
+        description: the shape and content, for the documentation.
         interleaved: whether the components alternate channel by channel.
-        paired: whether the row is an array of (cos, sin) pairs, shape (S, r/2, 2).
-        complex: whether such pairs are complex numbers, shape (S, r/2).
-        repeats: how many times each frequency comes, next to itself.
+        paired: whether a row is an array of (cos, sin) pairs, so that the shape is (S, r/2, 2).
+        complex: whether these pairs become complex numbers, so that the shape is (S, r/2).
+        repeats: how many adjacent channels each frequency fills.
     """
 
     parts: Mapping[str, tuple[Component, ...]]
@@ -338,7 +339,7 @@ class Pack:
     def tables(
         self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
-        """Return the arrays of this packing, below leading axes of length 1."""
+        """Return the arrays of this packing by name; leading is prepended to each shape."""
         tables: dict[str, Table] = {}
         for name, components in self.parts.items():
             width = angles.count * len(components) * self.repeats
@@ -349,14 +350,14 @@ class Pack:
         return tables
 
     def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
-        """Return the bound on the error of elements, None where each is the nearest number."""
+        """Return a bound on the error of elements; None if angles are exact."""
         distance = angles.distance()
         return distance and nextafter(distance + rounding_bound(dtype, angles.peak), inf)
 
 
 @dataclass(frozen=True)
 class AnglePack:
-    """The angles themselves, in radians."""
+    """The packing that holds the angles instead of cosines and sines, in radians."""
 
     description: str = "(S, r/2): the angles themselves, in radians"
 
@@ -372,7 +373,7 @@ class AnglePack:
 
 @dataclass(frozen=True, eq=False)
 class ComplexTable:
-    """Pairs (cos, sin) read as the complex numbers cos + i·sin."""
+    """The complex numbers cos + i·sin, from a table of pairs (cos, sin)."""
 
     pairs: Table
 
@@ -424,7 +425,9 @@ PACKS: Mapping[str, Pack | AnglePack] = {
         {"rope": ("sin", "sin", "cos", "cos")}, "(S, 2r): sin as [f, f] ‖ cos as [f, f]"
     ),
     "sin_interleaved_concat": Pack(
-        _SIN_COS, "(S, 2r): sin as [f0, f0, f1, f1, …] ‖ cos as the same", repeats=2
+        _SIN_COS,
+        "(S, 2r): sin as [f0, f0, f1, f1, …] ‖ cos as [f0, f0, f1, f1, …]",
+        repeats=2,
     ),
     "angle": AnglePack(),
 }
@@ -457,10 +460,10 @@ CONSUMERS: Mapping[str, str] = {
 }
 """The pack that each consumer expects.
 
-transformers 5.23.0 (Llama and its kin; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1 (Flux,
-CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache`` and those who
-share it, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cache, DINOv3, timm
-1.0.31.
+transformers 5.23.0 (Llama and similar models; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1
+(Flux, CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache``, which
+SGLang and FlashInfer share, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's
+cache, DINOv3, timm 1.0.31.
 """
 
 
@@ -470,10 +473,10 @@ def packed(
     """Return the document of cosines and sines in a packing.
 
     Args:
-        angles: S rows of r/2 angles.
+        angles: the angles, S rows of r/2.
         pack: a key of PACKS.
-        dtype: a real element type; for the complex pack the type of the two parts.
-        batch: whether to add a leading axis of 1.
+        dtype: a real element type; for the complex pack, the type of real and imaginary parts.
+        batch: whether to add a leading axis of length 1.
         kind: the kind of the document.
     """
     parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}
@@ -492,21 +495,24 @@ else:
     PackName: TypeAlias = Literal[(*PACKS, *CONSUMERS)]
 
 _PACK_DESCRIPTION = (
-    "How cosines and sines are laid out: "
+    "The packing of cosines and sines, for S rows and r rotary channels, where f are the r/2 "
+    "frequencies: "
     + "; ".join(f"{name} {pack.description}" for name, pack in PACKS.items())
-    + ". Or the consumer: "
+    + ". Or the name of a consumer: "
     + ", ".join(f"{consumer} ({pack})" for consumer, pack in CONSUMERS.items())
 )
 
 
 class PackedTable(TableFamily):
-    """Base of the rotary tables, in any packing."""
+    """Base class of the families of rotary tables, in any packing."""
 
     pack: PackName = about(_PACK_DESCRIPTION, "pair", default="pair")
     part: Literal["cos", "sin"] | None = optional(
         "Return only one of the two arrays of compact, half or interleaved.", "cos"
     )
-    batch: Boolean = about("Add a leading axis of length 1.", example=False, default=False)
+    batch: Boolean = about(
+        "Whether arrays have a leading axis of length 1.", example=False, default=False
+    )
     dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
@@ -523,6 +529,6 @@ class PackedTable(TableFamily):
             rule = "pack=complex needs dtype float32 (complex64) or float64 (complex128)"
             raise impossible("dtype", self.dtype, rule)
         if pack == "angle" and dtype is FLOAT16:
-            rule = "pack=angle needs a dtype with room for angles, not float16"
+            rule = "pack=angle does not go with dtype=float16, whose range is too small for angles"
             raise impossible("dtype", self.dtype, rule)
         return packed(angles, pack, dtype, batch=self.batch, kind=self.kind())

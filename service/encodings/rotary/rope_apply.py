@@ -1,4 +1,4 @@
-"""Arrays in one of the two layouts of pairs: queries and keys rotated, weights reordered."""
+"""Rotation of queries and keys, and reordering of weights, in the two layouts of channel pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,10 +36,11 @@ from service.numerics.tables import Document, ParameterValue, StoredTable, row_s
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
-    Integer, about("Channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS)
+    Integer,
+    about("Number of channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS),
 ]
 
-# Arrays of float64 that a rotation goes through.
+# The number of float64 arrays that a rotation needs.
 _ARRAYS = 8
 _COMPONENTS: tuple[Component, Component] = ("cos", "sin")
 _MAX_INT32_ROWS = 2**31
@@ -49,14 +50,15 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     """Queries or keys, rotated by their positions.
 
     Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
-        cosines and sines of /rope; channels before and after the r rotary ones pass through.
+        cosines and sines of ``/rope``; channels before and after the r rotary ones are copied.
     Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``, and
         ``apply_rotary_pos_emb_interleave`` of DeepSeek-V3 for an output_layout.
-    Bound: computed in float64 and rounded once to the type of x: before that, an output of the
-        pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
-        1/2 for the products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or
-        infinity; a result beyond the range of the type becomes infinite.
-    Trap: the same weights in the other layout give other numbers; see /rope/permutation.
+    Bound: computed in float64 and rounded once to the type of x: before that rounding, the error is
+        at most 7·2^-53·(|x0| + |x1|) times the attention factor: 6 for cosine and sine, 1/2 for the
+        products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or infinity; a result
+        beyond the range of the type becomes infinite.
+    Trap: the layout must be that of the model's weights: with the other one the result is wrong
+        without any error; ``/rope/permutation`` converts weights.
     """
 
     operation: ClassVar[str] = "RopeApply"
@@ -64,18 +66,21 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     example: ClassVar[str] = "start=1"
 
     layout: Layout = about(
-        "Which channels are pairs: 2k and 2k+1, or k and k + rotary_dim/2.",
+        "Which channels are pairs: interleaved 2k and 2k+1, half k and k + rotary_dim/2.",
         "half",
         default="interleaved",
     )
     output_layout: Layout | None = optional(
-        "Layout of the result: as layout unless given. DeepSeek-V3 in transformers reads "
-        "interleaved pairs and writes half ones.",
+        "Layout of the result; that of layout unless given. DeepSeek-V3 in transformers reads "
+        "interleaved pairs and writes half pairs.",
         "half",
     )
     rotary_offset: RotaryOffset = 0
     inverse: Boolean = about(
-        "Rotate by the negative angles: the inverse unless scaled.", example=False, default=False
+        "Whether to rotate by the negative angles, which inverts the rotation unless there is an "
+        "attention factor or xPos.",
+        example=False,
+        default=False,
     )
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
@@ -88,18 +93,18 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         return self._rotate(x, angles), {**parameters, "inverse": self.inverse}
 
     def angles_of(self, shape: tuple[int, ...]) -> RotaryAngles:
-        """Return the angles of arrays of a shape; raises InvalidParameters or InvalidBody."""
+        """Return the angles for an array of this shape; raises InvalidParameters or InvalidBody."""
         *_, rows, head_dim = shape
         if self.head_dim not in {None, head_dim}:
-            rule = f"the last axis has {head_dim} channels, and head_dim is {self.head_dim}"
+            rule = f"the last axis has {head_dim} channels, but head_dim is {self.head_dim}"
             raise InvalidBody(rule)
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
         width = 2 * angles.count
         if width > MAX_CHANNELS:
-            rule = f"{width} channels are rotary, and at most {MAX_CHANNELS} are possible"
+            rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
         if angles.rows != rows:
-            rule = f"the parameters give positions of {angles.rows} rows, and the array has {rows}"
+            rule = f"the parameters give {angles.rows} positions, but the array has {rows} rows"
             raise InvalidBody(rule)
         if self.rotary_offset + width > head_dim:
             rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
@@ -128,7 +133,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
                 table.read(part.start * width, part.stop * width).reshape(-1, width)
                 for table in (cosines, sines)
             )
-            # The sign makes sines the multipliers of the other channel of each pair.
+            # With this sign, a rotated channel is x·cos + (other channel of the pair)·sin.
             if self.inverse:
                 np.subtract(0.0, sin, out=sin)
             np.negative(sin[:, first], out=sin[:, first])
@@ -158,10 +163,10 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
 
 
 def _pair_channels(layout: Layout, width: int) -> tuple[slice, slice]:
-    """Return the first and the second channels of all pairs.
+    """Return the first channels of all pairs, and the second channels.
 
-    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and k +
-    r/2 (GPT-NeoX, transformers).
+    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and
+    k + r/2 (GPT-NeoX, transformers).
     """
     if layout == "half":
         return slice(0, width // 2), slice(width // 2, width)
@@ -169,18 +174,20 @@ def _pair_channels(layout: Layout, width: int) -> tuple[slice, slice]:
 
 
 class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
-    """The order of rows that gives weights of queries and keys the other rotary layout.
+    """The row permutation that converts query and key weights to the other rotary layout.
 
-    Formula: new = old[index], an index of shape (heads·head_dim,). Within each head, to half: from
-        2k and 2k+1; to interleaved: from k and k + r/2; channels that are not rotary (rotary_dim,
-        rotary_offset) stay. num_key_value_heads makes two arrays, q and k.
+    Formula: new = old[index], with an index of shape (heads·head_dim,). Within each head, output
+        layout half has the rows 2k, then the rows 2k+1; interleaved has rows k and k + r/2 in turn;
+        channels that are not rotary (rotary_dim, rotary_offset) stay. With num_key_value_heads
+        there are two arrays, q and k.
     Source: the conversion of Llama from Meta's to transformers' weights, by view and transpose.
-    Trap: biases of these projections, and weights of a norm of q and k, move along.
+    Trap: the biases of these projections, and the weights of a norm of q and k, need the same
+        permutation.
     """
 
     operation: ClassVar[str] = "RopePermutation"
     summary: ClassVar[str] = (
-        "The order of rows that gives weights of queries and keys the other rotary layout"
+        "The row permutation that converts query and key weights to the other rotary layout"
     )
     example: ClassVar[str] = "head_dim=8&num_attention_heads=2"
 
@@ -194,11 +201,16 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
     output_layout: Layout | None = optional(
         "Layout of the new weights; the other one unless given.", "half"
     )
-    num_attention_heads: Integer = about("Heads of queries.", 32, ge=1, le=MAX_CHANNELS, default=1)
-    num_key_value_heads: Integer | None = optional(
-        "Heads of keys, for two vectors q and k.", 8, ge=1, le=MAX_CHANNELS
+    num_attention_heads: Integer = about(
+        "Number of query heads.", 32, ge=1, le=MAX_CHANNELS, default=1
     )
-    part: Literal["q", "k"] | None = optional("Return only one of the two vectors.", "k")
+    num_key_value_heads: Integer | None = optional(
+        "Number of key heads; if given, the answer has two arrays, q and k.",
+        8,
+        ge=1,
+        le=MAX_CHANNELS,
+    )
+    part: Literal["q", "k"] | None = optional("Return only this array; both unless given.", "k")
     dtype: IndexDType = "int32"
 
     def document(self) -> Document:
@@ -206,7 +218,7 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
         query_heads, key_heads = self.num_attention_heads, self.num_key_value_heads
         rows = max(query_heads, key_heads or 1) * order.head_dim
         if dtype is INT32 and rows > _MAX_INT32_ROWS:
-            raise impossible("dtype", "int32", "so many rows need dtype=int64")
+            raise impossible("dtype", "int32", "more than 2^31 rows need dtype=int64")
         parameters = {**order.parameters(), "num_attention_heads": query_heads}
         table = PermutationTable(order, query_heads, dtype)
         if key_heads is None:
@@ -216,12 +228,12 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
         return self.describe(arrays, parameters, has_parts=True)
 
     def order(self) -> "HeadOrder":
-        """Return the order of the channels of a head; raises InvalidParameters."""
+        """Return the channel permutation of a head; raises InvalidParameters."""
         head_dim, offset = self.head_dim, self.rotary_offset
         if head_dim is None:
             raise impossible("head_dim", None, "head_dim is required")
         if offset and offset > head_dim - 2:
-            rule = f"rotary_offset must leave a pair of the {head_dim} channels of a head"
+            rule = f"rotary_offset must leave at least 2 of the {head_dim} channels of a head"
             raise impossible("rotary_offset", offset, rule)
         if self.rotary_dim or self.partial_rotary_factor:
             rotary_dim = self.rotary_channels(head_dim)
@@ -238,14 +250,14 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
 
 @dataclass(frozen=True)
 class HeadOrder:
-    """The order of the channels of a head in one layout, by their places in the other.
+    """The permutation of a head's channels that converts one rotary layout to another.
 
     Attributes:
-        head_dim: channels of a head.
-        rotary_dim: rotary channels of a head; the others stay in place.
-        rotary_offset: channels before the rotary ones.
-        layout: of the existing weights, ``interleaved`` or ``half``.
-        output_layout: of the new weights.
+        head_dim: the number of channels of a head.
+        rotary_dim: the number of rotary channels; the others stay in place.
+        rotary_offset: the number of channels before the rotary ones.
+        layout: the layout of the existing weights, ``interleaved`` or ``half``.
+        output_layout: the layout of the new weights.
     """
 
     head_dim: int
@@ -259,13 +271,13 @@ class HeadOrder:
         return dict(vars(self))
 
     def sources(self, channels: Elements) -> Elements:
-        """Return the channel of the old layout for each of the new one, shape (n,)."""
+        """Return the old channel of each new channel (n,), shape (n,)."""
         rotary = channels - self.rotary_offset
         is_rotary = (rotary >= 0) & (rotary < self.rotary_dim)
         pairs = self.rotary_dim // 2
         moved = rotary
         if self.layout != self.output_layout:
-            # To half: from 2k and 2k+1; to interleaved: from k and k + r/2.
+            # New channel k is old channel 2k in half layout, and 2k is old k in interleaved.
             second, pair = np.divmod(rotary, pairs)
             if self.output_layout == "half":
                 moved = 2 * pair + second
@@ -277,11 +289,12 @@ class HeadOrder:
 
 @dataclass(frozen=True, eq=False)
 class PermutationTable:
-    """The row of the old weights for each row of the new ones: new = old[index].
+    """The old row of each new row of the weights: new = old[index].
 
     Attributes:
-        order: of the channels of a head.
+        order: the permutation of a head's channels.
         heads: the number of heads.
+        dtype: the element type, an integer type.
     """
 
     order: HeadOrder

@@ -11,7 +11,7 @@ b^(−2k/r), f is factor, O is original_max_position_embeddings, L is context_le
 ``layers/rotary_embedding``. Every frequency is evaluated in decimal arithmetic of
 PRECISION_DIGITS digits, from the exact values of binary64 keys.
 
-This module is long because all rules stand in it side by side.
+This module is long because it contains all rules.
 """
 
 from abc import ABC, abstractmethod
@@ -67,59 +67,62 @@ _list = partial(about, example="1,1.5,2,4", max_length=MAX_CHANNELS // 2)
 Factor = Annotated[
     Real,
     _factor(
-        "How many times longer the context is. For yarn and longrope "
+        "The ratio of the extended to the original context length. For yarn and longrope "
         "max_position_embeddings/original_max_position_embeddings unless given.",
         8,
     ),
 ]
 OriginalLength = Annotated[
-    Integer, _length("Longest sequence that the model was first trained with.", 8192)
+    Integer, _length("Longest sequence of the original training, before extension.", 8192)
 ]
 Length = Annotated[
     Integer,
     _length(
-        "Longest sequence of the model; also the length of a table, unless that is given.", 131072
+        "Longest sequence of the model; also the number of rows of a table unless given.", 131072
     ),
 ]
 ContextLength = Annotated[
     Integer,
     _length(
-        "For dynamic and longrope: the length that the model runs at; the original length unless "
-        "given. It is never taken from seq_len.",
+        "For dynamic and longrope: the sequence length that the model runs with; the original "
+        "length unless given. seq_len does not change it.",
         16384,
     ),
 ]
 AttentionFactor = Annotated[
     Real,
     _factor(
-        "For yarn, longrope and inv_freq: multiplies cosines and sines; by the formula unless "
-        "given.",
+        "For yarn, longrope and inv_freq: the factor of cosines and sines; that of the rule's "
+        "formula, or 1 with inv_freq, unless given.",
         1,
         le=MAX_ATTENTION_FACTOR,
     ),
 ]
 SHARE_FIELD = about(
-    "In place of rotary_dim: its share of head_dim, cut to an integer. With "
-    "rope_type=proportional the share of pairs with a frequency above 0, in heads all rotary.",
+    "In place of rotary_dim: rotary_dim/head_dim, the product rounded down. With "
+    "rope_type=proportional all channels are rotary, and this is the share of pairs whose "
+    "frequency is not 0.",
     0.5,
     gt=0,
     le=1,
 )
 Share = Annotated[Real, SHARE_FIELD]
-FreqFactors = Annotated[Reals, _list("For default and linear: divides each frequency, as in ggml.")]
+FreqFactors = Annotated[
+    Reals, _list("For default and linear: the divisor of each frequency, as in ggml.")
+]
 
 
 class RotaryFrequencies(ABC):
-    """Frequencies of the rotary channels; hashable, as every FrequencyRule."""
+    """Base class of the frequencies of rotary channels; hashable, as every FrequencyRule."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """The number of frequencies: r/2."""
+        """The number of frequencies, r/2."""
 
     @property
     def scale(self) -> float:
-        """The attention factor, which multiplies cosines and sines."""
+        """The attention factor, by which cosines and sines are multiplied."""
         factor: float = getattr(self, "attention_factor", 1.0)
         return factor
 
@@ -138,7 +141,7 @@ class RotaryFrequencies(ABC):
 
 @dataclass(frozen=True)
 class GivenFrequencies(RotaryFrequencies):
-    """An engine's own inv_freq, as exact binary64 numbers."""
+    """The frequencies that a request lists as inv_freq, as exact binary64 numbers."""
 
     inv_freq: tuple[float, ...]
     attention_factor: float = 1.0
@@ -158,20 +161,21 @@ class GivenFrequencies(RotaryFrequencies):
 
 @dataclass(frozen=True)
 class RotaryRule(RotaryFrequencies):
-    """Base of the rules that a ``rope_type`` names; the fields of a rule are its keys.
+    """Base class of the rules that ``rope_type`` names; the fields of a rule are its keys.
 
     Attributes:
         rope_type: the name of the rule.
-        variant: the key that chooses this rule among those of its rope_type.
-        derived: required keys that ``complete`` adds unless given.
-        other_keys: keys, by name, that only ``complete`` reads: they are no canonical parameters.
+        variant: the key that selects this rule among those of the same rope_type; or None.
+        derived: the keys without a default that ``complete`` adds unless given.
+        other_keys: the types of keys, by name, that only ``complete`` reads; they are not canonical
+            parameters.
         intermediate_names: the methods that return intermediate numbers of the formula.
-        is_whole_head: whether all channels of a head are in pairs.
-        not_in_configs: keys that are parameters of a table, and that no config has.
-        only_in_configs: numbers in configs that are no parameters of a table, by key.
-        example: a query of frequencies by this rule, without rope_type.
-        rotary_dim: rotary channels, r, an even number.
-        rope_theta: base of the frequencies, b.
+        is_whole_head: whether all channels of a head are rotary.
+        not_in_configs: the keys that are table parameters but occur in no config.
+        only_in_configs: the numeric config keys that are not table parameters.
+        example: an example query of ``/rope/frequencies`` for this rule, without rope_type.
+        rotary_dim: the number of rotary channels, r, which is even.
+        rope_theta: the base of the frequencies, b.
     """
 
     registered: ClassVar[list[type["RotaryRule"]]] = []
@@ -192,7 +196,7 @@ class RotaryRule(RotaryFrequencies):
     def __init_subclass__(
         cls, *, name: str | None = None, variant: str | None = None, **options: Any
     ) -> None:
-        """Register a class that has a name; one without is a base of others."""
+        """Register the class if it has a name; a class without one is a base class."""
         super().__init_subclass__(**options)
         if name is not None:
             cls.rope_type = name
@@ -219,13 +223,13 @@ class RotaryRule(RotaryFrequencies):
 
     @classmethod
     def required_keys(cls) -> tuple[str, ...]:
-        """Return the keys without which the rule is refused."""
+        """Return the keys that the rule requires."""
         required = (field.name for field in cls._key_fields() if field.default is MISSING)
         return tuple(name for name in required if name not in cls.derived)
 
     @classmethod
     def config_keys(cls) -> dict[str, Any]:
-        """Return the type of the values of each key of this rule in configs, by name."""
+        """Return the types of this rule's keys in configs, by name."""
         own = {name: kind.__origin__ for name, kind in cls.key_types().items()}
         others = {*cls.not_in_configs, _LENGTH}
         own = {name: kind for name, kind in own.items() if name not in others}
@@ -233,16 +237,15 @@ class RotaryRule(RotaryFrequencies):
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
-        """Add the keys that follow from others; all required ones are there.
+        """Return the keys with derived ones added; all required keys must be present.
 
-        Raises:
-            InvalidParameters: a key is missing, or impossible here.
+        Raises InvalidParameters if a key that another one needs is missing or has a wrong value.
         """
         return keys
 
     @classmethod
     def from_keys(cls, rotary_dim: int, rope_theta: float, keys: Keys) -> Self:
-        """Return the rule that keys describe; raises InvalidParameters."""
+        """Return the rule with these keys; raises InvalidParameters if they do not fit."""
         for name in cls.required_keys():
             if name not in keys:
                 explained = f"{name} is required with rope_type={cls.rope_type}"
@@ -256,7 +259,7 @@ class RotaryRule(RotaryFrequencies):
     def check(self) -> None:
         """Refuse impossible combinations of keys; raises InvalidParameters."""
         if self.rope_theta > MAX_SCALED_BASE:
-            rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} where frequencies are scaled"
+            rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} if frequencies are scaled"
             raise impossible("rope_theta", self.rope_theta, rule)
         for name, factors in vars(self).items():
             if factors and isinstance(factors, tuple):
@@ -293,7 +296,7 @@ class RotaryRule(RotaryFrequencies):
 
 @dataclass(frozen=True)
 class Default(RotaryRule, name="default"):
-    """The frequencies of the base, each divided by its own factor if factors are given.
+    """The unscaled frequencies, each divided by its own factor if freq_factors is given.
 
     Formula: ω_k, or ω_k/F_k with F = freq_factors.
     Source: "RoFormer" (Su et al. 2021), §3.2.2; ``freq_factors`` of ggml (``rope_custom``).
@@ -314,7 +317,7 @@ class Default(RotaryRule, name="default"):
 
 @dataclass(frozen=True)
 class Linear(RotaryRule, name="linear"):
-    """Position interpolation: every frequency divided by one factor.
+    """Position interpolation: every frequency is divided by the same factor.
 
     Formula: ω_k/f, or ω_k/(F_k·f) with F = freq_factors.
     Source: "Extending Context Window of Large Language Models via Positional Interpolation" (Chen
@@ -335,7 +338,7 @@ class Linear(RotaryRule, name="linear"):
 class RescaledBase(RotaryRule):
     """Base class of the rules that only change rope_theta.
 
-    Formula: B^(−2k/r) with B = b·α^(r/(r − 2)): the last frequency is ω/α.
+    Formula: B^(−2k/r) with B = b·α^(r/(r − 2)), so the last frequency is divided by α.
     Source: NTK-aware scaling (bloc97 2023) as in "YaRN" (Peng et al. 2023), §3.1.
     """
 
@@ -353,7 +356,7 @@ class RescaledBase(RotaryRule):
 
     @exact_arithmetic
     def effective_base(self) -> Decimals:
-        """Return B."""
+        """Return the rescaled base B, as a list of one number."""
         exponent = Decimal(self.rotary_dim) / (self.rotary_dim - 2)
         return [Decimal(self.rope_theta) * self.base_scale() ** exponent]
 
@@ -364,12 +367,13 @@ class RescaledBase(RotaryRule):
 
 @dataclass(frozen=True)
 class Dynamic(RescaledBase, name="dynamic"):
-    """Dynamic NTK scaling by the length that the model runs at.
+    """Dynamic NTK scaling by the sequence length that the model runs with.
 
     Formula: B^(−2k/r) with B = b·α^(r/(r − 2)) (``effective_base``), α = f·max(L, O)/O − (f − 1),
-        which is 1 up to O. O is max_position_embeddings where no original length is given.
+        which is 1 for L ≤ O. O is max_position_embeddings unless
+        original_max_position_embeddings is given.
     Source: "YaRN" (Peng et al. 2023), §3.3; transformers ``_compute_dynamic_ntk_parameters``.
-    Trap: the base grows with every longer sequence, and engines differ on which length it is.
+    Trap: the base grows with the sequence length, and engines differ on which length they use.
     """
 
     example: ClassVar[str] = "head_dim=4&factor=2&max_position_embeddings=8&context_length=16"
@@ -384,7 +388,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
-        """Fill in the defaults of the original length and of context_length."""
+        """Return the keys with the defaults of the original length and of context_length."""
         original = keys.get(_ORIGINAL, keys.get(_LENGTH))
         if original is None:
             rule = f"{_LENGTH} is required with rope_type={cls.rope_type}"
@@ -399,7 +403,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
 @dataclass(frozen=True)
 class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
-    """NTK scaling by a fixed alpha, independent of the length.
+    """NTK scaling by a fixed alpha, independent of the sequence length.
 
     Formula: B^(−2k/r) with B = b·alpha^(r/(r − 2)) (``effective_base``).
     Source: transformers ``compute_ntk_alpha_rope_parameters`` (HunYuan).
@@ -415,10 +419,10 @@ class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
 
 @dataclass(frozen=True)
 class Ntk(RotaryRule, name="ntk"):
-    """NTK scaling by a fixed factor, shared by all frequencies or mixed by mixed_b.
+    """NTK scaling by a fixed factor; mixed_b distributes it over the frequencies.
 
     Formula: (b·f)^(−2k/r)/f^(2/r); with mixed_b, ω_k/exp(a·(k + 1)^mixed_b) with a =
-        ln f/(r/2)^mixed_b. ``effective_base`` is b·f, without mixed_b.
+        ln f/(r/2)^mixed_b. Without mixed_b, ``effective_base`` is b·f.
     Source: Su 2023, kexue.fm 9706 ("NTK-RoPE-mixed" with mixed_b); vLLM
         ``NTKScalingRotaryEmbedding``.
     """
@@ -429,7 +433,8 @@ class Ntk(RotaryRule, name="ntk"):
     factor: Factor
     mixed_b: (
         Annotated[
-            Real, _factor("For ntk: how the scaling is mixed over the frequencies.", 0.625, le=16)
+            Real,
+            _factor("For ntk: the exponent mixed_b of the NTK-RoPE-mixed formula.", 0.625, le=16),
         ]
         | None
     ) = None
@@ -462,17 +467,18 @@ class Ntk(RotaryRule, name="ntk"):
 
 @dataclass(frozen=True)
 class Yarn(RotaryRule, name="yarn"):
-    """YaRN: slow frequencies divided, fast ones kept, a ramp between.
+    """YaRN: low frequencies are divided, high ones kept, with a linear ramp in between.
 
-    Formula: (1 − γ_k)·ω_k + γ_k·ω_k/f with γ_k = (k − low)/(high − low), clipped to 0 … 1; high is
-        0.001 more where both are equal. low and high are the pairs r·ln(O/(2πβ))/(2·ln b) for β =
-        beta_fast and beta_slow, rounded down and up if truncate, then clipped to 0 … r − 1. The
-        attention factor is g(f, mscale)/g(f, mscale_all_dim) if neither is 0, else g(f, 1), with
-        g(f, m) = 0.1·m·ln f + 1, and 1 for f up to 1. f is max_position_embeddings/O unless given.
-        ``ramp`` is γ, ``range_raw`` the two pairs before and ``range_used`` after rounding and
-        clipping.
+    Formula: (1 − γ_k)·ω_k + γ_k·ω_k/f with γ_k = (k − low)/(high − low), clipped to 0 … 1; if high
+        equals low, the denominator is 0.001. low and high are the pair indices
+        r·ln(O/(2πβ))/(2·ln b) for β = beta_fast and β = beta_slow; with truncate=true low is
+        rounded down and high up; then low is at least 0 and high at most r − 1. The attention
+        factor is g(f, mscale)/g(f, mscale_all_dim) if neither is 0, else g(f, 1), with
+        g(f, m) = 0.1·m·ln f + 1, or 1 if f ≤ 1. f is max_position_embeddings/O unless given.
+        ``ramp`` is γ; ``range_raw`` is (low, high) before rounding and clipping, ``range_used``
+        after.
     Source: "YaRN" (Peng et al. 2023), §3.2 and §3.4; transformers ``_compute_yarn_parameters``.
-    Trap: gpt-oss has truncate false; mscale without mscale_all_dim counts for nothing here, and
+    Trap: gpt-oss has truncate=false. mscale without mscale_all_dim has no effect here, but
         multiplies the attention factor in DeepSeek's own code.
     """
 
@@ -480,9 +486,12 @@ class Yarn(RotaryRule, name="yarn"):
     derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {
         "mscale": Annotated[
-            Real, _mscale("For yarn, with mscale_all_dim: both give the attention factor.")
+            Real,
+            _mscale("For yarn, with mscale_all_dim: both determine the attention factor."),
         ],
-        "mscale_all_dim": Annotated[Real, _mscale("For yarn, with mscale.")],
+        "mscale_all_dim": Annotated[
+            Real, _mscale("For yarn, with mscale: both determine the attention factor.")
+        ],
     }
     intermediate_names: ClassVar[tuple[str, ...]] = ("ramp", "range_raw", "range_used")
 
@@ -497,12 +506,18 @@ class Yarn(RotaryRule, name="yarn"):
     ] = 1.0
     truncate: Annotated[
         Boolean,
-        about("For yarn: whether the range of pairs is rounded; true unless given.", example=False),
+        about(
+            "For yarn: whether the ends of the ramp are rounded to whole pairs; true unless given.",
+            example=False,
+        ),
     ] = True
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
-        """Add the factor by lengths, and the attention factor by the formula."""
+        """Return the keys with factor and attention_factor added unless given.
+
+        factor is then max_position_embeddings/original_max_position_embeddings.
+        """
         factor = _scaling_factor(cls.rope_type, keys)
         mscale, all_dim = (Decimal(keys.get(name, 0)) for name in ("mscale", "mscale_all_dim"))
         attention = yarn_attention_factor(Decimal(factor), mscale, all_dim)
@@ -523,20 +538,23 @@ class Yarn(RotaryRule, name="yarn"):
 
     @exact_arithmetic
     def ramp(self) -> Decimals:
-        """Return γ_k: 0 where a frequency is kept, 1 where it is divided."""
+        """Return γ_k for each pair: 0 if its frequency is kept, 1 if it is divided by factor."""
         low, high = self.range_used()
         width = high - low or Decimal("0.001")
         return [clipped((k - low) / width) for k in range(self.count)]
 
     @exact_arithmetic
     def range_raw(self) -> Decimals:
-        """Return the pairs with beta_fast and beta_slow rotations over the original length."""
+        """Return the fractional indices of the pairs with beta_fast and beta_slow rotations.
+
+        Rotations are counted over the original length.
+        """
         length, twice_ln = self.original_max_position_embeddings, 2 * Decimal(self.rope_theta).ln()
         spans = [length / (Decimal(beta) * TWO_PI) for beta in (self.beta_fast, self.beta_slow)]
         return [self.rotary_dim * span.ln() / twice_ln for span in spans]
 
     def range_used(self) -> Decimals:
-        """Return low and high."""
+        """Return low and high, the pair indices where the ramp begins and ends."""
         low, high = self.range_raw()
         if self.truncate:
             low = low.to_integral_value(ROUND_FLOOR)
@@ -546,10 +564,10 @@ class Yarn(RotaryRule, name="yarn"):
 
 @dataclass(frozen=True)
 class LongRope(RotaryRule, name="longrope"):
-    """LongRoPE: each frequency divided by its factor in the list for the context length.
+    """LongRoPE: each frequency is divided by its factor in the list for the context length.
 
-    Formula: ω_k/F_k with F = short_factor up to L = O, long_factor beyond. The attention factor
-        is √(1 + ln f/ln O), and 1 for f up to 1; f is max_position_embeddings/O unless given.
+    Formula: ω_k/F_k with F = short_factor if L ≤ O, else long_factor. The attention factor is
+        √(1 + ln f/ln O), or 1 if f ≤ 1; f is max_position_embeddings/O unless given.
         ``rescale_factor`` is F.
     Source: "LongRoPE" (Ding et al. 2024), §3, as Phi-3 has it; transformers
         ``_compute_longrope_parameters``.
@@ -568,13 +586,17 @@ class LongRope(RotaryRule, name="longrope"):
     context_length: ContextLength
     attention_factor: AttentionFactor
     short_factor: Annotated[
-        Reals, _list("For longrope: divides each frequency, up to the original length.")
+        Reals,
+        _list("For longrope: the divisor of each frequency up to the original context length."),
     ]
-    long_factor: Annotated[Reals, _list("For longrope: divides each frequency past that length.")]
+    long_factor: Annotated[
+        Reals,
+        _list("For longrope: the divisor of each frequency beyond the original context length."),
+    ]
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
-        """Run at the original length; add the attention factor by the formula."""
+        """Return the keys with context_length and attention_factor added unless given."""
         original = keys[_ORIGINAL]
         if original == 1:
             rule = f"{_ORIGINAL} must be more than 1 with rope_type=longrope"
@@ -590,20 +612,20 @@ class LongRope(RotaryRule, name="longrope"):
         return divided(self.unscaled(), self.rescale_factor())
 
     def rescale_factor(self) -> Decimals:
-        """Return F."""
+        """Return F, the divisor of each frequency."""
         is_long = self.context_length > self.original_max_position_embeddings
         return list(map(Decimal, self.long_factor if is_long else self.short_factor))
 
 
 @dataclass(frozen=True)
 class Llama3(RotaryRule, name="llama3"):
-    """Llama 3: long wavelengths divided, short ones kept, smoothed between.
+    """Llama 3: low frequencies are divided, high ones kept, with a smooth transition.
 
     Formula: (1 − t_k)·ω_k/f + t_k·ω_k with t_k = (O·ω_k/2π − low)/(high − low), clipped to 0 … 1,
-        low = low_freq_factor, high = high_freq_factor. Where both are equal t_k is 1 for
-        wavelengths below O/low, else 0. ``smooth_factor`` is t: 1 where a frequency is kept.
+        low = low_freq_factor, high = high_freq_factor. If low equals high, t_k is 1 for wavelengths
+        below O/low, else 0. ``smooth_factor`` is t; where it is 1, the frequency is kept.
     Source: "The Llama 3 Herd of Models" (2024); transformers ``_compute_llama3_parameters``; vLLM
-        ``Llama3RotaryEmbedding`` where low and high are equal.
+        ``Llama3RotaryEmbedding`` for low equal to high.
     """
 
     example: ClassVar[str] = (
@@ -633,7 +655,7 @@ class Llama3(RotaryRule, name="llama3"):
 
     @exact_arithmetic
     def smooth_factor(self) -> Decimals:
-        """Return t_k: 1 where a frequency is kept, 0 where it is divided."""
+        """Return t_k for each pair: 1 if its frequency is kept, 0 if it is divided by factor."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low
         smooth = []
@@ -645,10 +667,9 @@ class Llama3(RotaryRule, name="llama3"):
 
 @dataclass(frozen=True)
 class Proportional(RotaryRule, name="proportional"):
-    """Gemma 4: all channels in pairs across the head; only the first have a frequency above 0.
+    """Gemma 4: all channels of a head are rotary, but only the first frequencies are not 0.
 
-    Formula: ω_k/f for k below ⌊partial_rotary_factor·r/2⌋, then 0; r is head_dim: the whole head is
-        rotary.
+    Formula: ω_k/f for k < ⌊partial_rotary_factor·r/2⌋, otherwise 0; r is head_dim.
     Source: transformers ``_compute_proportional_rope_parameters``.
     """
 
@@ -668,7 +689,7 @@ class Proportional(RotaryRule, name="proportional"):
 def divided(
     frequencies: Decimals, factors: float | Decimal | Sequence[float | Decimal]
 ) -> Decimals:
-    """Divide frequencies by one factor, or each by its own; by none if the list is empty."""
+    """Return frequencies divided by one factor, or each by its own; no factors divide by 1."""
     if isinstance(factors, int | float | Decimal):
         return [frequency / Decimal(factors) for frequency in frequencies]
     if not factors:
@@ -677,13 +698,13 @@ def divided(
 
 
 def clipped(value: Decimal) -> Decimal:
-    """Clip a value to 0 … 1."""
+    """Return the value clipped to 0 … 1."""
     return min(max(value, _ZERO), _ONE)
 
 
 @exact_arithmetic
 def blended(ones: Decimals, others: Decimals, shares: Decimals) -> Decimals:
-    """Interpolate elementwise: share·one + (1 − share)·other."""
+    """Return share·one + (1 − share)·other, elementwise."""
     return [
         share * one + (1 - share) * other
         for one, other, share in zip(ones, others, shares, strict=True)
@@ -692,7 +713,7 @@ def blended(ones: Decimals, others: Decimals, shares: Decimals) -> Decimals:
 
 @exact_arithmetic
 def yarn_mscale(factor: Decimal, mscale: Decimal = _ONE, slope: Decimal = _YARN_SLOPE) -> Decimal:
-    """Return g(f, m) = slope·m·ln f + 1, and 1 for f up to 1.
+    """Return g(f, m) = slope·m·ln f + 1, or 1 if f ≤ 1.
 
     "YaRN" (Peng et al. 2023), §3.4, with a slope of 0.1 and m = 1; transformers ``get_mscale``.
     """
@@ -714,16 +735,16 @@ def longrope_attention_factor(factor: Decimal, length: int) -> Decimal:
 
 
 def _scaling_factor(rope_type: str, keys: Keys) -> float:
-    """Return the factor, or max_position_embeddings by the original length, as transformers."""
+    """Return the factor, or max_position_embeddings/original_max_position_embeddings."""
     if "factor" in keys:
         return float(keys["factor"])
     if _LENGTH not in keys:
-        rule = f"factor is required with rope_type={rope_type}, unless {_LENGTH} is given"
+        rule = f"factor is required with rope_type={rope_type} unless {_LENGTH} is given"
         raise impossible("factor", None, rule)
     factor = float(keys[_LENGTH] / keys[_ORIGINAL])
     if not MIN_FACTOR <= factor <= MAX_FACTOR:
         bounds = f"from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
-        rule = f"{_LENGTH}/{_ORIGINAL} is the factor, and must be {bounds}"
+        rule = f"{_LENGTH}/{_ORIGINAL} is the factor, which must be {bounds}"
         raise impossible(_LENGTH, keys[_LENGTH], rule)
     return factor
 
@@ -734,7 +755,7 @@ RULES: tuple[type[RotaryRule], ...] = tuple(RotaryRule.registered)
 ROPE_TYPES = tuple(dict.fromkeys(rule.rope_type for rule in RULES))
 
 SHARED = (_LENGTH, "partial_rotary_factor")
-"""Keys that go with every rule: the length of a table, and the rotary share of a head."""
+"""The keys that every rule accepts: the length of a table, and the rotary share of a head."""
 
 RULE_KEYS: Mapping[str, Any] = {
     name: kind
@@ -748,6 +769,6 @@ INTERMEDIATES = tuple(dict.fromkeys(name for rule in RULES for name in rule.inte
 
 
 def rule_of(rope_type: str, keys: Keys) -> type[RotaryRule]:
-    """Return the rule of a rope_type; a key such as alpha chooses another one of that type."""
+    """Return the rule of a rope_type; a key such as alpha selects a variant of that type."""
     rules = [rule for rule in RULES if rule.rope_type == rope_type]
     return next((rule for rule in rules if rule.variant in keys), rules[0])

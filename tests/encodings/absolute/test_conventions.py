@@ -336,7 +336,7 @@ def test_embeddings_of_another_width_than_the_table_are_refused(
     answer = client.post(f"/encoding/apply?convention={name}", json={"x": [[0.0] * 5]})
 
     assert answer.status_code == 422
-    assert f"convention={name} has {width} channels for the 5 there are" in answer.json()["detail"]
+    assert f"convention={name} has {width} channels for d_model=5" in answer.json()["detail"]
 
 
 FOREIGN = {
@@ -408,9 +408,9 @@ REFUSED = [
     ),
     (
         "tensor2tensor&d_model=4&base=1e280&min_timescale=2",
-        *("base", "1e+280", "base must be at most 1e+250 beside min_timescale"),
+        *("base", "1e+280", "base must be at most 1e+250 with min_timescale"),
     ),
-    ("mlx&d_model=5", "d_model", "5", "convention=mlx has an even d_model only"),
+    ("mlx&d_model=5", "d_model", "5", "convention=mlx requires an even d_model"),
     ("whisper&d_model=2", "d_model", "2", "divides by zero"),
     ("tf-models&d_model=1", "d_model", "1", "has no channels for it"),
     ("perceiver&d_model=5", "max_resolution", None, "max_resolution is required"),
@@ -429,8 +429,8 @@ REFUSED = [
     (f"m2m100&d_model=4&start={BEYOND - 2}", "offset", "2", "beyond 2^62"),
     (f"fairseq&d_model=4&positions={-BEYOND}&offset=-1", "offset", "-1", "2^62"),
     ("fairseq&d_model=4&positions=9e18", "positions", "9e18", "2^62"),
-    ("fairseq&d_model=4&positions=0.5,1", "positions", "0.5,1", "looks rows up"),
-    ("ddpm&d_model=4&positions=0.5&base=1e251", "base", "1e+251", "whole positions only"),
+    ("fairseq&d_model=4&positions=0.5,1", "positions", "0.5,1", "looks up rows"),
+    ("ddpm&d_model=4&positions=0.5&base=1e251", "base", "1e+251", "need whole positions"),
 ]
 
 

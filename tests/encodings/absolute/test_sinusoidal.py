@@ -264,7 +264,7 @@ def test_embeddings_have_at_most_65536_channels(client: Client) -> None:
     refused = client.post("/encoding/apply", json=wider)
 
     assert (refused.status_code, refused.json()["type"]) == (422, "urn:posref:problem:invalid-body")
-    assert refused.json()["detail"] == "x: it has 65537 channels, and at most 65536 are possible"
+    assert refused.json()["detail"] == "x: it has 65537 channels, but at most 65536 are possible"
 
 
 URL = "/encoding/curves"
@@ -354,7 +354,7 @@ def test_a_long_list_of_dimensions_is_refused_before_it_is_parsed(client: Client
 
     for answer in answers:
         (fault,) = answer.json()["errors"]
-        rule = "dimensions names 65 curves or more, and at most 64 are shown"
+        rule = "dimensions names 65 curves or more, but at most 64 are possible"
         assert (answer.status_code, fault["parameter"], fault["detail"]) == (
             *(422, "dimensions"),
             rule,

@@ -148,8 +148,8 @@ def test_canonical_parameters_of_row_numbers_alone(client: Client) -> None:
 
 BODIES: list[tuple[dict[str, Any], str]] = [
     ({"json": {"input_ids": [1], "position_ids": [1]}}, "either input_ids or position_ids"),
-    (in_safetensors(position_ids=np.array([2**62 + 1])), "must lie within ±2^62"),
-    (in_safetensors(position_ids=np.array([-(2**63)])), "must lie within ±2^62"),
+    (in_safetensors(position_ids=np.array([2**62 + 1])), "must be within ±2^62"),
+    (in_safetensors(position_ids=np.array([-(2**63)])), "must be within ±2^62"),
 ]
 
 

@@ -148,8 +148,8 @@ def test_a_mask_by_another_name_is_never_guessed(client: Client, form: str, name
     if name == "pixel_mask":
         assert detail == "pixel_mask is no array here; did you mean valid_mask?"
     else:
-        assert "padding_mask: the mask, 1 is padding" in detail
-        assert "valid_mask: the mask, 1 is a pixel" in detail
+        assert "padding_mask: the mask, where 1 is padding" in detail
+        assert "valid_mask: the mask, where 1 is a valid pixel" in detail
 
 
 @pytest.mark.parametrize("query", ["", "&normalize=true", "&normalize=true&scale=3&base=20"])
@@ -166,7 +166,7 @@ def test_an_image_without_padding_is_the_grid(client: Client, query: str) -> Non
     ("body", "rule"),
     [
         ({}, "missing"),
-        ({"padding_mask": PADDING, "valid_mask": PADDING}, "not both"),
+        ({"padding_mask": PADDING, "valid_mask": PADDING}, "either"),
         ({"padding_mask": [[0, 2]]}, "0 and 1"),
         ({"padding_mask": [[0, 0.5]]}, "integers"),
         ({"padding_mask": [0, 1]}, "axes"),
@@ -188,4 +188,4 @@ def test_too_many_different_counts_are_refused(client: Client) -> None:
         return client.post(url, content=npy_bytes(1 - stairs), headers=NPY)
 
     assert answer(4).status_code == 200
-    assert "too many different counts" in answer(4096).json()["detail"]
+    assert "too many distinct" in answer(4096).json()["detail"]

@@ -377,4 +377,4 @@ def test_an_array_with_other_rows_than_tokens_is_refused(client: Client) -> None
     answer = client.post(f"/rope/apply?{MROPE}&grid=1,2,3", content=x, headers=NPY)
 
     assert answer.status_code == 422
-    assert "6 rows" in answer.json()["detail"]
+    assert "6 positions" in answer.json()["detail"]

@@ -209,7 +209,7 @@ def test_at_most_65536_channels_are_rotated(client: Client) -> None:
     passed = client.post("/rope/apply.bin?rotary_dim=64", json=wide)
 
     assert (
-        refused.json()["detail"] == "x: 65538 channels are rotary, and at most 65536 are possible"
+        refused.json()["detail"] == "x: 65538 channels are rotary, but at most 65536 are possible"
     )
     assert (refused.status_code, passed.status_code) == (422, 200)
 
