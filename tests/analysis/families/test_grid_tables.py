@@ -5,7 +5,6 @@ import pytest
 from service.analysis.array import TableRequest
 from service.analysis.families.grid_tables import (
     TokenRows,
-    band_count,
     candidates,
     orientations,
     propose_grid,
@@ -59,24 +58,6 @@ def readings_of(url: str) -> list[TokenRows]:
     return list(orientations(input_of(url).sample))
 
 
-def test_an_array_is_read_with_channels_last_and_first() -> None:
-    last, first = readings_of(
-        "/encoding/grid?convention=positional-encodings&height=3&width=5&d_model=8"
-    )
-
-    assert (last.rows.shape, last.shape, last.channels_first) == ((15, 8), (3, 5), False)
-    assert (first.rows.shape, first.shape, first.channels_first) == ((40, 3), (5, 8), True)
-
-
-def test_leading_rows_of_zeros_are_counted_and_left_out() -> None:
-    table = "convention=diffusers&d_model=16&cls_token=true&extra_tokens=2"
-
-    rows = readings_of(f"/encoding/grid?{table}&height=3&width=5")[0]
-
-    assert rows.zero_rows == 2
-    assert len(rows.rows) == 15
-
-
 def test_an_array_with_numbers_above_1_has_no_orientation() -> None:
     request = input_of(f"{MAE}&height=3&width=5")
     request.sample.values[0, 0] = 2
@@ -89,21 +70,3 @@ def test_a_convention_is_laid_out_once_for_each_choice_of_switches(name: str, co
     rows = readings_of(f"{MAE}&height=3&width=5")[0]
 
     assert len(list(candidates(name, (3, 5), rows))) == count
-
-
-def test_column_major_conventions_exchange_height_and_width() -> None:
-    rows = readings_of(f"{MAE}&height=3&width=5")[0]
-
-    [(candidate, _)] = candidates("moco-v3", (3, 5), rows)
-
-    assert candidate.lengths == {"height": 5, "width": 3}
-
-
-@pytest.mark.parametrize(
-    ("channels", "concat_pos", "sine_only", "count"),
-    [(18, True, False, 4), (16, False, False, 4), (10, True, True, 4), (17, True, False, None)],
-)
-def test_the_number_of_bands_follows_from_the_channels(
-    channels: int, concat_pos: bool, sine_only: bool, count: int | None
-) -> None:
-    assert band_count(channels, 2, concat_pos=concat_pos, sine_only=sine_only) == count

@@ -161,46 +161,9 @@ def distances(queries: list[int], keys: list[int]) -> np.ndarray:
     return np.asarray(np.clip(np.subtract.outer(keys, queries).T, -2, 2) + 2)
 
 
-def test_matching_rule_is_proposed_with_its_queries_and_keys() -> None:
-    request = input_from(distances([6, 7, 8], list(range(12))))
-
-    (proposal,) = propose_rules(request, "relative/shaw", clipped_at_2)
-
-    assert agreeing(request, [proposal], 0)
-    assert "evidence" in proposal.support
-
-
-GAPS, ALL = [1, 5, 6, 11], list(range(12))
-
-
-@pytest.mark.parametrize(
-    ("queries", "keys", "axis"), [(GAPS, ALL, "query"), (ALL, GAPS, "key")], ids=str
-)
-def test_rows_or_columns_with_gaps_are_located(
-    queries: list[int], keys: list[int], axis: str
-) -> None:
-    request = input_from(distances(queries, keys))
-
-    (proposal, *_) = propose_rules(request, "relative/shaw", clipped_at_2)
-
-    assert proposal.request.parameters[f"{axis}_positions"] == "1,5,6,11"
-    assert agreeing(request, [proposal], 0)
-
-
 def test_rule_that_does_not_match_is_not_proposed() -> None:
     numbers = distances(list(range(6)), list(range(6)))
     numbers[[0, 5], [4, 1]] = 3
 
     assert not list(propose_rules(input_from(numbers), "relative/shaw", clipped_at_2))
     assert not list(propose_rules(input_from(numbers + 0.5), "relative/shaw", clipped_at_2))
-
-
-@pytest.mark.parametrize("row", range(6))
-def test_rule_is_proposed_for_a_table_with_one_wrong_row(row: int) -> None:
-    right = distances(list(range(6)), list(range(6)))
-    numbers = right.copy()
-    numbers[row] = 7
-
-    near = propose_rules(input_from(numbers), "relative/shaw", clipped_at_2)
-
-    assert agreeing(input_from(right), near, 0)

@@ -5,9 +5,6 @@ import pytest
 
 from service.analysis.families.kernel_biases import (
     LengthKernel,
-    fit_logarithm,
-    fit_logarithm_of_power,
-    fit_power,
     inner_factor,
     length_biases,
     propose_kerple,
@@ -72,14 +69,6 @@ def test_queries_with_gaps_are_located_by_their_zeros(causal: bool) -> None:
     assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
 
 
-def test_heads_share_queries_and_keys() -> None:
-    block = np.array([1.0, 2.0, 0.5])[:, np.newaxis, np.newaxis] * falling(distances(6, 6))
-
-    (found,) = length_biases(block, 2.0**-40)
-
-    assert found.sizes.shape == (3, 5)
-
-
 SQUARE = falling(distances(6, 6))
 
 
@@ -118,35 +107,6 @@ def test_factor_in_a_logarithm_follows_from_a_ratio(inner: float) -> None:
 def test_straight_line_has_no_factor() -> None:
     assert inner_factor(LENGTHS, 3 * LENGTHS) is None
     assert inner_factor(LENGTHS, np.full_like(LENGTHS, 3)) is None
-
-
-@pytest.mark.parametrize("inner", [0.02, 1.3, 40.0])
-def test_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> None:
-    sizes = (0.7 * np.log1p(inner * LENGTHS)).astype(np.float32).astype(np.float64)
-
-    found = fit_logarithm(LENGTHS, sizes)
-
-    assert found is not None
-    assert found.outer == pytest.approx(0.7, rel=1e-4)
-    assert found.inner == pytest.approx(inner, rel=1e-4)
-    assert found.error(LENGTHS, sizes) < 2.0**-23
-
-
-def test_power_is_a_straight_line_of_logarithms() -> None:
-    found = fit_power(LENGTHS, 0.4 * LENGTHS**1.7)
-
-    assert found.outer == pytest.approx(0.4)
-    assert found.exponent == pytest.approx(1.7)
-
-
-@pytest.mark.parametrize(("inner", "exponent"), [(0.5, 1.3), (0.7, 0.6), (2.0, 1.9)])
-def test_three_numbers_are_fitted_together(inner: float, exponent: float) -> None:
-    sizes = 0.3 * np.log1p(inner * LENGTHS**exponent)
-
-    found = fit_logarithm_of_power(LENGTHS, sizes)
-
-    assert found.error(LENGTHS, sizes) < 1e-9
-    assert found.exponent == pytest.approx(exponent, rel=1e-6)
 
 
 def test_error_of_a_logarithm_allows_for_float32_cancellation() -> None:

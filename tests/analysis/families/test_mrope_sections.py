@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from service.analysis.families.mrope_sections import grouped, orders, propose_mrope
-from service.encodings.rotary.angles import AXES, axis_of_frequency
 from tests.analysis.samples import input_of
 
 # Text, an image of 3 by 4 patches, and text again.
@@ -87,19 +86,6 @@ def test_positions_with_a_common_divisor_are_not_counted() -> None:
 
     assert groups is not None
     assert not groups[0].is_counted
-
-
-@pytest.mark.parametrize(
-    ("section", "interleaved"),
-    [((16, 24, 24), False), ((4, 2, 2), False), ((24, 20, 20), True), ((4, 2, 2), True)],
-)
-def test_sections_follow_from_the_groups(section: tuple[int, int, int], interleaved: bool) -> None:
-    count = sum(section)
-    axis_of = axis_of_frequency(count, section, interleaved=interleaved)
-
-    found = list(orders([{k for k in range(count) if axis_of[k] == axis} for axis in AXES], count))
-
-    assert [(each.section, each.interleaved) for each in found] == [(section, interleaved)]
 
 
 def test_groups_in_no_known_order_have_no_sections() -> None:

@@ -6,24 +6,14 @@ import pytest
 from service.analysis.array import Sample
 from service.analysis.families.rotary_packs import (
     equal_channels,
-    pack_readings,
     packed_tables,
     rows_of,
 )
-from service.encodings.rotary.angles import PACKS
 from service.numerics.dtypes import FLOAT32
 from service.numerics.tables import StoredTable
 from tests.analysis.samples import input_of
 
 TABLE = "/rope/axial?convention=qwen2_vl&head_dim=8&grid=3,5"
-
-
-def test_readings_have_the_channels_of_their_pack() -> None:
-    tables = {each.pack: each for each in packed_tables(input_of(f"{TABLE}&pack=half"))}
-
-    widths = {name: channels.width for name, channels in tables["half"].channels().items()}
-
-    assert widths == {"cos": 8, "sin": 8}
 
 
 def test_pairs_with_unequal_norms_match_no_pack() -> None:
@@ -36,16 +26,6 @@ def test_pairs_with_unequal_norms_match_no_pack() -> None:
 def test_phasors_of_some_frequencies_equal_those_of_all() -> None:
     for table in packed_tables(input_of(f"{TABLE}&pack=sin_half_concat")):
         assert np.array_equal(table.phasors_of([0, 2]), table.phasors[:, [0, 2]])
-
-
-@pytest.mark.parametrize("pack", [pack for pack in PACKS if pack != "angle"])
-def test_every_pack_is_read_as_itself(pack: str) -> None:
-    request = input_of(f"/rope?head_dim=8&seq_len=5&start=2&pack={pack}")
-    expected = np.exp(1j * np.outer(np.arange(2, 7), 10.0 ** -np.arange(4.0)))
-
-    phasors = {each.pack: each.first_phasors for each in pack_readings(request)}
-
-    assert np.abs(phasors[pack] - expected).max() < 1e-6
 
 
 @pytest.mark.parametrize("shape", [(1, 6), (6, 1)])

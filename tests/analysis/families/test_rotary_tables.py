@@ -36,13 +36,6 @@ def test_support_names_norm_and_series() -> None:
     assert "frequencies fall from 1 as 10000^(-2k/8)" in first.support[1]
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (5, 6), (1, 8), (8, 1), (3, 4, 2), (3, 4, 5)])
-def test_noise_has_no_matching_proposal(shape: tuple[int, ...]) -> None:
-    request = input_from(np.random.default_rng(2).normal(size=shape).astype(np.float32))
-
-    assert not any(distance(each, request) == 0 for each in proposed(request, ROTARY_FAMILIES))
-
-
 @pytest.mark.parametrize("part", ["cos", "sin"])
 @pytest.mark.parametrize("pack", ["half", "interleaved", "compact"])
 @pytest.mark.parametrize("start", [0, 40])

@@ -8,7 +8,6 @@ import pytest
 from service.analysis.families.series_rules import (
     MeasuredFrequencies,
     RuleMatch,
-    frequencies,
     given_rule,
     listed_rules,
     odd_digits,
@@ -36,10 +35,6 @@ def test_a_rule_must_have_the_measured_scale() -> None:
 
     assert scaled.is_scaled
     assert not scaled.agrees(Default(8, 10000.0))
-
-
-def test_the_frequencies_of_a_rule_are_the_nearest_numbers() -> None:
-    assert frequencies(Default(4, 10000.0)).tolist() == [1.0, 0.01]
 
 
 @pytest.mark.parametrize(

@@ -102,15 +102,6 @@ def test_the_plainest_request_comes_first(parameters: dict[str, ParameterValue],
     assert url_of(agreeing(request, propose_sinusoids(request))[0]) == url
 
 
-def test_a_transposed_table_is_recognized() -> None:
-    transposed = sample_from(sample_of("encoding", seq_len=20, d_model=6).reals().T)
-
-    first = proposals_of(transposed)[0]
-
-    assert (first.is_transposed, first.request.parameters["d_model"]) == (True, 6)
-    assert values_of(first) == pytest.approx(transposed.reals(), abs=1e-6)
-
-
 @pytest.mark.parametrize("name", ["vaswani", "m2m100", "mlx", "tensor2tensor"])
 def test_the_angle_model_gives_the_encoding(name: str) -> None:
     sample = sample_of("encoding", seq_len=9, d_model=8, convention=name, dtype="float64")

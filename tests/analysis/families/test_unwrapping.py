@@ -145,13 +145,6 @@ def test_pairs_of_unequal_norms_are_no_waves() -> None:
     assert axis_waves(np.array([[1.0, 0.5j], [1.0, 0.7j]]), ROUNDING) is None
 
 
-def test_one_token_has_phases_and_no_rates() -> None:
-    waves = measured(np.exp(1j * np.array([[0.5, 0.25]])))
-
-    assert waves.phases == pytest.approx([0.5, 0.25])
-    assert not waves.rates.any()
-
-
 def bands_up_to(highest: float, count: int, *, is_linear: bool) -> Float64s:
     return np.linspace(1, highest, count) if is_linear else highest ** np.linspace(0, 1, count)
 
@@ -168,14 +161,6 @@ def test_twice_the_highest_band_is_found(resolution: int, is_linear: bool) -> No
 
 def test_other_rates_are_no_bands() -> None:
     assert highest_bands(axis_of(np.array([1.0, 0.1]), 6)) == []
-
-
-def test_sines_without_cosines_give_twice_the_highest_band() -> None:
-    omega = np.pi * bands_up_to(32, 6, is_linear=True)
-    waves = sine_bands(np.sin(np.outer(np.linspace(-1, 1, 12), omega)), ROUNDING)
-
-    assert waves is not None
-    assert (64, True) in highest_bands(waves)
 
 
 def test_other_sines_are_no_bands() -> None:
