@@ -32,6 +32,15 @@ def test_each_frequency_has_one_axis() -> None:
     assert tokens.block_widths((1, 0)) is None
 
 
+def test_tokens_in_blocks_have_their_coordinates() -> None:
+    tokens = tokens_of("convention=qwen2_vl&grid=4,6&spatial_merge_size=2")
+
+    assert tokens.lengths == (4, 6)
+    assert tokens.coordinates(0, 0.0, 1.0)[:5].tolist() == [0, 0, 1, 1, 0]
+    assert tokens.coordinates(1, 0.0, 1.0)[:5].tolist() == [0, 1, 0, 1, 2]
+    assert tokens.parameters() == {"spatial_merge_size": 2}
+
+
 def rows_of(*lengths: int) -> Float64s:
     """Return the rows of tokens with three channels for each axis."""
     coordinates = np.indices(lengths).reshape(len(lengths), -1)
