@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SERVICE = ROOT / "service"
-FLOORS = (
+LAYERS = (
     "numerics", "encodings", "models", "analysis", "formats", "delivery", "routes", "app", "serving"
 )  # fmt: skip
 MODULES = sorted(
@@ -58,14 +58,14 @@ def importers_of(module: Path) -> list[Path]:
 
 
 def is_registered(module: Path) -> bool:
-    """Tell whether a module is found by a registry, not by an import."""
+    """Return whether a registry finds the module."""
     kinds = ("absolute", "grid", "rotary", "relative")
     folders = ("formats", *(f"encodings/{kind}" for kind in kinds))
     return module.parent.as_posix() in folders
 
 
 def is_imported_lazily(module: Path) -> bool:
-    """Tell whether functions alone import a module, since it takes long to import."""
+    """Return whether only functions import the module, because its import is slow."""
     return not any(name_of(module) in imports_at_start_of(other) for other in MODULES)
 
 
@@ -73,20 +73,20 @@ SERVER_PARTS = {Path("serving/fast_path.py"), Path("serving/supervisor.py")}
 """Modules that only the server imports: a protocol, and processes, are concepts of their own."""
 
 
-def test_imports_point_down_the_house() -> None:
+def test_packages_import_only_lower_layers() -> None:
     offending = [
         f"{module} imports {name}"
         for module in MODULES
         if len(module.parts) > 1
-        for floor in [FLOORS.index(module.parts[0])]
+        for layer in [LAYERS.index(module.parts[0])]
         for name in imports_of(module)
-        if name.split(".")[1] in {*FLOORS[floor + 1 :], "__main__"}
+        if name.split(".")[1] in {*LAYERS[layer + 1 :], "__main__"}
     ]
 
     assert not offending
 
 
-def test_modules_that_every_floor_uses_import_none_of_them() -> None:
+def test_errors_and_lru_import_nothing_from_service() -> None:
     assert not imports_of(Path("errors.py"))
     assert not imports_of(Path("lru.py"))
 

@@ -19,13 +19,13 @@ class Tally:
 
     Attributes:
         statuses: answers by kind and status.
-        trouble: whatever must not be, by kind and what it is.
-        examples: some of that trouble, in words.
-        seconds: from a request to the last byte of its answer, by kind; refusals apart.
+        trouble: failures, by kind and description.
+        examples: descriptions of some failures.
+        seconds: from a request to the last byte of its answer, by kind; refusals are a kind.
         body_bytes: received, by kind.
-        compared: bodies that were compared with known bytes, by kind.
-        samples: digests of bodies that are to be held against bytes made later.
-        cpu_seconds: that the clients themselves took.
+        compared: numbers of bodies that were compared byte by byte, by kind.
+        samples: digests of bodies, compared with recomputed bytes after the run.
+        cpu_seconds: processor time of the clients.
     """
 
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)

@@ -39,7 +39,7 @@ class Usage:
 
 @dataclass
 class Watch:
-    """Attributes: the seconds in order, and the server's metrics from time to time."""
+    """The usage of a server in every second, and its metrics from time to time."""
 
     usages: list[Usage] = field(default_factory=list)
     metrics: list[tuple[float, dict[str, float]]] = field(default_factory=list)
@@ -83,7 +83,7 @@ def usage_of(pid: int) -> Usage:
 
 
 def metrics_of(client: httpx.Client) -> dict[str, float]:
-    """Return a server's metrics, each summed over its labels."""
+    """Return the metrics in WATCHED, each summed over its labels; 0 if missing."""
     text = client.get("/metrics").raise_for_status().text
     metrics = dict.fromkeys(WATCHED, 0.0)
     for family in text_string_to_metric_families(text):

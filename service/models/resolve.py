@@ -236,7 +236,7 @@ def _warn_rotation(model: TextModel) -> None:
         (
             kind.last_channels,
             "last-channels-turn",
-            "turns the last channels of a head: set rotary_offset",
+            "rotates the last channels of a head: set rotary_offset",
         ),
     ):
         if is_so:
@@ -353,7 +353,7 @@ def _warn_unread_without_rope(model: TextModel) -> None:
 
 
 def _is_rotary(key: str, value: object) -> bool:
-    """Return whether the name of a key, or the kind of positions in its value, is rotary."""
+    """Return whether a config entry concerns rotary embeddings, by its key or by its kind of positions."""
     kind = value if "position" in key and isinstance(value, str) else ""
     return bool(_ROTARY_NAME.search(key) or _ROTARY_NAME.search(kind))
 

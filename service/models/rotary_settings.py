@@ -184,7 +184,7 @@ class LayerSettings:
         )
 
     def _head_dim(self) -> ResolvedValue | None:
-        """Return the width of a head before rotation; None, with a fault, if it is unknown.
+        """Return head_dim, all channels of a head; None, with a fault, if it is unknown.
 
         As in transformers, the key of the config takes precedence over the class default, and that
         over hidden_size // num_attention_heads, which an explicit null selects.
@@ -296,7 +296,7 @@ class LayerSettings:
         rotated = given.value if rotated is None else rotated
         if rotated != head_dim.value:
             detail = (
-                f"the class of {self.model.type.name} turns all {head_dim.value} channels where "
+                f"the class of {self.model.type.name} rotates all {head_dim.value} channels where "
                 f"rope_type is default, and ignores {given.pointer}, by which it would be {rotated}"
             )
             self.model.report.warn("partial-rotary-ignored", detail, given.pointer)
@@ -515,7 +515,7 @@ class LayerSettings:
         pairs = self.values["rotary_dim"].value // 2
         for factors in (self.values["short_factor"], self.values["long_factor"]):
             if len(factors.value) != pairs:
-                rule = f"has {len(factors.value)} factors, and {pairs} pairs of channels turn"
+                rule = f"has {len(factors.value)} factors, and {pairs} pairs of channels are rotated"
                 self.model.report.fault(factors.pointer, factors.value, rule)
         original = self.values[_ORIGINAL].value
         longest = self.model.value(_LENGTH, warns=False)
@@ -562,8 +562,8 @@ class LayerSettings:
         if not all(mscales):
             mscales, formula = [Decimal(1), Decimal(0)], "0.07·ln factor + 1"
         factor = Decimal(self.values["factor"].value)
-        above, below = (yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales)
-        return float(exact_context().divide(above, below)), formula
+        numerator, denominator = (yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales)
+        return float(exact_context().divide(numerator, denominator)), formula
 
     def _warn_truncate(self) -> None:
         if self.number("truncate", 1):

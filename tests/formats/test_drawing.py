@@ -229,7 +229,7 @@ def test_wide_elements_have_sharp_edges_in_tables_of_many_rows() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (2, 2)])
-def test_a_short_axis_has_a_tick_for_each_of_its_places(shape: tuple[int, int]) -> None:
+def test_a_short_axis_has_a_tick_for_each_index(shape: tuple[int, int]) -> None:
     shown = dots(pictured(np.ones(shape)))
     is_dark = shown.sum(axis=2) < 60
 

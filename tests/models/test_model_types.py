@@ -14,7 +14,7 @@ from tests.models.settings import LLAMA, codes_of, origin_of, value_of
 TYPES = model_types()
 
 
-def test_every_type_has_a_source_and_the_layout_of_its_text_model() -> None:
+def test_every_type_has_a_source_and_its_layout_equals_that_of_its_text_model() -> None:
     assert list(TYPES) == sorted(TYPES)
     for kind in TYPES.values():
         assert re.match(r"(transformers|vLLM) [0-9]+\.[0-9]+\.[0-9]+: \S", kind.source), kind.name
@@ -79,7 +79,7 @@ def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.not_in_config])
-def test_not_in_config_is_a_warning(name: str) -> None:
+def test_types_whose_angles_need_values_missing_from_configs_have_a_warning(name: str) -> None:
     assert "table-incomplete" in codes_of(plain(name))
 
 
@@ -136,7 +136,7 @@ INNER = {"head_dim": 64, "rope_theta": 5000.0, "max_position_embeddings": 512}
         ),
     ],
 )
-def test_text_model_is_found_within(config: dict[str, object], pointer: str) -> None:
+def test_text_model_is_found_in_a_nested_config(config: dict[str, object], pointer: str) -> None:
     label = resolve(config).entries[0].label
 
     assert origin_of(config, "head_dim", label) == f"{pointer}/head_dim"

@@ -29,7 +29,7 @@ def test_published_models_have_their_layouts_and_widths(model: dict[str, Any]) -
         assert entry.values["rotary_dim"].value == model["rotary_dim"][entry.label]
 
 
-def test_published_models_have_only_expected_warnings() -> None:
+def test_verbatim_published_configs_have_no_assumed_or_unknown_warnings() -> None:
     for model in MODELS:
         if model["confidence"] == "verbatim-copy":
             codes = {warning.code for warning in resolve(model["hf_config"]).warnings}
@@ -74,7 +74,7 @@ DEEPSEEK = {"model_type": "deepseek_v3"}
         ({"model_type": "bert"}, "none", None),
     ],
 )
-def test_layout_of_a_model(config: dict[str, object], layout: str, writes: str | None) -> None:
+def test_layout_is_resolved_from_model_type_and_config(config: dict[str, object], layout: str, writes: str | None) -> None:
     resolved = resolve(config)
 
     assert (resolved.layout, resolved.writes) == (layout, writes)

@@ -36,6 +36,6 @@ def test_parameter_without_a_default_is_required(values: dict[str, Any]) -> None
         Params(values).query(d_model="dim")
 
 
-def test_value_without_a_request_is_an_error() -> None:
+def test_library_value_that_no_request_can_express_is_an_error() -> None:
     with pytest.raises(NotUnderstoodError, match="freqs_for = 'pixel'"):
         Params({"freqs_for": "pixel"}).only("freqs_for", "lang")
