@@ -515,7 +515,9 @@ class LayerSettings:
         pairs = self.values["rotary_dim"].value // 2
         for factors in (self.values["short_factor"], self.values["long_factor"]):
             if len(factors.value) != pairs:
-                rule = f"has {len(factors.value)} factors, and {pairs} pairs of channels are rotated"
+                rule = (
+                    f"has {len(factors.value)} factors, and {pairs} pairs of channels are rotated"
+                )
                 self.model.report.fault(factors.pointer, factors.value, rule)
         original = self.values[_ORIGINAL].value
         longest = self.model.value(_LENGTH, warns=False)
@@ -562,7 +564,9 @@ class LayerSettings:
         if not all(mscales):
             mscales, formula = [Decimal(1), Decimal(0)], "0.07·ln factor + 1"
         factor = Decimal(self.values["factor"].value)
-        numerator, denominator = (yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales)
+        numerator, denominator = (
+            yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales
+        )
         return float(exact_context().divide(numerator, denominator)), formula
 
     def _warn_truncate(self) -> None:

@@ -74,7 +74,9 @@ DEEPSEEK = {"model_type": "deepseek_v3"}
         ({"model_type": "bert"}, "none", None),
     ],
 )
-def test_layout_is_resolved_from_model_type_and_config(config: dict[str, object], layout: str, writes: str | None) -> None:
+def test_layout_is_resolved_from_model_type_and_config(
+    config: dict[str, object], layout: str, writes: str | None
+) -> None:
     resolved = resolve(config)
 
     assert (resolved.layout, resolved.writes) == (layout, writes)
