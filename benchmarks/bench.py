@@ -14,11 +14,11 @@ class Plan:
     """The extent of a run.
 
     Attributes:
-        rounds: of warm tables, everybody pinned.
-        unpinned_rounds: of what nobody is pinned for: it varies more.
-        seconds: of load in a round.
-        turns: of what is measured once at a time.
-        streamed_gibibytes: length of the table during which memory is watched.
+        rounds: number of rounds for warm tables, with all processes pinned to cores.
+        unpinned_rounds: number of rounds without pinned processes, which vary more.
+        seconds: duration of the load in a round.
+        turns: number of repetitions of single measurements.
+        streamed_gibibytes: size of the table that is streamed while memory is measured.
     """
 
     rounds: int

@@ -14,7 +14,7 @@ CASE = Case(262144, 512)
 
 
 def measure(folder: Path, rounds: int) -> Measured:
-    """Return bytes per second of posref, and of nginx with a file of the same size, not pinned."""
+    """Return bytes per second of posref, and of nginx with a file of the same size; not pinned."""
     with running(POSREF, folder) as posref, running(NGINX, folder) as nginx:
         _make_file(posref, nginx, folder / CASE.file_name)
 

@@ -35,7 +35,8 @@ def download(url: str, expected_bytes: int, path: Path | None = None) -> float:
 def downloading(urls: Sequence[str]) -> Iterator[Callable[[], int]]:
     """Download continuously during a context; yield a function that returns the bytes received.
 
-    The context begins when each of them flows; telling raises if one has ended.
+    The context starts once every download has received data; the function raises if a download
+    has ended.
     """
     with ExitStack() as stack:
         processes = [stack.enter_context(started(_command(url, None))) for url in urls]

@@ -10,7 +10,7 @@ Figure = TypeVar("Figure")
 
 @dataclass(frozen=True)
 class Measured:
-    """Attributes: figures of posref, those of the peer if there is one, and notes."""
+    """Figures of posref and, if there is one, of its peer, with notes."""
 
     ours: Sequence[float]
     peer: Sequence[float] = ()
@@ -18,7 +18,7 @@ class Measured:
 
     @property
     def ratios(self) -> list[float]:
-        """Our figure ÷ the peer's, in each round."""
+        """The figure of posref ÷ that of the peer, in each round."""
         return [ours / peer for ours, peer in zip(self.ours, self.peer, strict=True)]
 
 

@@ -30,7 +30,7 @@ class _Turn:
 
 
 def measure(folder: Path, seconds: int, rounds: int) -> Measured:
-    """Return the p99 of small answers in seconds, with and without clients that stream huge tables."""
+    """Return the p99 of small answers in seconds, with and without streams of huge tables."""
     turns = [partial(_turn, folder, seconds, streams) for streams in (STREAMS, 0)]
     loaded, unloaded = in_turns(turns, rounds)
     rate = median(turn.streamed_rate for turn in loaded)

@@ -1,4 +1,4 @@
-"""The measured servers, and how they are run."""
+"""The measured servers, and how to run them."""
 
 import socket
 import subprocess
@@ -27,11 +27,11 @@ class Server:
     """A server that can be started.
 
     Attributes:
-        name: what it is called in reports.
-        command: the command that serves on a port, with a folder of files.
-        path: the path of a table.
-        extensions: the formats that it is measured with.
-        is_copy: whether it serves, from the folder, the very bytes that posref answered.
+        name: its name in reports.
+        command: returns the command for a port and a folder of files.
+        path: path of the tables.
+        extensions: the measured formats.
+        is_copy: whether it serves files with the bytes that posref answered.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Running:
-    """A running server; pid is that of the started process."""
+    """A running server; pid is the id of the started process."""
 
     server: Server
     port: int

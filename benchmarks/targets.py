@@ -15,11 +15,11 @@ class Target:
     """A row of the report.
 
     Attributes:
-        measure: what is measured.
-        peer: what it is compared with.
-        at_least, aim: what the ratio should be; where there is no peer, the figure itself.
-        written: how a figure is written.
-        measured: measures it.
+        measure: name of the measurement.
+        peer: name of the compared server or formula.
+        at_least, aim: limits of the ratio to the peer, or of the figure if there is no peer.
+        written: formats a figure.
+        measured: runs the measurement.
     """
 
     measure: str

@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 60.0
 
 
 def measure(folder: Path, rounds: int) -> Measured:
-    """Return seconds from the first byte sent to the last received, not pinned."""
+    """Return the seconds from the first byte sent to the last received; not pinned."""
     queries = np.random.default_rng(1).standard_normal(SHAPE, dtype=np.float32)
     with running(POSREF, folder) as posref, running(PEER, folder) as peer:
         rotate = _Client(posref, "/rope/apply", queries)

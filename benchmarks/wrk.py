@@ -20,8 +20,8 @@ class Load:
 
     Attributes:
         rate: requests per second.
-        p99_seconds: the time that 99 % of them did not exceed.
-        client_share: processor time that wrk itself took, as a share of the time that passed.
+        p99_seconds: p99 of the latency.
+        client_share: load of wrk's core, 0 to 1.
     """
 
     rate: float

@@ -111,7 +111,7 @@ def _ready(options: argparse.Namespace) -> int:
 
 
 def _reachable(host: str) -> str:
-    """Return the address for local requests to a server bound to a host: loopback for a wildcard."""
+    """Return the address for local requests to a server on a host: loopback for a wildcard."""
     reachable = {_EVERY_IPV4: "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{reachable}]" if ":" in reachable else reachable
 

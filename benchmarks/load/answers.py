@@ -18,8 +18,8 @@ class Answer:
     """A complete answer; header names are in lower case.
 
     Attributes:
-        body_bytes: how long its body was.
-        body: the body, where it is looked at.
+        body_bytes: length of the body.
+        body: the body if it is checked, else empty.
     """
 
     status: int
@@ -38,7 +38,7 @@ def is_body_checked(request: LoadRequest, status: int) -> bool:
 
 
 def check(request: LoadRequest, answer: Answer, tally: Tally) -> None:
-    """Count an answer and its failures; an overload refusal is no failure."""
+    """Count an answer and its failures; an overload refusal is not a failure."""
     tally.statuses[request.kind, answer.status] += 1
     fault = _fault(request, answer)
     if fault is not None:

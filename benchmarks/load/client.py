@@ -85,7 +85,7 @@ class Client(asyncio.Protocol):
         self.connect()
 
     def data_received(self, data: bytes) -> None:
-        """Read what came."""
+        """Parse received bytes."""
         if self._request is None:
             self._give_up("unasked bytes")
             return
@@ -100,7 +100,7 @@ class Client(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        """Find out whether the body is checked."""
+        """Decide whether to keep the body for a check."""
         assert self._request is not None
         self._is_checked = is_body_checked(self._request, self._parser.get_status_code())
 

@@ -17,11 +17,11 @@ class Plan:
 
     Attributes:
         connections: clients, each with one connection at a time.
-        seconds: for how long they ask.
+        seconds: duration of the load.
         think_seconds: the mean pause of a client after an answer; 0 for none.
-        unloaded_seconds: for how long a server that nobody else asks is probed before and after.
-        generators: processes that the clients are shared out among.
-        seed: of everything that is left to chance.
+        unloaded_seconds: duration of the probes before and after the load.
+        generators: number of client processes.
+        seed: random seed.
     """
 
     connections: int = CONNECTIONS

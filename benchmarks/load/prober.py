@@ -42,7 +42,7 @@ class Probe:
 
 @dataclass
 class Probed:
-    """Attributes: the right answers, and the failures of others."""
+    """The right answers, and a description of each failure."""
 
     probes: list[Probe] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)

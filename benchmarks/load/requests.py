@@ -42,14 +42,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """A request and what is known of its answer.
+    """A request and its expected answer.
 
     Attributes:
         kind: one of KINDS.
         data: all its bytes.
-        status: that of the answer.
-        length_bytes: of the answer's body, where that is known.
-        body: the answer's body, where that is known.
+        status: expected status of the answer.
+        length_bytes: length of the answer's body, or None if unknown.
+        body: the answer's body, or None if unknown.
         sampled: what the body is compared with after the run, if anything.
     """
 

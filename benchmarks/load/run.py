@@ -27,7 +27,7 @@ class Outcome:
 
     Attributes:
         start: when the load began, in seconds of the monotonic clock.
-        tally: of its answers.
+        tally: of the answers.
         before, during, after: latency of single warm answers without, under and without load.
         watch: of the server from beginning to end.
     """

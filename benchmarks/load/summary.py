@@ -126,7 +126,7 @@ def document(outcome: Outcome) -> dict[str, object]:
 
 
 def p99_over_time(outcome: Outcome, target: str, window_seconds: int) -> list[tuple[float, float]]:
-    """Return the middle of each window and its p99, both in seconds."""
+    """Return (middle, p99) of each window of time, both in seconds."""
     windows: dict[int, list[float]] = {}
     for phase in (outcome.before, outcome.during, outcome.after):
         for probe in phase.probes:

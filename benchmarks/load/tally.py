@@ -52,7 +52,7 @@ class Tally:
             self.examples.append(f"{kind}: {what}: {example}")
 
     def sample(self, kind: str, part: Part, body: bytes) -> None:
-        """Return the digest of a body."""
+        """Keep the digest of a body for check_samples()."""
         self.samples.append((kind, part, _digest([body])))
 
     def check_samples(self) -> None:

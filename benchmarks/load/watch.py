@@ -28,8 +28,8 @@ class Usage:
 
     Attributes:
         at: seconds of the monotonic clock.
-        resident_bytes: memory; what processes share is counted once for each.
-        cpu_seconds: since they started.
+        resident_bytes: memory of all processes; shared pages count once per process.
+        cpu_seconds: processor time since the processes started.
     """
 
     at: float
@@ -45,7 +45,7 @@ class Watch:
     metrics: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def resident_bytes(self, start: float, stop: float) -> float:
-        """Return the median between two times."""
+        """Return the median of resident_bytes between two times."""
         return median(each.resident_bytes for each in self.usages if start <= each.at <= stop)
 
     def cores(self, start: float, stop: float) -> float:

@@ -20,10 +20,10 @@ class Plan:
     """The extent of a run.
 
     Attributes:
-        rounds: how often everything takes its turn.
-        seconds: of load in each turn.
-        trace_seconds: for how long URLs are asked for of each layout.
-        numbers: of replicas, that are simulated.
+        rounds: number of rounds of all measurements.
+        seconds: duration of the load in each turn.
+        trace_seconds: duration of the trace of URLs for each layout.
+        numbers: simulated numbers of replicas.
     """
 
     rounds: int

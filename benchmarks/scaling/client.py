@@ -20,11 +20,11 @@ class Load:
     """The result of a load.
 
     Attributes:
-        requests: how many were answered.
-        received_bytes: heads and bodies.
-        seconds: how long it took.
-        p50_seconds, p99_seconds: the times that half of them, and 99 %, did not exceed.
-        client_seconds: processor time that wrk took.
+        requests: number of answers.
+        received_bytes: bytes of heads and bodies.
+        seconds: duration.
+        p50_seconds, p99_seconds: quantiles of the latency.
+        client_seconds: processor time of wrk.
     """
 
     requests: int

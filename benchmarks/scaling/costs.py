@@ -11,7 +11,7 @@ from benchmarks.figures import in_turns
 from benchmarks.machine import pinned, server_and_client_cores
 from benchmarks.scaling import edge
 from benchmarks.scaling.kinds import COLD_SMALL, KINDS, UNCHANGED, WARM_SMALL, WARM_TABLE, Kind
-from benchmarks.scaling.site import Site, Turn, middle, posref
+from benchmarks.scaling.site import Site, Turn, median_cpu_seconds, posref
 
 POSREF, EDGE = "posref", "edge"
 
@@ -23,10 +23,10 @@ class Cost:
     """The cost of a kind of request, as medians of the rounds.
 
     Attributes:
-        body_bytes: received for each, heads included.
-        rate: requests per second of a posref on one core, asked directly.
-        client_load: the share of a core that wrk took meanwhile.
-        posref_seconds: processor time of posref, asked directly, for each request.
+        body_bytes: received bytes per request, including heads.
+        rate: direct requests per second of a posref on one core.
+        client_load: load of wrk's core, 0 to 1.
+        posref_seconds: processor time of posref per direct request.
         edge_rate: requests per second through the edge, which shares that core.
         edge_seconds: processor time of the edge.
         behind_seconds: processor time of posref behind the edge.
@@ -87,10 +87,10 @@ def _cost(direct: Sequence[Turn], through: Sequence[Turn]) -> Cost:
         body_bytes=median(turn.load.received_bytes / turn.load.requests for turn in direct),
         rate=median(turn.load.rate for turn in direct),
         client_load=median(turn.load.client_seconds / turn.load.seconds for turn in direct),
-        posref_seconds=middle(direct, POSREF),
+        posref_seconds=median_cpu_seconds(direct, POSREF),
         edge_rate=median(turn.load.rate for turn in through),
-        edge_seconds=middle(through, EDGE),
-        behind_seconds=middle(through, POSREF),
+        edge_seconds=median_cpu_seconds(through, EDGE),
+        behind_seconds=median_cpu_seconds(through, POSREF),
         rounds=[turn.cpu_seconds[POSREF] for turn in direct],
     )
 

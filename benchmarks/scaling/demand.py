@@ -17,12 +17,12 @@ class Catalogue:
     """URLs by popularity: Zipf's law.
 
     Attributes:
-        urls: how many there are.
-        exponent: the n-th is asked for in proportion to 1 ÷ n^exponent.
-        body_bytes: the sizes that there are.
-        size_shares: how many of the URLs have each; independent of how often they are asked for.
-        seed: of all chance.
-        target: how a URL is spelled, with ``{}`` for its number.
+        urls: number of URLs.
+        exponent: the n-th URL is requested in proportion to 1 ÷ n^exponent.
+        body_bytes: the sizes of bodies.
+        size_shares: the share of URLs with each size, independent of popularity.
+        seed: random seed.
+        target: the URL, with ``{}`` for its number.
     """
 
     urls: int
@@ -42,8 +42,8 @@ class Catalogue:
     @cached_property
     def sizes(self) -> Numbers:
         """The index in ``body_bytes`` of each URL's size."""
-        chance = np.random.default_rng((self.seed, 1))
-        found: Numbers = chance.choice(len(self.body_bytes), self.urls, p=self.size_shares)
+        random = np.random.default_rng((self.seed, 1))
+        found: Numbers = random.choice(len(self.body_bytes), self.urls, p=self.size_shares)
         return found
 
     @cached_property
@@ -57,9 +57,9 @@ class Catalogue:
         return [self.target.replace("{}", str(number)) for number in range(self.urls)]
 
     def requests(self, number: int, stream: int = 0) -> Numbers:
-        """Draw URLs independently; streams differ."""
-        chance = np.random.default_rng((self.seed, 2, stream))
-        drawn = np.searchsorted(np.cumsum(self.shares), chance.random(number))
+        """Draw URLs independently; each stream has its own random numbers."""
+        random = np.random.default_rng((self.seed, 2, stream))
+        drawn = np.searchsorted(np.cumsum(self.shares), random.random(number))
         found: Numbers = np.minimum(drawn, self.urls - 1)
         return found
 
@@ -68,13 +68,13 @@ def asked_before(catalogue: Catalogue, owned: Numbers, stream: int, shares: Shar
     """Order URLs by their last request, oldest first, in the steady state.
 
     Args:
-        catalogue: what is asked for.
-        owned: the URLs that may come.
-        stream: numbers who is asked; streams differ.
-        shares: how often each URL of the catalogue comes, in proportion.
+        catalogue: all URLs.
+        owned: indices of the URLs that the cache receives.
+        stream: index of the cache; each has its own random stream.
+        shares: relative request rate of each URL of the catalogue.
     """
-    chance = np.random.default_rng((catalogue.seed, 3, stream))
+    random = np.random.default_rng((catalogue.seed, 3, stream))
     # Times since the last request are exponential for independent requests.
-    ages = chance.standard_exponential(len(owned)) / shares[owned]
+    ages = random.standard_exponential(len(owned)) / shares[owned]
     found: Numbers = owned[np.argsort(-ages)]
     return found

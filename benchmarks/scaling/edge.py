@@ -34,7 +34,7 @@ _ALWAYS = {
 
 @dataclass(frozen=True)
 class Edge:
-    """A running nginx; pid is that of its master."""
+    """A running nginx; pid is the id of its master process."""
 
     port: int
     pid: int
@@ -56,11 +56,11 @@ def running(
     """Run the edge on the cores of this process, and yield it when it answers.
 
     Args:
-        ports: those of the replicas.
-        folder: an empty folder for all that it reads and writes.
-        keeps: whether it has a cache.
-        hashes: whether a URL leads to one replica, and not to the next in turn.
-        keepalive: connections to replicas that are kept.
+        ports: ports of the replicas.
+        folder: an empty folder for its files.
+        keeps: whether the cache is on.
+        hashes: whether replicas are chosen by the hash of the URL, not round robin.
+        keepalive: number of idle connections to replicas.
     """
     port = free_port()
     changes = dict(_ALWAYS) if keeps else {**_ALWAYS, "proxy_cache tables;": "proxy_cache off;"}

@@ -13,11 +13,11 @@ class Kind:
     """One kind of request.
 
     Attributes:
-        name: what it is called in reports.
-        target: its URL; ``{}`` stands for the number that makes it one that nobody asked for.
-        range_bytes: how much of a huge table is asked for, at a place of its own each time.
-        is_conditional: whether the client has the table already, and says its tag.
-        is_posted: whether an array is sent along.
+        name: its name in reports.
+        target: its URL; ``{}`` stands for a counter that makes the URL new.
+        range_bytes: length of a range of a huge table, at another offset in each request.
+        is_conditional: whether the client has the table already, and sends its ETag.
+        is_posted: whether the request posts an array.
     """
 
     name: str
@@ -103,10 +103,10 @@ def script(kind: Kind, first: int, *, tag: str = "", body: Path | None = None) -
     """Write the wrk script of a kind.
 
     Args:
-        kind: which one.
-        first: a number from which on nobody has asked yet.
-        tag: what a conditional request says.
-        body: the file that is posted.
+        kind: the kind of requests.
+        first: first unused counter value.
+        tag: ETag of conditional requests.
+        body: the file to post.
     """
     if kind.range_bytes:
         # Each in another slice of the edge, so that none is a hit.

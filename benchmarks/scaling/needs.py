@@ -27,16 +27,16 @@ class Part:
     """A share of all requests.
 
     Attributes:
-        share: how large a part it is.
-        found: the kind that costs what an edge takes that has the answer; None where none can.
-        made: the kind that costs what it takes where none has; None where that never is.
-        said: what it is called in reports.
+        share: fraction of all requests.
+        hit: kind of cost if the edge has the answer; None if it cannot be cached.
+        miss: kind of cost if the answer must be computed; None if it never is.
+        label: its name in reports.
     """
 
     share: float
-    found: Kind | None
-    made: Kind | None
-    said: str
+    hit: Kind | None
+    miss: Kind | None
+    label: str
 
 
 MIX: Sequence[Part] = (
@@ -57,9 +57,9 @@ class Needs:
     """The resources for a demand.
 
     Attributes:
-        edge_cores, posref_cores: cores that are busy all the time.
-        sent_bits: per second, to clients.
-        passed_bits: per second, from replicas to edges.
+        edge_cores, posref_cores: numbers of busy cores.
+        sent_bits: bits per second to clients.
+        passed_bits: bits per second from replicas to edges.
     """
 
     edge_cores: float
@@ -72,10 +72,10 @@ def needs(costs: Mapping[str, Cost], rate: float, found: float, mix: Sequence[Pa
     """Return the resources for a number of requests.
 
     Args:
-        costs: by the name of the kind.
+        costs: cost of each kind of request, by name.
         rate: requests per second.
-        found: the share that edges answer, of what they can have.
-        mix: what is asked for.
+        found: hit rate of the edges among cacheable requests.
+        mix: the kinds of requests.
     """
     edge = posref = sent = passed = 0.0
     for part in mix:
@@ -90,6 +90,6 @@ def needs(costs: Mapping[str, Cost], rate: float, found: float, mix: Sequence[Pa
 
 def _split(part: Part, found: float) -> list[tuple[Kind, bool, float]]:
     """Return the kinds of cost of a share, whether each is computed, and its share of requests."""
-    share_found = 0.0 if part.found is None else 1.0 if part.made is None else found
-    kinds = ((part.found, False, share_found), (part.made, True, 1 - share_found))
-    return [(kind, made, part.share * share) for kind, made, share in kinds if kind]
+    hits = 0.0 if part.hit is None else 1.0 if part.miss is None else found
+    kinds = ((part.hit, False, hits), (part.miss, True, 1 - hits))
+    return [(kind, is_miss, part.share * share) for kind, is_miss, share in kinds if kind]

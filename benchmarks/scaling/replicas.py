@@ -28,7 +28,7 @@ from benchmarks.scaling.kinds import (
     trace_script,
 )
 from benchmarks.scaling.simulation import HASH, IN_TURN, Scene, Seen, Service, simulate
-from benchmarks.scaling.site import Site, Turn, middle, posref
+from benchmarks.scaling.site import Site, Turn, median_cpu_seconds, posref
 from benchmarks.servers import HOST, Running
 
 CACHE_BYTES = 32 * MIB
@@ -57,9 +57,9 @@ class Layout:
     """Servers and the edge in front of them.
 
     Attributes:
-        site: how it is asked.
-        servers: the posrefs.
-        scene: what it is in the simulation; none where it is not simulated.
+        site: where the load is sent.
+        servers: the replicas.
+        scene: its parameters in the simulation; None if it is not simulated.
     """
 
     site: Site
@@ -84,11 +84,11 @@ class Traced:
     """The result of a trace.
 
     Attributes:
-        requests: how many were answered.
-        found: the share of bodies that were found by a posref, of those that it was asked for.
-        built: the share of all requests for which one was made.
-        cpu_seconds: of all posrefs, for each request.
-        simulated: the same by the simulation; its cores are seconds for each request.
+        requests: number of answers.
+        found: hit rate of the replicas' caches.
+        built: share of all requests whose body was computed.
+        cpu_seconds: processor time of all replicas per request.
+        simulated: the simulated result; its cores are seconds per request.
     """
 
     requests: int
@@ -179,8 +179,8 @@ def _like(layout: Layout, measured: Mapping[tuple[str, str], Sequence[Turn]]) ->
 def service(measured: Mapping[tuple[str, str], Sequence[Turn]], name: str) -> Service:
     """Return the cost of tables of three sizes in a layout."""
     return Service(
-        [middle(measured[name, kept.name], POSREF) for kept, _ in SIZES],
-        [middle(measured[name, new.name], POSREF) for _, new in SIZES],
+        [median_cpu_seconds(measured[name, kept.name], POSREF) for kept, _ in SIZES],
+        [median_cpu_seconds(measured[name, new.name], POSREF) for _, new in SIZES],
     )
 
 

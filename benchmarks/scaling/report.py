@@ -10,7 +10,7 @@ from benchmarks.scaling.costs import EDGE, POSREF, Cost
 from benchmarks.scaling.many import Row
 from benchmarks.scaling.needs import MIX, needs
 from benchmarks.scaling.replicas import Traced
-from benchmarks.scaling.site import Turn, middle
+from benchmarks.scaling.site import Turn, median_cpu_seconds
 
 Turns = Mapping[tuple[str, str], Sequence[Turn]]
 
@@ -56,7 +56,7 @@ def print_many(rows: Iterable[Row]) -> None:
 
 
 def print_needs(costs: Mapping[str, Cost]) -> None:
-    print("\nComputed: " + ", ".join(f"{part.share:.0%} {part.said}" for part in MIX) + "\n")
+    print("\nComputed: " + ", ".join(f"{part.share:.0%} {part.label}" for part in MIX) + "\n")
     header = ["requests/s", "edge hits", "edge cores", "posref cores"]
     header += ["to clients, Gbit/s", "replicas to edges, Gbit/s"]
     cases = [(rate, found) for rate in _RATES for found in _FOUND]
@@ -86,9 +86,9 @@ def _compared(turns: Turns, kind: str) -> list[str]:
     for name in replicas.COMPARED:
         found = turns[name, kind]
         rate = median(turn.load.rate for turn in found)
-        edge = middle(found, EDGE)
+        edge = median_cpu_seconds(found, EDGE)
         also = f" + {_microseconds(edge)}" if edge else ""
-        cells.append(f"{_microseconds(middle(found, POSREF))}{also}; {rate:,.0f}/s")
+        cells.append(f"{_microseconds(median_cpu_seconds(found, POSREF))}{also}; {rate:,.0f}/s")
     return cells
 
 

@@ -17,7 +17,7 @@ def replicas_of(urls: Sequence[str], servers: Sequence[str]) -> Numbers:
     """Return the index of each URL's server.
 
     Args:
-        urls: what is hashed.
+        urls: the hash keys.
         servers: ``HOST:PORT`` of each replica, as the configuration has them.
     """
     places = np.array([_places(server) for server in servers], dtype=np.uint32)

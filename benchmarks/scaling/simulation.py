@@ -19,8 +19,8 @@ class Service:
     """Seconds of a core for a body of each size.
 
     Attributes:
-        found: where it is kept.
-        built: where it is not.
+        found: if the body is cached.
+        built: if it must be computed.
     """
 
     found: Sequence[float]
@@ -34,13 +34,13 @@ class Scene:
     Attributes:
         replicas: servers of one core each.
         routing: HASH of the URL, or IN_TURN.
-        replica_bytes: what each replica keeps.
-        edges: caches in front, to which requests come by chance; 0 for none.
-        edge_bytes: what each edge keeps.
+        replica_bytes: cache size of each replica.
+        edges: number of edges; each request reaches a random one.
+        edge_bytes: cache size of each edge.
         rate: requests per second, of all clients.
-        requests: how many are looked at.
-        is_fresh: whether all caches are empty at first, rather than as after a long time.
-        servers: the addresses that are hashed; made up where there are none.
+        requests: number of simulated requests.
+        is_fresh: whether caches start empty, not in their long-term state.
+        servers: addresses for the hash; invented if empty.
     """
 
     replicas: int
@@ -66,13 +66,12 @@ class Seen:
 
     Attributes:
         edge_found: the share of requests that an edge answered.
-        replica_found: the share of those that reached a replica, which was kept there.
-        built: the share of all requests for which a body was made.
-        cores: of all replicas, that the rate takes.
-        busiest: how busy the busiest replica is; more than 1 cannot be.
-        mean_busy: how busy they are on average.
-        p99_seconds: time at a replica that 99 % of the requests that reach one do not exceed;
-            infinite where one cannot keep up.
+        replica_found: hit rate of the requests that reached a replica.
+        built: share of all requests whose body was computed.
+        cores: number of busy cores of all replicas.
+        busiest: load of the busiest replica; above 1 it is overloaded.
+        mean_busy: mean load of the replicas.
+        p99_seconds: p99 of the latency at a replica; infinite if one is overloaded.
     """
 
     edge_found: float
@@ -84,7 +83,7 @@ class Seen:
     p99_seconds: float
 
 
-class Kept:
+class LruCache:
     """An LRU cache of URLs, bounded by the sum of body sizes."""
 
     def __init__(self, capacity_bytes: int, body_bytes: Numbers) -> None:
@@ -97,10 +96,10 @@ class Kept:
         newest = np.cumsum(self._body_bytes[urls[::-1]])
         number = int(np.searchsorted(newest, self._left_bytes, side="right"))
         for url in urls[len(urls) - number :].tolist():
-            self.asks(url)
+            self.is_hit(url)
 
-    def asks(self, url: int) -> bool:
-        """Return whether a URL is cached, and insert it."""
+    def is_hit(self, url: int) -> bool:
+        """Return True if a URL is cached; otherwise cache it and return False."""
         if url in self._urls:
             self._urls.move_to_end(url)
             return True
@@ -145,11 +144,13 @@ def _past_edges(scene: Scene, catalogue: Catalogue, urls: Numbers) -> Numbers:
     if not scene.edges:
         return np.arange(len(urls))
     every = np.arange(catalogue.urls)
-    kept = [Kept(scene.edge_bytes, catalogue.url_bytes) for _ in range(scene.edges)]
-    for number, each in enumerate(kept if not scene.is_fresh else ()):
+    caches = [LruCache(scene.edge_bytes, catalogue.url_bytes) for _ in range(scene.edges)]
+    for number, each in enumerate(caches if not scene.is_fresh else ()):
         each.fill(asked_before(catalogue, every, number, catalogue.shares))
     at = np.random.default_rng((catalogue.seed, 4)).integers(scene.edges, size=len(urls))
-    answered = [kept[edge].asks(url) for edge, url in zip(at.tolist(), urls.tolist(), strict=True)]
+    answered = [
+        caches[edge].is_hit(url) for edge, url in zip(at.tolist(), urls.tolist(), strict=True)
+    ]
     return np.flatnonzero(~np.array(answered))
 
 
@@ -158,19 +159,19 @@ def _at_replicas(
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Numbers]:
     """Return whether each request is a hit, and its replica."""
     replica = owner[urls] if scene.routing == HASH else np.arange(len(urls)) % scene.replicas
-    kept = [Kept(scene.replica_bytes, catalogue.url_bytes) for _ in range(scene.replicas)]
+    caches = [LruCache(scene.replica_bytes, catalogue.url_bytes) for _ in range(scene.replicas)]
     if not scene.is_fresh:
-        _fill(scene, catalogue, kept, owner)
+        _fill(scene, catalogue, caches, owner)
     asked = zip(replica.tolist(), urls.tolist(), strict=True)
-    return np.array([kept[number].asks(url) for number, url in asked]), replica
+    return np.array([caches[number].is_hit(url) for number, url in asked]), replica
 
 
-def _fill(scene: Scene, catalogue: Catalogue, kept: Sequence[Kept], owner: Numbers) -> None:
+def _fill(scene: Scene, catalogue: Catalogue, caches: Sequence[LruCache], owner: Numbers) -> None:
     """Fill every replica's cache with its steady state behind the edges."""
     shares = _unanswered(scene, catalogue)
     order = np.argsort(owner, kind="stable")
     owned = np.split(order, np.searchsorted(owner[order], np.arange(1, scene.replicas)))
-    for number, each in enumerate(kept):
+    for number, each in enumerate(caches):
         urls = owned[number] if scene.routing == HASH else np.arange(catalogue.urls)
         each.fill(asked_before(catalogue, urls, scene.edges + number, shares))
 

@@ -29,8 +29,8 @@ class Turn:
     """One turn of load.
 
     Attributes:
-        load: what the client counted.
-        cpu_seconds: per request, by the name of what took it.
+        load: the counts of the client.
+        cpu_seconds: processor time per request, by process name.
     """
 
     load: Load
@@ -52,9 +52,9 @@ class Site:
     """The URL under load, and the processes whose CPU time is counted.
 
     Attributes:
-        origin: where requests are sent.
-        watched: processes by name; whatever is below them counts as theirs.
-        folder: where scripts are written.
+        origin: scheme, host and port of the requests.
+        watched: process ids by name; child processes are included.
+        folder: folder for scripts.
     """
 
     origin: str
@@ -62,11 +62,11 @@ class Site:
     folder: Path
 
     def turn(self, kind: Kind, seconds: int, connections: int = CONNECTIONS) -> Turn:
-        """Load it with requests of a kind."""
+        """Send requests of a kind."""
         return self.run(self._scripted(kind), self.origin + kind.numbered(0), seconds, connections)
 
     def run(self, told: Path, url: str, seconds: int, connections: int = CONNECTIONS) -> Turn:
-        """Load it with the requests of a wrk script."""
+        """Send the requests of a wrk script."""
         before = self._cpu_seconds()
         done = load(url, told, seconds, connections)
         after = self._cpu_seconds()
@@ -117,7 +117,7 @@ class Site:
 def posref(
     folder: Path, *, core: int | None = None, workers: int = 1, cache_bytes: int | None = None
 ) -> Iterator[servers.Running]:
-    """Run a posref with default settings but for these, on one core or on all."""
+    """Run a posref with these settings, on one core or on all."""
     settings = [] if cache_bytes is None else [f"POSREF_CACHE_BYTES={cache_bytes}"]
 
     def command(port: int, where: Path) -> list[str]:
@@ -139,6 +139,6 @@ def on(core: int | None) -> Iterator[None]:
         yield
 
 
-def middle(turns: Sequence[Turn], name: str) -> float:
-    """Return the median CPU time of a request."""
+def median_cpu_seconds(turns: Sequence[Turn], name: str) -> float:
+    """Return the median over turns of the CPU seconds per request of a process."""
     return median(turn.cpu_seconds[name] for turn in turns)

@@ -15,7 +15,7 @@ from benchmarks.processes import BenchmarkFailed, started
 from benchmarks.scaling import edge
 from benchmarks.scaling.costs import EDGE
 from benchmarks.scaling.kinds import COLD_SMALL
-from benchmarks.scaling.site import Site, Turn, middle
+from benchmarks.scaling.site import Site, Turn, median_cpu_seconds
 from benchmarks.servers import HOST
 from benchmarks.tools import find
 
@@ -50,10 +50,10 @@ _TRIES = 100
 
 
 def measure(folder: Path, seconds: int, rounds: int) -> Mapping[tuple[int, int], float]:
-    """Return the edge's CPU time for a request that it passes on.
+    """Return the edge's CPU time for a request that it forwards.
 
     Returns:
-        Seconds by the number of replicas and that of the connections that it keeps to them.
+        Seconds, by (number of replicas, number of idle connections to them).
     """
     core, client_core = server_and_client_cores()
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def measure(folder: Path, seconds: int, rounds: int) -> Mapping[tuple[int, int],
         with pinned(client_core):
             turns = [partial(_turn, site, seconds) for site in sites]
             found = in_turns(turns, rounds)
-    return {case: middle(turns, EDGE) for case, turns in zip(cases, found, strict=True)}
+    return {case: median_cpu_seconds(turns, EDGE) for case, turns in zip(cases, found, strict=True)}
 
 
 def _turn(site: Site, seconds: int, _number: int) -> Turn:

@@ -353,7 +353,7 @@ def _warn_unread_without_rope(model: TextModel) -> None:
 
 
 def _is_rotary(key: str, value: object) -> bool:
-    """Return whether a config entry concerns rotary embeddings, by its key or by its kind of positions."""
+    """Return whether a config entry concerns rotary embeddings, by its key or its value."""
     kind = value if "position" in key and isinstance(value, str) else ""
     return bool(_ROTARY_NAME.search(key) or _ROTARY_NAME.search(kind))
 

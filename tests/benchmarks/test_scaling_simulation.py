@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scaling.demand import Catalogue
-from benchmarks.scaling.simulation import HASH, IN_TURN, Kept, Scene, Service, simulate, waits
+from benchmarks.scaling.simulation import HASH, IN_TURN, LruCache, Scene, Service, simulate, waits
 
 CATALOGUE = Catalogue(2000, 0.9, (1000,), (1.0,))
 SERVICE = Service((1e-4,), (2e-3,))
@@ -40,20 +40,20 @@ def test_waits_match_queueing_theory() -> None:
 
 
 def test_least_recently_used_url_is_evicted() -> None:
-    kept = Kept(2500, np.array([1000, 1000, 1000, 2000]))
+    kept = LruCache(2500, np.array([1000, 1000, 1000, 2000]))
 
-    answers = [kept.asks(url) for url in (0, 1, 0, 2, 1, 3, 1)]
+    answers = [kept.is_hit(url) for url in (0, 1, 0, 2, 1, 3, 1)]
 
     assert answers == [False, False, True, False, False, False, False]
 
 
 def test_initial_cache_holds_the_most_recent_urls_that_fit() -> None:
-    kept = Kept(2500, np.array([1000, 1000, 1000, 2000]))
+    kept = LruCache(2500, np.array([1000, 1000, 1000, 2000]))
 
     kept.fill(np.array([3, 0, 2, 1]))
 
-    assert [kept.asks(url) for url in (1, 2)] == [True, True]
-    assert not kept.asks(0)
+    assert [kept.is_hit(url) for url in (1, 2)] == [True, True]
+    assert not kept.is_hit(0)
 
 
 @pytest.mark.full
