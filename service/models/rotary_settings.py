@@ -515,9 +515,7 @@ class LayerSettings:
         pairs = self.values["rotary_dim"].value // 2
         for factors in (self.values["short_factor"], self.values["long_factor"]):
             if len(factors.value) != pairs:
-                rule = (
-                    f"has {len(factors.value)} factors, and {pairs} pairs of channels are rotated"
-                )
+                rule = f"has {len(factors.value)} factors for {pairs} rotated pairs of channels"
                 self.model.report.fault(factors.pointer, factors.value, rule)
         original = self.values[_ORIGINAL].value
         longest = self.model.value(_LENGTH, warns=False)
@@ -564,10 +562,8 @@ class LayerSettings:
         if not all(mscales):
             mscales, formula = [Decimal(1), Decimal(0)], "0.07·ln factor + 1"
         factor = Decimal(self.values["factor"].value)
-        numerator, denominator = (
-            yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales
-        )
-        return float(exact_context().divide(numerator, denominator)), formula
+        terms = [yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales]
+        return float(exact_context().divide(*terms)), formula
 
     def _warn_truncate(self) -> None:
         if self.number("truncate", 1):
