@@ -156,7 +156,12 @@ class _Piece(Generic[Result]):
 
     async def wait(self, seconds: float) -> None:
         """Return when the work is done, or after some seconds."""
-        await asyncio.wait({self._done}, timeout=seconds)
+        try:
+            await asyncio.wait({self._done}, timeout=seconds)
+        except asyncio.CancelledError:
+            # asyncio logs the exception of work that nothing awaits, unless its future is cancelled.
+            self._done.cancel()
+            raise
 
     async def result(self) -> Result:
         """Return the result; cancellation withdraws the work."""

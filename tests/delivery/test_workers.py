@@ -1,6 +1,7 @@
 """Lanes of worker threads, the limits of their queues, the memory of bodies, disconnects."""
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -54,6 +55,34 @@ def this_thread() -> str:
 def test_cost_of_work_selects_its_lane(workers: Workers) -> None:
     assert asyncio.run(workers.run(this_thread, SHORT_WORK)).startswith("posref-short")
     assert asyncio.run(workers.run(this_thread, SHORT_WORK + 1)).startswith("posref-long")
+
+
+@pytest.mark.parametrize("cost", [1, SHORT_WORK + 1])
+def test_error_of_work_whose_client_has_left_is_not_logged(workers: Workers, cost: int) -> None:
+    logged: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        begun, end = threading.Event(), threading.Event()
+
+        def fail() -> None:
+            begun.set()
+            assert end.wait(10)
+            raise ArithmeticError
+
+        abandoned = asyncio.ensure_future(workers.run(fail, cost))
+        await asyncio.to_thread(begun.wait)
+        abandoned.cancel()
+        await asyncio.wait({abandoned})
+        del abandoned
+        end.set()
+        # The one thread of the lane is free again once the work has raised.
+        await workers.run(this_thread, cost)
+
+    asyncio.run(scenario())
+    gc.collect()
+
+    assert not logged
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has one niceness")

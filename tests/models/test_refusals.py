@@ -105,7 +105,7 @@ def apertus(**parameters: Any) -> dict[str, Any]:
                 ("longrope", ["short_factor", "long_factor"]),
             )
         ),
-        (scaled(**PAIRS), ["/rope_scaling/long_factor"], "has 63 factors, and 64 pairs"),
+        (scaled(**PAIRS), ["/rope_scaling/long_factor"], "has 63 factors for 64 rotated pairs"),
         (
             llama(head_dim=65536, rope_parameters=dict.fromkeys("abc", LONGEST_LISTS)),
             ["/rope_parameters/a"],

@@ -30,7 +30,6 @@ from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
-    STEP_ELEMENTS,
     Document,
     ParameterValue,
     StoredTable,
@@ -145,7 +144,7 @@ class RelativeTable:
 
     def _fill(self, rows: range, pairs: range, block: Elements) -> None:
         heads, columns = self.heads[rows.start : rows.stop], self.pairs.keys.count
-        if columns < STEP_ELEMENTS:
+        if columns <= len(pairs):
             # Whole rows are evaluated together; the first and the last may be read in part.
             queries = range(pairs.start // columns, -(-pairs.stop // columns))
             values = self.block(queries, range(columns), heads)

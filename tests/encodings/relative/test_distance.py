@@ -146,6 +146,16 @@ def test_the_farthest_distances_are_exact(
     assert table.read(start, start + len(expected)).tolist() == expected
 
 
+@pytest.mark.parametrize("keys", [10, 1000, 100_000, 2**40])
+def test_a_part_of_a_row_evaluates_its_own_distances_alone(keys: int) -> None:
+    function = Thirds()
+    table = RelativeTable(function, QueryKey(span(0, 3), span(0, keys)), FLOAT64)
+
+    table.read(keys + 3, keys + 8)
+
+    assert function.sizes == [5]
+
+
 @pytest.mark.parametrize(("stretch", "evaluated"), [(1, 499), (2, 997), (50, 24_901), (2**40, 499)])
 def test_each_distance_is_evaluated_once(stretch: int, evaluated: int) -> None:
     """Distances in between are evaluated too while they are fewer than the elements."""
