@@ -159,7 +159,7 @@ class _Piece(Generic[Result]):
         try:
             await asyncio.wait({self._done}, timeout=seconds)
         except asyncio.CancelledError:
-            # asyncio logs the exception of work that nothing awaits, unless its future is cancelled.
+            # Otherwise asyncio logs the exception of work whose result nothing awaits.
             self._done.cancel()
             raise
 

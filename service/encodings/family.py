@@ -152,7 +152,7 @@ def misplaced(
         rule: ends the sentence about it, with {} for what excludes it.
     """
     return [
-        Fault(name, shortened(grammar.to_query(value)), f"{name} {rule.format(other)}")
+        Fault(name, grammar.to_query(value), f"{name} {rule.format(other)}")
         for name, other in others.items()
         if (value := getattr(parameters, name, None)) is not None
     ]

@@ -26,6 +26,7 @@ from service.analysis.diagnosis.waves import (
 )
 from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
 from service.analysis.round_numbers import round_numbers
+from service.encodings.rotary.rules import RULE_KEYS
 from service.numerics.phase import Float64s
 
 Frequencies: TypeAlias = tuple[tuple[Mistake, ...], Float64s]
@@ -213,12 +214,8 @@ def _shifts(
 
 Variant: TypeAlias = tuple[Mistake, TableRequest]
 
-# The parameters of the scaling rules other than rope_type.
-_RULE_KEYS = (
-    *("factor", "alpha", "mixed_b", "beta_fast", "beta_slow", "truncate", "mscale"),
-    *("mscale_all_dim", "attention_factor", "short_factor", "long_factor", "low_freq_factor"),
-    *("high_freq_factor", "freq_factors", "original_max_position_embeddings", "context_length"),
-)
+# The keys of the scaling rules other than rope_type; a table needs max_position_embeddings.
+_RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embeddings")
 
 # Parameters that a table needs, or that have a mistake of their own.
 _NEEDED = (
