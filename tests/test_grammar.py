@@ -12,7 +12,13 @@ def test_integer_is_digits_with_an_optional_minus(text: object, value: int) -> N
     assert value == grammar.integer(text)
 
 
-@pytest.mark.parametrize("text", ["5.0", "1" * 41, 5.0, True, None, []])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "1_000", " 5", "5 ", "5.0", "+5", "0x5", "1e3", "--5", "\u0665", "nan", "1" * 41),
+        *(5.0, True, None, []),
+    ],
+)
 def test_other_text_is_no_integer(text: object) -> None:
     with pytest.raises(ValueError, match="must be an integer"):
         grammar.integer(text)
@@ -23,7 +29,13 @@ def test_real_has_the_grammar_of_json_numbers(text: object, value: float) -> Non
     assert value == grammar.real(text)
 
 
-@pytest.mark.parametrize("text", [True, None, "1e400", float("inf"), float("nan"), 10**400])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "1_0", ".5", "5.", "01", "+1", "1e", "nan", "inf", "Infinity", "0x1p3", " 1", "1,0"),
+        *(True, None, "1e400", "-1e400", float("inf"), float("nan"), 10**400, "0." + "1" * 800),
+    ],
+)
 def test_other_text_is_no_real(text: object) -> None:
     with pytest.raises(ValueError, match="must be a number"):
         grammar.real(text)
