@@ -356,6 +356,7 @@ def test_float64_results_may_come_from_float32(decimals: int | None) -> None:
         ({"angle_factor": 2.0, "base": 100.0}, ["rotated-twice", "wrong-base"]),
         ({"angle_factor": 2.0, "start": 3}, ["rotated-twice", "position-offset"]),
         ({"angle_factor": -1.0, "base": 100.0}, ["inverse", "wrong-base"]),
+        ({"is_swapped": True, "base": 100.0}, ["halves-swapped", "wrong-base"]),
         ({"llama3": True, "start": 4}, ["wrong-rule", "position-offset"]),
         ({"axis": -3, "angle_factor": -1.0}, ["axes-swapped", "inverse"]),
         # Along another axis at most one mistake more is looked for.
