@@ -84,14 +84,21 @@ class ConventionAxes:
         return [each.length for each in self.waves]
 
     def listed(self, numbers: Iterable[float]) -> tuple[float, ...]:
-        """Put numbers of axes into the order of the grid; return one where all are the same."""
+        """Return the values of the axes in the order of the grid; a single one if all are equal."""
         by_axis = [number for _, number in sorted(zip(self.order, numbers, strict=True))]
         return (by_axis[0],) if len(set(by_axis)) == 1 else tuple(by_axis)
 
 
 @dataclass(frozen=True, eq=False)
 class AxialFit:
-    """Parameters, and the first coordinate, the step and the frequencies of each axis by them."""
+    """Request parameters of an axial table, and what they give.
+
+    Attributes:
+        values: the request parameters.
+        firsts: the coordinate of the first token of each axis, (A,).
+        steps: the distance of neighbouring tokens of each axis, (A,).
+        omega: the frequencies of each axis, in radians per unit of coordinate.
+    """
 
     values: Values
     firsts: Float64s
@@ -100,7 +107,7 @@ class AxialFit:
 
 
 def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the axial tables that an array, or a pair, may be."""
+    """Propose ``/rope/axial`` tables for an array, or for cosines and sines."""
     proposed: list[TableRequest] = []
     for table in packed_tables(request):
         if table.scale != 1.0:
@@ -121,7 +128,7 @@ def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
 def _of_tokens(
     request: IdentifyInput, table: PackReading, tokens: AxialTokens
 ) -> Iterator[Proposal]:
-    """Yield the tables of every convention, those with the shortest parameters first."""
+    """Yield the proposals of all conventions for tokens, those with the shortest URLs first."""
     found: list[tuple[int, Proposal]] = []
 
     @cache
@@ -204,7 +211,7 @@ _INDEXED = frozenset(("timm", "timm_pixels", "dinov3"))
 def _channel_orders(
     name: str, tokens: AxialTokens
 ) -> Iterator[tuple[Values, tuple[int, ...], tuple[int, ...]]]:
-    """Yield the parameters, widths and orders of axes of a convention."""
+    """Yield (request parameters, axis widths, axis order) that a convention allows."""
     convention = CONVENTIONS[name]
     axes, channels = len(tokens.lengths), 2 * tokens.count
     usual = convention.widths(channels, axes)
@@ -226,7 +233,7 @@ def _channel_orders(
 def _axis_of(
     convention: AxialConvention, widths: tuple[int, ...], order: tuple[int, ...], count: int
 ) -> NDArray[np.intp]:
-    """Return the axis of each frequency in the grid."""
+    """Return the index of each frequency's axis in the grid, (K,)."""
     if convention.placing == "alternating":
         return np.resize(order, count)
     if convention.placing == "strided":
@@ -238,7 +245,7 @@ def _axis_of(
 
 
 def _fits(axes: ConventionAxes) -> Iterator[AxialFit]:
-    """Yield the parameters that give the measured frequencies, the simplest first."""
+    """Yield the fits of a convention to the measured frequencies, the simplest first."""
     kind = axes.convention.series
     if kind == "pixels":
         yield from _fit_pixels(axes)
@@ -271,7 +278,12 @@ def _fit_geometric(axes: ConventionAxes, series: OptionalSeries) -> Iterator[Axi
 
 
 def bases(series: OptionalSeries, spans: Sequence[float]) -> list[float]:
-    """Return the bases of series over so many frequencies, the simplest first."""
+    """Return the bases that fit all series, the simplest first.
+
+    Args:
+        series: the frequencies of each axis; None for an axis of one token.
+        spans: for each axis, the count of frequencies over which they fall to 1/base.
+    """
     known = [
         each.base(span)
         for each, span in zip(series, spans, strict=True)
@@ -284,7 +296,7 @@ def bases(series: OptionalSeries, spans: Sequence[float]) -> list[float]:
 
 
 def _fit_periods(axes: ConventionAxes, series: OptionalSeries) -> Iterator[AxialFit]:
-    """Place the centres of patches within ±1, with periods from a shortest to a longest."""
+    """Yield fits with patch centres within ±1 and periods from min_period to max_period."""
     lengths, count = axes.lengths, len(axes.lengths)
     divisors = {"separate": lengths}
     if len(set(lengths)) > 1:
@@ -314,7 +326,7 @@ def _fit_periods(axes: ConventionAxes, series: OptionalSeries) -> Iterator[Axial
 def _periods(
     axes: ConventionAxes, series: OptionalSeries, shortest: tuple[float, float]
 ) -> Iterator[tuple[Values, Float64s]]:
-    """Yield the parameters of a series of periods, and its frequencies."""
+    """Yield (request parameters, frequencies) of a geometric series of periods."""
     count = axes.widths[0] // 2
     ratio = common_value(
         each.base(count - 1)
@@ -339,7 +351,7 @@ def _periods(
 
 
 def _fit_pixels(axes: ConventionAxes) -> Iterator[AxialFit]:
-    """Place tokens from −1 to 1, with bands from 1 to half of a number."""
+    """Yield fits with coordinates from −1 to 1 and bands from 1 to max_freq/2."""
     convention, lengths = axes.convention, axes.lengths
     scales = []
     for waves in axes.waves:
@@ -381,7 +393,14 @@ _MOVED = frozenset(("timm", "lumina", "llama4", "rotary_embedding_torch"))
 
 
 class MeasuredCoordinates(NamedTuple):
-    """The coordinates of the tokens of each axis; step_errors are relative, first_errors not."""
+    """The measured coordinates of tokens, one value per axis, (A,).
+
+    Attributes:
+        steps: the distance of neighbouring tokens.
+        step_errors: bounds of the relative errors of the steps.
+        firsts: the coordinate of the first token.
+        first_errors: bounds of the absolute errors of ``firsts``.
+    """
 
     steps: Float64s
     step_errors: Float64s
@@ -390,13 +409,17 @@ class MeasuredCoordinates(NamedTuple):
 
 
 _Placed: TypeAlias = tuple[Values, Float64s, Float64s]
-"""Parameters, coordinates of the first tokens, and steps."""
+"""Request parameters, coordinates of the first token (A,), and steps (A,)."""
 
 
 def _placed(
     axes: ConventionAxes, values: Values, series: OptionalSeries, omega: Sequence[Float64s]
 ) -> Iterator[AxialFit]:
-    """Yield the coordinates of tokens by the parameters that a convention has for them."""
+    """Yield fits of the axial table.
+
+    Each adds the convention's coordinate parameters to ``values``, with the first coordinate and
+    the step of each axis.
+    """
     first = _first_coordinates(axes, omega)
     if first is None:
         return
@@ -414,7 +437,7 @@ def _placed(
 def _first_coordinates(
     axes: ConventionAxes, omega: Sequence[Float64s]
 ) -> tuple[Float64s, Float64s] | None:
-    """Return the coordinates of the first tokens, and their errors; None where an axis has none."""
+    """Return each axis's first coordinate and its error bound; None if an axis does not fit."""
     every = [first_coordinate(*each) for each in zip(axes.waves, omega, strict=True)]
     found = [each for each in every if each is not None]
     if len(found) < len(every):
@@ -424,7 +447,7 @@ def _first_coordinates(
 
 
 def _choices(numbers: Float64s, errors: Float64s, most: int = 3) -> list[list[float]]:
-    """Return the round numbers within the error of each number."""
+    """Return, for each number, the round numbers within its error."""
     return [
         signed_round_numbers(number, error, most)
         for number, error in zip(numbers.tolist(), errors.tolist(), strict=True)
@@ -432,7 +455,10 @@ def _choices(numbers: Float64s, errors: Float64s, most: int = 3) -> list[list[fl
 
 
 def _counted(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_Placed]:
-    """Place tokens at i + offset, or at that times a step that a grid or a scale gives."""
+    """Yield placements of tokens at i + offset, or at (i + offset)·step.
+
+    ``reference_grid`` or ``interpolation_scale`` sets the step.
+    """
     steps, errors = measured.steps, measured.step_errors
     if (np.abs(steps - 1) <= np.maximum(2 * errors, _NEAR_ONE)).all():
         yield from _offset(axes, np.ones(len(steps)), measured)
@@ -452,7 +478,7 @@ def _counted(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_P
 
 
 def _positive(choices: list[list[float]]) -> Iterator[Float64s]:
-    """Combine the choices of axes, the first ones before others, up to four."""
+    """Yield up to four combinations of one positive choice per axis, first choices first."""
     combined = islice(product(*choices), 4)
     return (np.array(chosen) for chosen in combined if all(each > 0 for each in chosen))
 
@@ -470,7 +496,7 @@ def _offset(
 
 
 def _spread(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_Placed]:
-    """Place tokens evenly from a start to a stop that is left out."""
+    """Yield placements of evenly spaced tokens from grid_start to grid_stop, the end excluded."""
     begins = _choices(measured.firsts, measured.first_errors + _OFFSET_ERROR, 1)
     if not all(begins):
         return
@@ -491,5 +517,5 @@ def _spread(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_Pl
 
 
 def _are_countable(axes: Iterable[Coordinates]) -> bool:
-    """Return whether coordinates are integer multiples of a unit that the service has."""
+    """Return whether coordinates are integer multiples of a unit that the service supports."""
     return all(each.is_countable and each.unit >= MIN_UNIT for each in axes)

@@ -1,8 +1,8 @@
 """Propose ``/relative/kerple`` and ``/relative/sandwich``: kernels of the distance, head by head.
 
-Biases are 0 at distance 0 and fall with the length of the distance. KERPLE's are logarithms and
-powers of lengths, fitted to each head. Sandwich's are sums of squared sines: those of lengths 1 and
-2 give the number of frequencies, the others verify the base.
+Biases are 0 at distance 0 and decrease with the length |key - query|. KERPLE biases are logarithms
+and powers of the length, fitted to each head. Sandwich biases are sums of squared sines: those of
+lengths 1 and 2 give the number of frequencies, those of other lengths confirm the base.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,22 +30,22 @@ from service.analysis.round_numbers import round_number, round_numbers
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
 
-# Sampled lengths: near ones and ever farther ones.
+# The most and the fewest sampled lengths; their distance grows with the length.
 _MAX_LENGTHS = 64
 _LEAST_LENGTHS = 3
 _MAX_HEADS = 256
-# So many numbers distinguish most other arrays, at no cost.
+# Cheap pre-check: this many elements rule out most other arrays.
 _FIRST = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class LengthBiases:
-    """The biases of lengths, for each head.
+    """The bias of each sampled length |key - query|, for each head.
 
     Attributes:
-        lengths: some of 1, 2, …, (n,).
+        lengths: increasing lengths from 1 on, (n,).
         sizes: the negated biases, (heads, n).
-        parameters: queries and keys, and whether keys after the query have no bias.
+        parameters: the request parameters of queries and keys, and ``causal``.
     """
 
     lengths: Float64s
@@ -54,11 +54,11 @@ class LengthBiases:
 
 
 def length_biases(values: Float64s, share: float) -> Iterator[LengthBiases]:
-    """Read a vector (n,), a matrix (Q, K) or heads (H, Q, K) as biases of lengths.
+    """Yield an array read as biases that depend on |key - query| alone, for each possible reading.
 
     Args:
-        values: biases, 0 at distance 0.
-        share: the relative error of a number.
+        values: biases, 0 at distance 0: a vector (n,), a matrix (Q, K) or heads (H, Q, K).
+        share: the relative error of an element.
     """
     if (values.reshape(-1)[:_FIRST] > 0).any():
         return
@@ -79,7 +79,10 @@ def length_biases(values: Float64s, share: float) -> Iterator[LengthBiases]:
 
 
 def _of_rows(block: Float64s, share: float) -> Iterator[LengthBiases]:
-    """Locate each row by its first 0, and read the row with the most keys before it."""
+    """Yield biases of queries with gaps: a query is at its row's first 0.
+
+    The biases are read from the row with the most keys before its query.
+    """
     is_zero = (block == 0).all(axis=0)
     if not is_zero.any(axis=1).all():
         return
@@ -112,7 +115,7 @@ def _of_strip(strip: Strip, share: float) -> Iterator[LengthBiases]:
     most = longer.shape[1]
     if most < _LEAST_LENGTHS or not (longer > 0).all():
         return
-    # Powers of about 1.1 from 1 on: near lengths are all there.
+    # Lengths are spaced geometrically by a factor of about 1.1, so that no small length is missing.
     lengths = np.unique(np.geomspace(1, most, _MAX_LENGTHS).round().astype(np.int64))
     sizes = longer[:, lengths - 1].astype(np.float64)
     yield LengthBiases(lengths.astype(np.float64), sizes, parameters)
@@ -120,7 +123,8 @@ def _of_strip(strip: Strip, share: float) -> Iterator[LengthBiases]:
 
 # Logarithms and powers of lengths.
 
-# Below, ln(1 + a·m) is a·m to float32, and above it is ln a + ln m: ratios do not depend on a.
+# The range of a in ln(1 + a·m). Below it, the logarithm is a·m within float32, and above it is
+# ln a + ln m: the ratios of biases do not show a.
 _LEAST_INNER, _LARGEST_INNER = 1e-7, 1e7
 _HALVINGS = 60
 _ROUNDS = 40
@@ -141,10 +145,10 @@ class LengthKernel:
         return np.asarray(self.outer * grown, dtype=np.float64)
 
     def error(self, lengths: Float64s, sizes: Float64s) -> float:
-        """Return the largest relative error of sizes.
+        """Return the largest relative error of the measured sizes at these lengths.
 
-        For logarithms it is divided by 1 + 1/(inner·m^exponent), the loss of precision where 1 is
-        added to a small number before the logarithm is taken.
+        Errors of logarithms are divided by 1 + 1/(inner·m^exponent): so much precision is lost when
+        1 is added to a small number.
         """
         errors = np.abs(self.at(lengths) / sizes - 1)
         if self.inner:
@@ -153,9 +157,10 @@ class LengthKernel:
 
 
 def inner_factor(lengths: Float64s, sizes: Float64s) -> float | None:
-    """Find the factor a of sizes proportional to ln(1 + a·m), from the first and the last length.
+    """Return the factor a for which sizes are proportional to ln(1 + a·m), or None.
 
-    The ratio of their sizes falls from that of the lengths, at a = 0, to 1, as a grows.
+    The ratio of the last to the first size gives a: it decreases from the ratio of the lengths, at
+    a = 0, to 1 as a increases. Return None if a is out of range.
     """
     first, last = float(lengths[0]), float(lengths[-1])
 
@@ -168,7 +173,7 @@ def inner_factor(lengths: Float64s, sizes: Float64s) -> float | None:
 def _solve(
     falling: Callable[[float], float], value: float, least: float, largest: float
 ) -> float | None:
-    """Return where a falling function of a positive number has a value; None outside a range."""
+    """Return x from least to largest with falling(x) = value; None if there is none."""
 
     def of_logarithm(logarithm: float) -> float:
         return falling(exp(logarithm))
@@ -179,7 +184,7 @@ def _solve(
 
 
 def fit_logarithm(lengths: Float64s, sizes: Float64s) -> LengthKernel | None:
-    """Fit outer·ln(1 + inner·m); None where sizes are not proportional to such a logarithm."""
+    """Return the kernel outer·ln(1 + inner·m) that fits best; None if inner is out of range."""
     inner = inner_factor(lengths, sizes)
     if inner is None:
         return None
@@ -188,13 +193,13 @@ def fit_logarithm(lengths: Float64s, sizes: Float64s) -> LengthKernel | None:
 
 
 def fit_power(lengths: Float64s, sizes: Float64s) -> LengthKernel:
-    """Fit outer·m^exponent, a straight line in logarithms of both."""
+    """Return the kernel outer·m^exponent that fits best: ln(size) is linear in ln(m)."""
     exponent, offset = np.polyfit(np.log(lengths), np.log(sizes), 1)
     return LengthKernel(float(np.exp(offset)), 0.0, float(exponent))
 
 
 def fit_logarithm_of_power(lengths: Float64s, sizes: Float64s) -> LengthKernel:
-    """Fit all three numbers, starting with a few exponents."""
+    """Return the kernel outer·ln(1 + inner·m^exponent) that fits best, from three starts."""
     fits = []
     for exponent in (0.5, 1.0, 1.5):
         raised = lengths**exponent
@@ -208,7 +213,10 @@ def fit_logarithm_of_power(lengths: Float64s, sizes: Float64s) -> LengthKernel:
 def _refined(
     start: LengthKernel, lengths: Float64s, sizes: Float64s, *, has_exponent: bool
 ) -> LengthKernel:
-    """Minimise the relative misfit over the logarithms of the numbers (Levenberg-Marquardt)."""
+    """Return the kernel that minimises the squared relative misfits.
+
+    Levenberg-Marquardt over the logarithms of outer, inner and, if has_exponent, exponent.
+    """
     numbers = np.log([start.outer, start.inner, start.exponent])
     free = 3 if has_exponent else 2
     best, damping = start, _DAMPING
@@ -232,7 +240,7 @@ def _refined(
 
 
 def _residual(fit: LengthKernel, lengths: Float64s, sizes: Float64s) -> tuple[Float64s, Float64s]:
-    """Return the relative misfits, and their derivatives by the logarithm of each number."""
+    """Return the relative misfits, (n,), and their derivatives by ln(outer, inner, exponent)."""
     share = fit.at(lengths) / sizes
     grown = fit.inner * lengths**fit.exponent
     by_inner = fit.outer * grown / (1 + grown) / sizes
@@ -246,7 +254,7 @@ _MAX_KERPLES = 6
 _FEWEST_OF_THREE = 3
 _MAX_KERPLE_HEADS = 128
 _MAX_POWER = 2.0
-# The errors of fitted numbers are larger than those of biases.
+# Fitted kernel parameters have larger relative errors than biases, by this factor and up to this.
 _LOOSENESS = 2.0**12
 _LOOSEST = 2.0**-5
 
@@ -261,7 +269,7 @@ _FORMULAS = {"log": "p·ln(1 + a·m)", "power": "a·m^p", "nemo": "b·ln(1 + a·
 
 
 def propose_kerple(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose kernels of lengths for each head."""
+    """Propose ``/relative/kerple``: logarithms or powers of |key - query|, fitted to each head."""
     values = single_finite_array(request, (1, 2, 3))
     if values is not None:
         yield from islice(_kerples(values, request), _MAX_KERPLES)
@@ -276,7 +284,7 @@ def _kerples(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
         for convention, kernels in _fits(biases, share):
             support = (
                 f"biases are 0 at distance 0, and -{_FORMULAS[convention]} at the distance m",
-                f"{count} heads, each with its own numbers",
+                f"{count} heads, each with its own kernel parameters",
             )
             for numbers in _kernel_parameters(convention, kernels, biases, share):
                 parameters = {**numbers, **biases.parameters}
@@ -284,10 +292,10 @@ def _kerples(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _fits(biases: LengthBiases, share: float) -> Iterator[tuple[str, Kernels]]:
-    """Yield conventions with the kernels of all heads."""
+    """Yield each convention that fits all heads, with their kernels."""
 
     def fit_limited_power(lengths: Float64s, sizes: Float64s) -> LengthKernel:
-        # An exponent above 2 by no more than the error is 2, the largest there is.
+        # The largest exponent is 2: reduce an exponent that exceeds it within the error.
         head = fit_power(lengths, sizes)
         is_past = _MAX_POWER < head.exponent <= _MAX_POWER * (1 + share)
         return replace(head, exponent=_MAX_POWER) if is_past else head
@@ -312,7 +320,7 @@ def _fits(biases: LengthBiases, share: float) -> Iterator[tuple[str, Kernels]]:
 def _fit_heads(
     fit: Callable[[Float64s, Float64s], LengthKernel | None], biases: LengthBiases, share: float
 ) -> Kernels | None:
-    """Fit every head; None where the error of one is too large."""
+    """Return the fitted kernels of all heads; None if the error of a head is too large."""
     heads: list[LengthKernel] = []
     for sizes in biases.sizes:
         head = fit(biases.lengths, sizes)
@@ -325,7 +333,7 @@ def _fit_heads(
 def _kernel_parameters(
     convention: str, kernels: Kernels, biases: LengthBiases, share: float
 ) -> Iterator[dict[str, ParameterValue]]:
-    """Yield the numbers with the fewest digits that fit, then the measured ones."""
+    """Yield the kernel parameters: default ones, round ones if they fit, then the measured ones."""
     name = unless_default("convention", convention, "log")
     if convention == "nemo" and _are_untrained(kernels, share):
         yield {**name, "num_heads": len(kernels)}
@@ -360,24 +368,24 @@ _MAX_USUAL = 3
 _MAX_FREQUENCIES = 512
 _MAX_SANDWICH_LENGTHS = 16
 _MAX_SANDWICH_HEADS = 64
-# Sums of narrow types give a base to about three digits, which distinguish the usual ones.
+# Sums in a narrow dtype give a base to about three digits, enough to distinguish usual bases.
 _BASE_ERROR = 2.0**-10
-# With another base, only these numbers of channels are tried.
+# With an unusual base, only these values of head_dim are tried.
 _HEAD_DIMS = (16, 32, 64, 80, 96, 128, 256)
 _LEAST_BASE, _LARGEST_BASE = 2.0, 1e9
-# A sum of n numbers in float32 has an error of up to n of these.
+# A float32 sum of n terms has an error of up to n times this.
 _LOST = 2.0**-23
 
 
 @dataclass(frozen=True, eq=False)
 class _SineSums:
-    """Measured sums of squared sines.
+    """Measured biases that are proportional to sums of squared sines.
 
     Attributes:
-        lengths: some distances, 1 and 2 first.
-        sizes: the negated biases of the first head.
-        unit: the factor from sizes to sums; None where it is unknown.
-        share: the relative error of sizes.
+        lengths: increasing lengths |key - query|, 1 and 2 first, (n,).
+        sizes: the negated biases of the first head, (n,).
+        unit: the factor from sizes to sums; None if unknown.
+        share: the relative error of a size.
     """
 
     lengths: Float64s
@@ -386,7 +394,7 @@ class _SineSums:
     share: float
 
     def agree(self, count: int, base: float) -> bool:
-        """Return whether the sums are those of a number of frequencies and a base."""
+        """Return whether the sizes match sums over ``count`` frequencies with a given base."""
         sums = _sums(count, base, self.lengths)
         scale = self.unit or sums[0] / self.sizes[0]
         error = 4 * self.share * sums + _LOST * count
@@ -394,14 +402,14 @@ class _SineSums:
 
 
 def propose_sandwich(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose similarities of sinusoids, divided by the number of the head."""
+    """Propose ``/relative/sandwich``: sums of squared sines, divided by the head's number."""
     values = single_finite_array(request, (1, 2, 3))
     if values is None:
         return
     share = error_share(request.sample)
     support = (
         "biases are 0 at distance 0, and sums of squared sines beyond",
-        "head h has 1/h of the biases of the first",
+        "head h has the biases of head 1, divided by h",
     )
     for biases in length_biases(values, max(share, _LOST * _MAX_FREQUENCIES)):
         for numbers in islice(_sandwich_parameters(biases, share), _MAX_SANDWICHES):
@@ -427,7 +435,7 @@ def _sandwich_parameters(biases: LengthBiases, share: float) -> Iterator[dict[st
 
 
 def _head_parameters(part: float, share: float) -> dict[str, ParameterValue] | None:
-    """Return the fewest heads H and the number h of the head whose part of the sums is H/h."""
+    """Return ``num_heads`` H and ``head`` h - 1, the smallest with H/h = part; None if none fits."""
     for number in range(1, _MAX_SANDWICH_HEADS + 1):
         heads = round(part * number)
         if number <= heads <= _MAX_SANDWICH_HEADS and abs(heads - part * number) <= share * heads:
@@ -436,7 +444,7 @@ def _head_parameters(part: float, share: float) -> dict[str, ParameterValue] | N
 
 
 def _sandwich_bases(measured: _SineSums) -> Iterator[tuple[int, float]]:
-    """Yield head_dim and base of these sums, the usual base first."""
+    """Yield each (head_dim, base) that matches the measured sums, the usual base first."""
     sums = _first_sums()
     scale = measured.unit or sums[0] / measured.sizes[0]
     lost = _LOST * np.arange(1, _MAX_FREQUENCIES + 1)
@@ -444,14 +452,14 @@ def _sandwich_bases(measured: _SineSums) -> Iterator[tuple[int, float]]:
     is_near = (errors <= 4 * measured.share * sums + lost).all(axis=0)
     counts: list[int] = (np.flatnonzero(is_near) + 1).tolist()
     usual = [count for count in counts if measured.agree(count, USUAL_BASE)]
-    # The simplest number of frequencies has the fewest binary digits.
+    # The simplest count of frequencies has the fewest binary ones.
     usual.sort(key=lambda count: (count.bit_count(), count))
     yield from ((2 * count, USUAL_BASE) for count in usual[:_MAX_USUAL])
     for head_dim in _HEAD_DIMS:
         count = head_dim // 2
         base = _sandwich_base(count, measured)
         for plain in round_numbers(base or 0.0, _BASE_ERROR, 1):
-            # Whether the first frequencies are those of the usual base.
+            # True if this base and width give the first frequencies of a usual table.
             is_usual = any(
                 abs(log(plain) / log(USUAL_BASE) * own / count - 1) < _BASE_ERROR for own in usual
             )
@@ -461,13 +469,16 @@ def _sandwich_bases(measured: _SineSums) -> Iterator[tuple[int, float]]:
 
 @cache
 def _first_sums() -> Float64s:
-    """Return the sums of lengths 1 and 2 for 1, 2, … frequencies of the usual base, (2, N)."""
+    """Return the sums of lengths 1 and 2 with the usual base, for 1 … N frequencies, (2, N)."""
     counts = range(1, _MAX_FREQUENCIES + 1)
     return np.array([_sums(count, USUAL_BASE, np.array([1.0, 2.0])) for count in counts]).T
 
 
 def _sandwich_base(count: int, measured: _SineSums) -> float | None:
-    """Find the base: as it grows, sums of length 1 fall, and so do they relative to length 2."""
+    """Return the base for which ``count`` frequencies give the measured sums of lengths 1 and 2.
+
+    As the base increases, the sum of length 1 decreases, also relative to the sum of length 2.
+    """
 
     def falling(base: float) -> float:
         sums = _sums(count, base, measured.lengths[:2])

@@ -1,8 +1,8 @@
 """Propose ``/rope`` with mrope_section: frequencies with one of three position sequences each.
 
-The slowest pairs do not complete a rotation: the ratios of their angles give the base. The base
-gives the positions, which faster pairs with the same positions refine to integers. Frequencies are
-grouped by their positions, and the order of the groups gives the sections.
+Angles of the slowest frequencies stay below 2π, so that their ratios give the base. The base gives
+estimates of the positions, which faster frequencies with the same positions refine to integers.
+Frequencies are grouped by their positions, and the order of the groups gives the sections.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,20 +29,20 @@ _LEAST_FREQUENCIES = 3
 _MAX_ROWS = 4096
 _MAX_PROPOSALS = 6
 
-# The next frequency of the same axis is the next one, or the third where axes are interleaved.
+# The next frequency of the same axis is 1 ahead in blocks, and 3 ahead if axes are interleaved.
 _GAPS = (1, 3)
 _SLOW_PAIRS = 12
 
-# Text before the first image gives the rule; so many of its rows are measured.
+# The rows of text before the first image give the rule: this many rows are measured.
 _TEXT_ROWS = 16
 
-# The relative error of angles of engines in float32: some roundings.
+# The relative error of an angle after a few float32 roundings.
 _ARITHMETIC = 2.0**-22
 _LEAST_ANGLE = 2.0**-40
 
 
 def propose_mrope(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the tables of M-RoPE that an array, or a pair, may be."""
+    """Propose ``/rope`` tables with mrope_section for an array, or for cosines and sines."""
     yield from islice(_tables(request), _MAX_PROPOSALS)
 
 
@@ -65,12 +65,12 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _rules(table: PackReading) -> Iterator[RuleMatch]:
-    """Yield unscaled rules by the slowest pairs, others by the rows of text."""
+    """Yield default rules found from the slowest frequencies, then rules found from text rows."""
     count = table.count
     if table.scale == 1.0:
         slow = table.phasors_of(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
         for theta in _bases(np.angle(slow), count, table):
-            support = (f"the angles of the slowest pairs fall as {theta:g}^(-k/{count})",)
+            support = (f"angles of the slowest pairs are proportional to {theta:g}^(-k/{count})",)
             theta_parameter = unless_default("rope_theta", theta, USUAL_BASE)
             yield RuleMatch(Default(2 * count, theta), theta_parameter, support)
     for match in rules_of_first_rows(table.phasors[:_TEXT_ROWS], table.rounding):
@@ -79,10 +79,10 @@ def _rules(table: PackReading) -> Iterator[RuleMatch]:
 
 
 def _is_sequence(table: PackReading) -> bool:
-    """Return whether angles grow evenly from row to row, as in one sequence of positions.
+    """Return whether all angles increase evenly from row to row, as in an ordinary rotary table.
 
-    Some pairs are enough, one of each axis: the last three where axes are interleaved; the first,
-    the middle and the last where each axis has a block.
+    One frequency of each axis is checked: the last three cover interleaved axes; the first, the
+    middle and the last one cover axes in blocks.
     """
     count = table.count
     some = table.phasors_of(sorted({0, count // 2, *range(count - _LEAST_FREQUENCIES, count)}))
@@ -93,12 +93,12 @@ def _is_sequence(table: PackReading) -> bool:
 
 
 def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
-    """Return bases by the last two pairs whose angles are proportional, the usual bases first.
+    """Return bases from the last two frequencies with proportional angles, usual bases first.
 
     Args:
-        angles: of the slowest frequencies, (S, K).
+        angles: the angles of the slowest frequencies, in radians, (S, K).
         count: the number of all frequencies.
-        table: from which they are.
+        table: the table with these angles.
     """
     relative_error = 2 * table.rounding + _ARITHMETIC
     error = 4 * table.smallest_error + _LEAST_ANGLE
@@ -129,9 +129,12 @@ def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
 
 @dataclass(eq=False)
 class FrequencyGroup:
-    """Frequencies with the same positions: estimates with their errors, (S,) each.
+    """Frequencies whose angles have the same positions, that is, belong to one axis.
 
-    The candidates are the frequencies that may be of this group.
+    Attributes:
+        positions: the estimated position of each row, (S,).
+        errors: a bound of the error of each position, (S,).
+        candidates: the indices of the frequencies that may belong to this group.
     """
 
     positions: Float64s
@@ -144,11 +147,18 @@ class FrequencyGroup:
 
     @property
     def is_counted(self) -> bool:
-        """Return whether positions have no common divisor, as those of tokens."""
+        """True if the differences of positions have no common divisor, as in real token grids."""
         return int(np.gcd.reduce(np.diff(self.integers))) <= 1
 
     def refine(self, k: int, rate: float, deviation: Float64s, noise: Float64s) -> None:
-        """Add a frequency whose angles deviate by so much from the product with the positions."""
+        """Add frequency k to the group, and refine the position estimates with it.
+
+        Args:
+            k: the index of the frequency.
+            rate: the frequency in radians per position.
+            deviation: measured minus predicted angle of each row, (S,).
+            noise: a bound of the angle error of each row, (S,).
+        """
         self.candidates.add(k)
         is_finer = noise / rate < self.errors
         self.positions = np.where(is_finer, self.positions + deviation / rate, self.positions)
@@ -161,13 +171,15 @@ class FrequencyGroup:
 def grouped(
     angles: Float64s, omega: Float64s, rounding: float, least: float
 ) -> list[FrequencyGroup] | None:
-    """Group frequencies by their positions; None where these are more than three sequences.
+    """Return the frequencies grouped by their positions.
+
+    Return None if there are more than three groups, or if a position is not found exactly.
 
     Args:
-        angles: in radians, (S, K), within ±π.
-        omega: radians per position, (K,), falling.
-        rounding: the relative error of cosines and sines.
-        least: the smallest error of a cosine or a sine.
+        angles: the measured angles in radians, within ±π, (S, K).
+        omega: the decreasing frequencies in radians per position, (K,).
+        rounding: the relative error of a cosine or a sine.
+        least: the smallest absolute error of a cosine or a sine.
     """
     groups: list[FrequencyGroup] = []
     for k in range(len(omega) - 1, -1, -1):
@@ -200,9 +212,9 @@ def grouped(
 
 
 def _noise(angle: Float64s, expected: Float64s, rounding: float, least: float) -> Float64s:
-    """Bound the error of angles by the rounding of sines, of cosines and of the angles themselves.
+    """Return bounds of the angle errors, (S,), from rounding sines, cosines and angles.
 
-    The error of φ is cos φ·δsin − sin φ·δcos, where each δ is relative to its number.
+    The error of φ is cos φ·δ(sin φ) − sin φ·δ(cos φ).
     """
     rounded = rounding * np.abs(np.sin(2 * angle)) + max(least, _LEAST_ANGLE)
     return np.asarray(rounded + _ARITHMETIC * np.abs(expected))
@@ -213,9 +225,13 @@ def _noise(angle: Float64s, expected: Float64s, rounding: float, least: float) -
 
 @dataclass(frozen=True)
 class SectionOrder:
-    """The number of frequencies of t, h and w, and the group of each axis.
+    """An assignment of groups of frequencies to the axes t, h and w.
 
-    ``axis_of`` has the axis of each frequency, one letter each.
+    Attributes:
+        section: the number of frequencies of t, h and w.
+        interleaved: whether the axes are interleaved instead of in blocks.
+        groups: the group index of t, h and w.
+        axis_of: the axis letter of each frequency, (K characters).
     """
 
     section: tuple[int, int, int]
@@ -225,11 +241,11 @@ class SectionOrder:
 
 
 def orders(groups: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
-    """Yield the orders of groups of frequencies, at most one in blocks and one interleaved.
+    """Yield the assignments of groups to axes: at most one in blocks and one interleaved.
 
     Args:
-        groups: for each group the frequencies that may be of it.
-        count: the number of frequencies.
+        groups: for each group, the indices of the frequencies that may belong to it.
+        count: the number of all frequencies.
     """
     for interleaved in (False, True):
         last = 2 if interleaved else count - 1
@@ -247,7 +263,7 @@ def orders(groups: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
 
 
 def _blocks(t: set[int], w: set[int], count: int) -> tuple[int, int, int]:
-    """Return sections with all first frequencies that t may have and all last ones that w may."""
+    """Return the block sections: t and w get as many of the first and last frequencies as fit."""
     end = next((k for k in range(count) if k not in t), count)
     begin = next((k + 1 for k in range(count - 1, -1, -1) if k not in w), 0)
     begin = max(begin, end)
@@ -255,10 +271,10 @@ def _blocks(t: set[int], w: set[int], count: int) -> tuple[int, int, int]:
 
 
 def _interleaved(h: set[int], w: set[int], count: int) -> tuple[int, int, int]:
-    """Return sections with all first frequencies that h and w may have in every third place."""
+    """Return the interleaved sections: h and w get every third frequency as long as it fits."""
     of_h, of_w = (
-        sum(1 for _ in takewhile(group.__contains__, range(place, count, 3)))
-        for place, group in ((1, h), (2, w))
+        sum(1 for _ in takewhile(group.__contains__, range(first, count, 3)))
+        for first, group in ((1, h), (2, w))
     )
     return count - of_h - of_w, of_h, of_w
 
@@ -291,7 +307,7 @@ def _proposal(
 
 
 def _position_parameters(positions: Sequence[Int64s]) -> dict[str, ParameterValue]:
-    """Return positions along three axes as parameters, as a grid where they are those of one."""
+    """Return the request parameters of positions on three axes: ``grid`` if they form a grid."""
     rows, lengths = len(positions[0]), tuple(int(each.max()) + 1 for each in positions)
     if min(lengths) > 0 and np.prod(lengths, dtype=float) == rows:
         grid = Tokens.of_grid(lengths, AXES).axes

@@ -416,7 +416,7 @@ def _operators(
             **fit.parameters,
         }
         support = (
-            f"each matrix rotates {view.pairs} planes of a sine and a cosine, and nothing else",
+            f"each matrix rotates {view.pairs} (sine, cosine) channel pairs; the rest is 0",
             fit.support(rows.series),
             positioned.support().replace("position", "offset").replace("row", "matrix"),
         )
@@ -460,14 +460,17 @@ def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
             **unless_default("base", base, USUAL_BASE),
         }
         support = (
-            f"the largest number is {count}, as at the offset 0 of {2 * count} channels",
+            f"the largest element is {count}, as at offset 0 of {2 * count} channels",
             f"the sum at an offset of {distance} gives base {base:.9g}",
         )
         yield table_proposal(request, "relative/similarity", parameters, support)
 
 
 def _similarity_bases(count: int, offset: int, measured: float, error: float) -> list[float]:
-    """Return plain bases b for which Σ cos(offset·b^(−k/count)) is a measured sum."""
+    """Return the round bases b for which Σ cos(offset·b^(−k/count)) equals ``measured``.
+
+    The sum is over k = 0 … count - 1; ``error`` is its largest absolute error.
+    """
     if count == 1:
         return [USUAL_BASE]
     shares = np.arange(count) / count

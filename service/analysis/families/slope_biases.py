@@ -1,7 +1,7 @@
 """Propose ``/relative/alibi/slopes`` and ``/relative/alibi``: slopes of heads, and their biases.
 
-The ratios of heads give the series of their slopes; biases divided by a slope are integers, which
-give the form of the biases, the queries and the keys.
+The ratios of the biases of heads give the slopes of all heads. Biases divided by the slope are
+integers, which give the formula of the biases and the positions of queries and keys.
 """
 
 from collections.abc import Iterator
@@ -35,16 +35,16 @@ from service.numerics.tables import ParameterValue
 _BIAS_MAX = 8.0
 _MAX_BIAS_MAXES = 2
 
-# Fewer slopes fit any series: only a bias_max of two digits is taken.
+# Fewer slopes than this fit any series: accept only a bias_max with at most two digits.
 _FEW = 3
 
-# The numbers of heads of which one may have the slope of a single head.
+# The head counts that are tried for the slope of a single head.
 _POWERS = (1, 2, 4, 8, 16, 32)
 _MAX_HEADS = 26
 
 
 def propose_slopes(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the slopes of heads."""
+    """Propose ``/relative/alibi/slopes``: one slope per head."""
     values = single_finite_array(request, (1,))
     if values is None or not (values > 0).all():
         return
@@ -54,17 +54,17 @@ def propose_slopes(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterator[SlopeRule]:
-    """Yield the rules whose slopes are these, or are proportional to these.
+    """Yield the rules whose slopes are equal, or proportional, to the given values.
 
     Args:
-        values: above 0, one for each head.
-        share: the relative error of each.
-        is_absolute: whether they are slopes; otherwise they are at least two, and proportional.
+        values: a value above 0 for each head, (heads,); at least two unless is_absolute.
+        share: the relative error of a value.
+        is_absolute: whether the values are the slopes; otherwise they are proportional to them.
     """
     count = len(values)
     for convention in ("original", "paper"):
         own = SlopeRule(convention, count, _BIAS_MAX).series_heads
-        # From first to last, or to the last from 1, which would come before the first.
+        # From head 1 to the last head; absolute slopes also include 1, the slope of "head 0".
         steps, first = (own, 1.0) if is_absolute else (own - 1, values[0])
         fall = -log2(values[own - 1] / first)
         if steps == 0 or not 0 < fall < 2 * MAX_BIAS_MAX:
@@ -85,9 +85,9 @@ def _fits(rule: SlopeRule, values: Float64s, share: float) -> bool:
 
 
 def single_slope(slope: float, share: float) -> Iterator[tuple[SlopeRule, int]]:
-    """Yield the rule with the fewest heads of which one has a slope, and the number of that head.
+    """Yield the rule with the fewest heads of which one has the given slope, and its head index.
 
-    Otherwise the rule of one head, if its bias_max has two digits.
+    If there is none, yield the rule of one head with an unusual bias_max of at most two digits.
     """
     if not 0 < slope < 1:
         return
@@ -100,7 +100,7 @@ def single_slope(slope: float, share: float) -> Iterator[tuple[SlopeRule, int]]:
             yield SlopeRule(name, count, _BIAS_MAX), number - 1
             return
     of_one = slope_rules(np.array([slope]), share, is_absolute=True)
-    # With one head both conventions are the same.
+    # For one head, both conventions give the same slope.
     yield from ((rule, 0) for rule in islice(of_one, 1))
 
 
@@ -115,21 +115,23 @@ def _slope_parameters(rule: SlopeRule) -> dict[str, ParameterValue]:
 def _slope_support(rule: SlopeRule) -> str:
     own = rule.series_heads
     series = f"slopes fall as 2^(-{rule.bias_max:g}h/{own}), h = 1 … {own}"
-    return series if own == rule.count else f"{series}; the others are between them"
+    return (
+        series if own == rule.count else f"{series}; the remaining heads have interpolated slopes"
+    )
 
 
 # Biases.
 
 _MAX_PROPOSALS = 8
 _LEAST_LENGTH = 3
-# A quotient is rounded to the right integer if its error is well below a half.
+# A quotient with a smaller error than this is rounded to the right integer.
 _CERTAIN = 0.25
 _RATIO_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class _Heads:
-    """The slope of the first head, the parameters of all slopes, and their support."""
+    """The slope of the first head, the request parameters of all slopes, and the evidence."""
 
     slope: float
     parameters: dict[str, ParameterValue]
@@ -137,7 +139,7 @@ class _Heads:
 
 
 def propose_alibi(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the biases of heads, or of one."""
+    """Propose ``/relative/alibi``: the biases of all heads, or of a single head."""
     values = single_real_array(request, (1, 2, 3))
     if values is not None and len(values) > 1:
         yield from islice(_biases(values, request), _MAX_PROPOSALS)
@@ -147,7 +149,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
     sample = request.sample
     dtype, share = sample.element_dtype, error_share(sample)
     lowest = -largest_finite(dtype) if dtype.name in REAL_DTYPES else -np.inf
-    # The least number of the type or of float32 may take the place of -∞.
+    # Masks may have the lowest finite number of the dtype or of float32 instead of -∞.
     hidden_below = max(lowest, -largest_finite(REAL_DTYPES["float32"])) / 2
     for is_of_heads, block in _blocks(values):
         hidden = block[0] <= hidden_below
@@ -163,7 +165,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _blocks(values: Float64s) -> Iterator[tuple[bool, Float64s]]:
-    """Yield every reading as (heads, queries, keys), with a flag for an axis of heads."""
+    """Yield (has_head_axis, biases) for each reading of the array as (heads, queries, keys)."""
     if values.ndim == 3:
         yield True, values
     elif values.ndim == 2:
@@ -185,7 +187,7 @@ def _heads(block: Float64s, first: Float64s, share: float) -> Iterator[_Heads]:
 
 
 def _ratios(block: Float64s, first: Float64s) -> Float64s:
-    """Return the ratio of each head to the first one: the median of a few rows."""
+    """Return the ratio of each head's biases to head 1's, (heads,): the median of a few rows."""
     rows = spread_indices(len(first), _RATIO_ROWS)
     keys = np.abs(first[rows]).argmax(axis=1)
     is_known = first[rows, keys] != 0
@@ -197,7 +199,10 @@ def _ratios(block: Float64s, first: Float64s) -> Float64s:
 
 
 def _single_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Iterator[_Heads]:
-    """Yield the slope of a single head, by the keys nearest to the query, then by the farthest."""
+    """Yield the slope of a single head.
+
+    Neighbouring keys near the query give an estimate, and a key far away refines it.
+    """
     row = int((~hidden).sum(axis=1).argmax())
     line = rows[row][~hidden[row]]
     steps = np.abs(np.diff(line))
@@ -212,14 +217,15 @@ def _single_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Ite
         slope = float(line[far] / numbers[far])
     for rule, head in single_slope(slope, share):
         parameters: dict[str, ParameterValue] = {**_slope_parameters(rule), "head": head}
-        yield _Heads(slope, parameters, f"numbers are multiples of {slope:.6g}")
+        yield _Heads(slope, parameters, f"biases are multiples of {slope:.6g}")
 
 
 # Forms.
 
-# A table with a wrong row is near the array; of fewer rows, none may be wrong.
+# One wrong row is tolerated. With fewer rows, no wrong row is tolerated.
 _MAX_WRONG, _FEWEST_ROWS = 1, 4
-# The share is that of four roundings, and a multiple has at most two: below, it is far from a half.
+# A multiple with a smaller error bound than this is rounded to the right integer: the bound allows
+# four roundings, and a multiple has at most two.
 _SURE = 1.0
 
 
@@ -228,9 +234,9 @@ class Multiples:
     """The biases of queries and keys, divided by the slope.
 
     Attributes:
-        numbers: (Q, K), near integers.
-        hidden: (Q, K), whether the bias is -∞.
-        share: the relative error of a number.
+        numbers: the quotients, near integers, (Q, K).
+        hidden: a mask (Q, K), True where the bias is -∞.
+        share: the relative error of a quotient.
     """
 
     numbers: Float64s
@@ -238,14 +244,14 @@ class Multiples:
     share: float
 
     def wrong_rows(self, expected: Int64s) -> int:
-        """Count the rows that are not these integers, except where they are hidden."""
+        """Return how many rows differ from the expected integers; hidden elements are ignored."""
         error = self.share * np.abs(expected) + self.share
         is_right = self.hidden | (np.abs(self.numbers - expected) <= error)
         return int((~is_right.all(axis=1)).sum())
 
 
 def forms(multiples: Multiples) -> Iterator[tuple[str, dict[str, ParameterValue]]]:
-    """Yield formulas of biases with the parameters of form, queries and keys, simplest first."""
+    """Yield (formula, request parameters of form, queries and keys), the simplest first."""
     has_hidden = bool(multiples.hidden.any())
     if len(multiples.numbers) == 1 and not has_hidden:
         yield from _forms_of_keys(multiples)
@@ -282,12 +288,12 @@ def _forms_of_keys(multiples: Multiples) -> Iterator[tuple[str, dict[str, Parame
 
 
 def _contiguous(multiples: Multiples, sign: int, max_wrong: int) -> tuple[Int64s, Int64s] | None:
-    """Find contiguous queries and contiguous keys.
+    """Return the positions of contiguous queries and contiguous keys; None if they do not fit.
 
     Args:
-        multiples: the biases.
-        sign: 1 for linear, -1 for symmetric.
-        max_wrong: the number of checked rows that may be wrong.
+        multiples: the biases divided by the slope.
+        sign: 1 for the linear form, -1 for the symmetric form.
+        max_wrong: how many of the checked rows may be wrong.
     """
     queries, keys = multiples.numbers.shape
     rows = spread_indices(queries, CHECKED_ROWS)
@@ -304,7 +310,7 @@ def _contiguous(multiples: Multiples, sign: int, max_wrong: int) -> tuple[Int64s
 
 
 def _nearest_keys(multiples: Multiples, sign: int) -> Iterator[int]:
-    """Yield possible distances of the first key and query, by the smallest numbers of rows."""
+    """Yield possible distances first key - first query, from the smallest quotient of some rows."""
     sizes = np.where(multiples.hidden, np.inf, np.abs(multiples.numbers))
     smallest = int(sizes.min(axis=1).argmin())
     for row in (smallest, 0, len(sizes) - 1):
@@ -316,7 +322,7 @@ def _nearest_keys(multiples: Multiples, sign: int) -> Iterator[int]:
 
 
 def _listed(multiples: Multiples, sign: int) -> tuple[Int64s, Int64s] | None:
-    """Find any rising queries and keys, if every number determines an integer."""
+    """Return the positions of queries and increasing keys that may have gaps; None if none fit."""
     numbers = np.round(multiples.numbers)
     if multiples.hidden.any() or (np.abs(numbers) * multiples.share > _SURE).any():
         return None
@@ -332,7 +338,10 @@ def _listed(multiples: Multiples, sign: int) -> tuple[Int64s, Int64s] | None:
 
 
 def _signed(row: Int64s, sign: int) -> Iterator[Int64s]:
-    """Yield the distances of a row of rising keys; the nearest may be on either side."""
+    """Yield the possible distances key - query of a row with increasing keys.
+
+    In the symmetric form, the query may be before or after the nearest key.
+    """
     if sign == 1:
         yield row
         return
@@ -346,7 +355,13 @@ def _signed(row: Int64s, sign: int) -> Iterator[Int64s]:
 
 
 def _queries(numbers: Int64s, keys: Int64s, sign: int) -> Int64s | None:
-    """Find each query from its row, given the keys relative to the first."""
+    """Return the position of each query relative to the first key; None if a row does not fit.
+
+    Args:
+        numbers: the integer quotients, (Q, K).
+        keys: the key positions relative to the first key, (K,).
+        sign: 1 for the linear form, -1 for the symmetric form.
+    """
     queries = []
     for row in numbers:
         fitting = [each for each in _signed(row, sign) if np.array_equal(each - each[0], keys)]

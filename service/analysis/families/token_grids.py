@@ -47,7 +47,7 @@ class AxisLines:
 
 
 def axis_lines(rows: Float64s, lengths: tuple[int, ...], rounding: float) -> AxisLines:
-    """Separate the rows (S, C) of a grid of known lengths into its axes."""
+    """Return the rows along each axis of a grid with given lengths; ``rows`` is (S, C)."""
     steps = [prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
     lines = tuple(rows[: length * step : step] for length, step in zip(lengths, steps, strict=True))
     tolerance = _EQUAL_ROUNDINGS * rounding
@@ -55,7 +55,7 @@ def axis_lines(rows: Float64s, lengths: tuple[int, ...], rounding: float) -> Axi
 
 
 def token_grids(rows: Float64s, rounding: float) -> Iterator[tuple[int, ...]]:
-    """Yield the lengths of the grids of two or three axes whose tokens rows may be.
+    """Yield the lengths of the two- or three-axis grids that the rows may be the tokens of.
 
     Args:
         rows: the table, token by token, (S, C).
@@ -77,7 +77,7 @@ def token_grids(rows: Float64s, rounding: float) -> Iterator[tuple[int, ...]]:
 
 
 def spread_channels(count: int, most: int) -> NDArray[np.intp]:
-    """Pick at most so many channels, unevenly: axes may alternate at any even step."""
+    """Return at most ``most`` unevenly spaced channel indices: axes may alternate at even steps."""
     if count <= most:
         return np.arange(count)
     golden = np.arange(most) * 0.6180339887498949 % 1
@@ -101,19 +101,22 @@ def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int,
 
 
 def _are_kinds(*kinds: NDArray[np.bool_]) -> bool:
-    """Return whether every channel is of a kind, and each kind has a channel of no other."""
+    """Return whether every channel is of some kind, and each kind has a channel of its own.
+
+    Each kind is a mask (C,) of the channels of that kind.
+    """
     number = np.sum(kinds, axis=0)
     return bool((number > 0).all() and all((kind & (number == 1)).any() for kind in kinds))
 
 
 def _is_steady(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
-    """Return whether each channel is the same in the first rows and in the last ones."""
+    """Return a mask (C,): True if a channel is constant in the first and in the last span rows."""
     first, last = (np.ptp(run, axis=0) for run in (columns[:span], columns[-span:]))
     return np.asarray(np.maximum(first, last) <= tolerance)
 
 
 def _is_periodic(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
-    """Return whether each channel has its first rows again in the next ones and in the last."""
+    """Return a mask (C,): True if the next and last span rows of a channel repeat the first."""
     others = np.stack([columns[span : 2 * span], columns[-span:]])
     return np.asarray(np.abs(others - columns[:span]).max(axis=(0, 1)) <= tolerance)
 
@@ -160,12 +163,12 @@ class AxialTokens:
         return (self.frames, *self.lengths) if self.frames > 1 else self.lengths
 
     def may_be(self, axis_of: NDArray[np.intp]) -> bool:
-        """Return whether each frequency rotates along its own axis alone, if at all."""
+        """Return whether the angles of each frequency change along no axis but ``axis_of[k]``."""
         elsewhere = np.arange(len(self.lengths))[:, np.newaxis] != axis_of
         return not bool((self.depends & elsewhere).any())
 
     def block_widths(self, order: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the channels of each axis, if they are a block; None where they are not."""
+        """Return the channel count of each axis in this order; None unless axes are in blocks."""
         number = self.depends.sum(axis=0)
         if (number > 1).any():
             return None
@@ -204,7 +207,7 @@ def block_order(lengths: tuple[int, ...], merge: int) -> NDArray[np.intp]:
 
 
 def axial_tokens(phasors: Complexes, rounding: float) -> Iterator[AxialTokens]:
-    """Yield the grids whose tokens rows of phasors (S, K) may be, the simplest first."""
+    """Yield the grids that rows of phasors (S, K) may be the tokens of, the simplest first."""
     is_constant = np.abs(phasors - 1).max(axis=1) <= 4 * rounding
     yield from _grids(phasors, rounding, None)
     if is_constant[0]:
@@ -218,7 +221,7 @@ def axial_tokens(phasors: Complexes, rounding: float) -> Iterator[AxialTokens]:
 
 
 def _count_frames(phasors: Complexes, rounding: float) -> int:
-    """Count how often the rows repeat the first of them."""
+    """Return the number of frames: how often the rows repeat the same block of rows."""
     count = len(phasors)
     for part in range(2, count // 2 + 1):
         if count % part == 0 and np.abs(phasors[part] - phasors[0]).max() <= 4 * rounding:
@@ -258,7 +261,10 @@ def _parts(phasors: Complexes) -> Float64s:
 
 
 def _begins_with_block(columns: Float64s, merge: int, tolerance: float) -> bool:
-    """Return whether each channel is the same in the rows or in the columns of the first block."""
+    """Return whether the first merge×merge block of tokens looks like a square block.
+
+    In it every channel must be constant along rows or along columns, and both cases must occur.
+    """
     block = columns[: merge**2].reshape(merge, merge, -1)
     is_row = np.ptp(block, axis=1).max(axis=0) <= tolerance
     is_column = np.ptp(block, axis=0).max(axis=0) <= tolerance

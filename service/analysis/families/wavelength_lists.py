@@ -187,7 +187,7 @@ def _band_proposal(request: IdentifyInput, reading: BandRows, resolution: int) -
     support = (
         f"rows are those of {len(rows.values)} positions from -1 to 1",
         _bands_support(resolution, count),
-        "bands that make whole periods more between rows give the same numbers",
+        "bands that add whole periods between rows give the same table",
     )
     angles = reading.angles(next(iter(request.arrays)), _bands(resolution, count))
     return table_proposal(

@@ -178,7 +178,7 @@ def test_operators_in_a_stack_give_their_offsets() -> None:
     first, *_ = propose_operators(input_from(sample))
 
     assert url_of(first.request) == "/relative?d_model=16&offsets=-3:4,100"
-    assert "8 planes of a sine and a cosine, and nothing else" in first.support[0]
+    assert "8 (sine, cosine) channel pairs; the rest is 0" in first.support[0]
 
 
 def test_matrices_with_other_numbers_are_no_operators() -> None:
