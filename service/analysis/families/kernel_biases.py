@@ -435,7 +435,7 @@ def _sandwich_parameters(biases: LengthBiases, share: float) -> Iterator[dict[st
 
 
 def _head_parameters(part: float, share: float) -> dict[str, ParameterValue] | None:
-    """Return ``num_heads`` H and ``head`` h - 1, the smallest with H/h = part; None if none fits."""
+    """Return ``num_heads`` H and ``head`` h - 1, the smallest with H/h = part, or None."""
     for number in range(1, _MAX_SANDWICH_HEADS + 1):
         heads = round(part * number)
         if number <= heads <= _MAX_SANDWICH_HEADS and abs(heads - part * number) <= share * heads:
