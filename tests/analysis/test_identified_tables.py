@@ -14,8 +14,6 @@ from service.encodings.rotary.axial import Axial
 from service.routes.table_urls import tables
 from tests.analysis.samples import agreeing, input_of
 
-pytestmark = pytest.mark.full
-
 GRIDS: Mapping[str, str] = {
     "timm-fourier": "num_bands=8",
     "positional-encodings": "d_model=10",
@@ -73,9 +71,6 @@ INV_FREQ = listed(0.9 / (1 + k * k) for k in range(32))
 
 
 def urls() -> Iterator[str]:
-    for resource in RESOURCES:
-        part = "&part=wavelength" if resource.path.endswith("/frequencies") else ""
-        yield f"{resource.path}?{resource.example}{part}"
     for convention in CONVENTIONS:
         bands = "15&max_resolution=224" if convention == "perceiver" else "4"
         yield f"/encoding?convention={convention}&seq_len=64&d_model={bands}"
@@ -100,10 +95,30 @@ def urls() -> Iterator[str]:
     )
 
 
-@pytest.mark.parametrize("url", [*urls()])
-def test_every_table_is_identified_and_no_other(url: str) -> None:
+def is_identified(url: str) -> bool:
+    """Return whether there are hypotheses for a table, all of which are right."""
     request = input_of(url)
-
     proposals = [each.proposal for each in identify(request, tables).hypotheses]
+    return len(agreeing(request, proposals, error=2.0**-20)) == len(proposals) > 0
 
-    assert len(agreeing(request, proposals, error=2.0**-20)) == len(proposals) > 0
+
+NOT_IDENTIFIED: tuple[str, ...] = ()
+"""Paths of families for which no function of analysis/identification/search.py proposes tables."""
+
+
+def test_example_of_every_family_is_identified() -> None:
+    unidentified = []
+    for resource in RESOURCES:
+        part = "&part=wavelength" if resource.path.endswith("/frequencies") else ""
+        if not is_identified(f"{resource.path}?{resource.example}{part}"):
+            unidentified.append(resource.path)
+
+    assert unidentified == list(NOT_IDENTIFIED), (
+        "propose it in identification/search.py, or name it"
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("url", [*urls()])
+def test_tables_of_every_convention_pack_and_rule_are_identified(url: str) -> None:
+    assert is_identified(url)

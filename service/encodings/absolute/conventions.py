@@ -5,7 +5,7 @@ sines and cosines, the channels of a table with an odd d_model, and the row that
 values of ``convention``, the documentation and the refusals follow from its entry. Sources name
 library, version and function.
 
-This module is long because sixteen conventions, with source, formula and trap, are one list.
+This module is long because all conventions, with source, formula and trap, are one list.
 """
 
 from collections.abc import Mapping

@@ -148,7 +148,7 @@ def test_a_default_scale_is_the_float64_nearest_to_the_root(name: str, of: int) 
 def test_aliases_are_other_names_of_conventions() -> None:
     assert set(ALIASES.values()) <= set(CONVENTIONS)
     assert not set(ALIASES) & set(CONVENTIONS)
-    assert set(WIDTHS) == set(CONVENTIONS)
+    assert set(WIDTHS) == set(CHOICES) == set(CONVENTIONS)
     assert len({convention.source for convention in CONVENTIONS.values()}) == len(CONVENTIONS)
 
 
