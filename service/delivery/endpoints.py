@@ -74,7 +74,7 @@ READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
 """The formats that arrays are read from, by media type."""
 
 LONG_WORK = SHORT_WORK + 1
-"""The cost of work whose length is unknown before it is done."""
+"""The cost of work whose duration cannot be estimated in advance."""
 
 # Names that are less alike may belong to unrelated arrays.
 _NAME_SIMILARITY = 0.85
@@ -98,11 +98,17 @@ class Inputs(ABC):
         """Return the parameters in a body, and its other content; raises InvalidBody."""
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return what ``answer`` takes after the parameters; raises PosrefError."""
+        """Return the positional arguments of ``answer`` that follow the parameters.
+
+        Raises PosrefError.
+        """
         return (content,)
 
     def cost(self, content: Any) -> int:  # noqa: ARG002
-        """Return the work of the answer, in sines, without that of the body of a document."""
+        """Return the cost of calling ``answer``, in sines.
+
+        The cost of computing a document's response body is not included.
+        """
         return LONG_WORK
 
     def held_bytes(self, content: Any) -> int:  # noqa: ARG002
@@ -228,7 +234,7 @@ class NamedArrays(ArrayInputs):
 
     @property
     def unnamed(self) -> InputArray | None:
-        """The array that one without a name is, where it can be no other."""
+        """The input that an unnamed array stands for; None if that is ambiguous."""
         certain = [each for each in self.inputs if each.is_required] or self.inputs
         return certain[0] if len(certain) == 1 else None
 

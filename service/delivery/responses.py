@@ -155,9 +155,10 @@ class Answer(Response):
 
     Args:
         status: the status code.
-        headers: all headers; Content-Length is added where the body is bytes.
+        headers: all headers; Content-Length is added if the body is bytes.
         body: bytes, blocks, or None for no body.
-        counted: the same blocks once more, where they are counted first for Content-Length.
+        counted: a second generator of the same blocks, read first to compute Content-Length; None
+            if the length is known or not sent.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ class Axis:
     Attributes:
         rule: n frequencies.
         positions: the position of each row along this axis.
-        places: the indices of the n frequencies among those of a row.
+        places: the index of each of the n frequencies in a row.
     """
 
     rule: FrequencyRule

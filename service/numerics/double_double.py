@@ -56,7 +56,7 @@ _LEADING_26_BITS = np.uint64(2**64 - 2**27)
 
 
 class DoubleDouble(NamedTuple):
-    """The numbers high + low, where high is the float64 nearest to them."""
+    """The numbers high + low, where high is high + low rounded to float64."""
 
     high: Float64s
     low: Float64s

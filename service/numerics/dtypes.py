@@ -54,7 +54,7 @@ def largest_finite(dtype: DType) -> float:
 
 
 def may_overflow(size: float, dtype: DType) -> bool:
-    """Return whether a number of a size, known to 2^-40 of it, may be infinite in a real type."""
+    """Return whether a number may round to infinity; its size has a relative error of 2^-40."""
     element = np.empty(1, dtype=dtype.storage)
     with np.errstate(over="ignore"):
         round_into(np.array([size * _MARGIN]), element, dtype)
@@ -122,13 +122,13 @@ def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
 
 
 def all_finite(elements: Elements, dtype: DType) -> bool:
-    """Return whether no element of a real type is NaN or infinite."""
+    """Return whether all elements, of a real type, are finite."""
     return bool(np.isfinite(decimal_view(elements, dtype)).all())
 
 
 def to_float64(elements: Elements, dtype: DType) -> Float64s:
-    """Convert elements of a real type to float64, exactly."""
-    # A signalling NaN becomes a quiet one, which is no reason to warn.
+    """Return elements of a real type as float64, which is exact."""
+    # Converting a signalling NaN sets the invalid flag; NumPy should not warn.
     with np.errstate(invalid="ignore"):
         return np.asarray(decimal_view(elements, dtype), dtype=np.float64)
 

@@ -1,37 +1,37 @@
-"""Bounds of parameters: within them every result stays exact and finite."""
+"""Bounds of parameters, within which every result is exact and finite."""
 
 MAX_CHANNELS = 65_536
-"""Channels of an encoding or of a head; heads; numbers in a list."""
+"""The most channels of an encoding or a head, the most heads, and the most numbers in a list."""
 
 MAX_AXES_CHANNELS = 4096
-"""Channels of a table with several axes: each row costs more than one of a sequence."""
+"""The most channels of a table with several axes, whose rows cost more than those of one axis."""
 
 MAX_GROWN_CHANNELS = 1024
-"""Channels whose sines grow with the position: each needs its own power for each digit."""
+"""The most channels with xPos: each needs a power for each digit of a position."""
 
 MAX_MIXED_CHANNELS = 512
-"""Channels of the one rule whose frequencies are no series: each costs two exponentials."""
+"""The most channels with mixed_b: each of its frequencies costs two exponentials."""
 
 MAX_BASE = 1e300
-"""The base of a geometric series of frequencies."""
+"""The largest base of a geometric series of frequencies."""
 
 MAX_SCALED_BASE = 1e250
-"""The base of scaled frequencies: times every factor they stay in the range of phases."""
+"""The largest base of scaled frequencies: times any factor they are in the range of phases."""
 
 MIN_FACTOR, MAX_FACTOR = 1e-9, 1e9
-"""Factors and divisors of frequencies, periods and coordinates."""
+"""The range of factors and divisors of frequencies, periods and coordinates."""
 
 MIN_SCALE = 1e-8
-"""Divisors of coordinates: the fastest periods and bands stay in the range of phases."""
+"""The smallest divisor of coordinates: the highest frequencies are in the range of phases."""
 
 MAX_MSCALE = 1000.0
-"""Terms of an attention factor, which stays in the range of float16."""
+"""The largest mscale of an attention factor, which is then in the range of float16."""
 
 MAX_ATTENTION_FACTOR = 10_000.0
-"""The factor of cosines and sines, which stay in the range of float16."""
+"""The largest factor of cosines and sines, which are then in the range of float16."""
 
 MAX_LENGTH = 2**62
-"""Tokens of a sequence or a grid."""
+"""The most tokens of a sequence or a grid."""
 
 MIN_UNIT = 1e-40
-"""The coordinate of one position: times the slowest frequency it is in the range of phases."""
+"""The smallest unit of coordinates: times the lowest frequency it is in the range of phases."""

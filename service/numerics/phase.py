@@ -117,10 +117,10 @@ class FixedPointFrequencies:
 
 @exact_arithmetic
 def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
-    """Convert frequencies in radians per position to fixed-point turns per position.
+    """Return frequencies, given in radians per position, as fixed-point rotations per position.
 
-    Each must be 0 or lie within MIN_FREQUENCY and MAX_FREQUENCY. The error is at most 2^-129 turn
-    per position, or 2^-61 of the frequency where that is smaller.
+    Each must be 0, or MIN_FREQUENCY to MAX_FREQUENCY. The error is at most 2^-129 rotations per
+    position, or 2^-61 of the frequency if that is smaller.
     """
     fractions: list[int] = []
     extra_bits: list[int] = []
@@ -313,7 +313,7 @@ class Geometric:
 
 
 def geometric(d_model: int, base: float) -> Geometric:
-    """Return the frequencies of the encoding; an odd d_model ends with a sine of its own."""
+    """Return the frequencies of the sinusoidal encoding; an odd d_model's last has no cosine."""
     return Geometric(base, d_model, -(-d_model // 2))
 
 
@@ -322,9 +322,9 @@ class ScaledGeometric:
     """The frequencies first·(least/greatest)^(2k/dim) for k = 0 … count − 1.
 
     tensor2tensor 1.15.7 ``get_timing_signal_1d`` and ``add_timing_signal_nd``: first and least are
-    min_timescale, greatest is max_timescale, so that a larger min_timescale makes every sinusoid
-    faster. mlx 0.32.4 ``SinusoidalPositionalEncoding``: first and greatest are max_freq,
-    least is min_freq, and each frequency is multiplied by 2π if it counts full turns.
+    min_timescale, greatest is max_timescale, so that a larger min_timescale makes every frequency
+    higher. mlx 0.32.4 ``SinusoidalPositionalEncoding``: first and greatest are max_freq, least is
+    min_freq, and full_turns multiplies each frequency by 2π.
     """
 
     first: float
@@ -367,10 +367,10 @@ class PeriodFrequencies:
 
 @dataclass(frozen=True)
 class PixelBands:
-    """The frequencies π·b_k of count bands from 1 to max_freq/2, evenly or in equal ratios.
+    """The frequencies π·b_k of bands b_k from 1 to max_freq/2, evenly spaced or geometric.
 
-    Evenly: rotary-embedding-torch 0.9.1, freqs_for="pixel"; timm 1.0.31, linear_bands. In equal
-    ratios: timm 1.0.31 ``pixel_freq_bands``, 2^linspace(0, log2(max_res) − 1).
+    Evenly spaced: rotary-embedding-torch 0.9.1, freqs_for="pixel"; timm 1.0.31, linear_bands.
+    Geometric: timm 1.0.31 ``pixel_freq_bands``, 2^linspace(0, log2(max_res) − 1).
     """
 
     max_freq: float
@@ -401,10 +401,10 @@ class ConstantFrequencies:
 
 @dataclass(frozen=True)
 class ScaledFrequencies:
-    """The frequencies of a rule per position, where a position is a fraction of a coordinate.
+    """The frequencies of a rule times unit: in radians per position, if position 1 is unit.
 
     Attributes:
-        rule: frequencies per whole coordinate.
+        rule: the frequencies, in radians per coordinate 1.
         unit: the coordinate of position 1.
     """
 
@@ -417,13 +417,13 @@ class ScaledFrequencies:
 
     @exact_arithmetic
     def exact(self) -> Decimals:
-        above, below = self.unit.numerator, self.unit.denominator
-        return [frequency * above / below for frequency in self.rule.exact()]
+        numerator, denominator = self.unit.numerator, self.unit.denominator
+        return [frequency * numerator / denominator for frequency in self.rule.exact()]
 
 
 @dataclass(frozen=True)
 class TimesTwoPi:
-    """The frequencies of a rule that counts in full turns, times 2π."""
+    """The frequencies of a rule, which are in rotations per position, times 2π."""
 
     rule: FrequencyRule
 

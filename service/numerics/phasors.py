@@ -67,12 +67,12 @@ BLOCK_LENGTH = 64
 
 @dataclass(frozen=True)
 class BlockSpan:
-    """Positions with the same offsets in consecutive blocks: all 64 of a sign, unless blocks is 1.
+    """Consecutive blocks that use the same offsets: all 64, or some of them if blocks is 1.
 
     Attributes:
         first: the first block.
         blocks: the number of blocks.
-        offsets: those in each of the blocks.
+        offsets: the offsets within each of the blocks.
     """
 
     first: int
@@ -230,7 +230,7 @@ _frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = ByteBounded
 
 
 def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
-    """Return the fixed-point frequencies of a rule, from the cache that all channels share."""
+    """Return the fixed-point frequencies of a rule; cached by rule, for every channel layout."""
     cached = _frequencies.get(rule)
     if cached is not None:
         return cached
@@ -352,7 +352,7 @@ class PhasorTable(SinusoidTable):
             needed = range(run.first + start, run.first + stop)
             yield from _products_in_order(setup, self._coarse, needed, run.last)
             return
-        batch_rows = min(_BATCH_SCATTERED_ROWS, _rows_of(_BATCH_ELEMENTS, setup))
+        batch_rows = min(_BATCH_SCATTERED_ROWS, _rows_within(_BATCH_ELEMENTS, setup))
         for first in range(start, stop, batch_rows):
             positions = self.positions.at(first, min(first + batch_rows, stop))
             for done, exact in _products_of_any(setup, positions):
@@ -389,7 +389,7 @@ def _products_in_order(
     setup: PhasorSetup, coarse: CoarsePhasorCache, positions: range, last: int
 ) -> Iterator[Step]:
     """Multiply the phasors of consecutive positions, part of a sequence that goes up to last."""
-    scratch, batch_rows = _scratch(setup, len(positions)), _rows_of(_BATCH_ELEMENTS, setup)
+    scratch, batch_rows = _scratch(setup, len(positions)), _rows_within(_BATCH_ELEMENTS, setup)
     for start in range(positions.start, positions.stop, batch_rows):
         batch = range(start, min(start + batch_rows, positions.stop))
         blocks = range(block_of(batch[0]), block_of(batch[-1]) + 1)
@@ -436,7 +436,7 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[St
     lowest = int(offset.min())
     fine = setup.fine(range(lowest, int(offset.max()) + 1))
     factors = (*setup.coarse(coarse_positions[starts]), *fine)
-    step = _rows_of(_STEP_ELEMENTS, setup)
+    step = _rows_within(_STEP_ELEMENTS, setup)
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
     for first in range(0, len(positions), step):
         part = slice(first, first + step)
@@ -456,14 +456,14 @@ def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
     return values
 
 
-def _rows_of(elements: int, setup: PhasorSetup) -> int:
-    """Return the number of rows with so many elements, at least one."""
+def _rows_within(elements: int, setup: PhasorSetup) -> int:
+    """Return how many rows of setup.width fit into this many elements, at least one."""
     return max(1, elements // setup.width)
 
 
 def _scratch(setup: PhasorSetup, rows: int) -> Pair:
-    """Allocate buffers for the two products of one step, up to a number of rows."""
-    elements = min(rows, _rows_of(_STEP_ELEMENTS, setup)) * setup.width
+    """Return buffers for the two products of one step of at most rows rows."""
+    elements = min(rows, _rows_within(_STEP_ELEMENTS, setup)) * setup.width
     return _aligned(elements), _aligned(elements)
 
 
@@ -503,7 +503,7 @@ class RealPhasorTable(SinusoidTable):
             yield part.start, self._rows(self.positions[start + part.start : start + part.stop])
 
     def _rows(self, values: Float64s) -> Float64s:
-        """Return the rows of values (m,), those of each unit computed together: (m, width)."""
+        """Return the rows of values (m,), (m, width); values of one unit are computed together."""
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
         integers, units = split_units(values)

@@ -153,7 +153,7 @@ class Positions:
         return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
 
     def parameters(self) -> dict[str, int | str]:
-        """Return the canonical parameters: start and seq_len where they suffice, else positions."""
+        """Return the canonical parameters: start and seq_len if contiguous, else positions."""
         if self.is_contiguous:
             return {"start": self.runs[0].first, "seq_len": self.count}
         return {"positions": str(self)}
@@ -172,9 +172,9 @@ def _format_run(run: Run) -> list[str]:
 
 
 def first_out_of_range(values: Float64s) -> float | None:
-    """Return the first of values (n,) that has no exact angle, or None.
+    """Return the first of values (n,) that is out of range, or None.
 
-    Such a value is too large, too small without being 0, infinite or NaN.
+    Values in range are 0, or MIN_REAL_POSITION to MAX_POSITION in size; their angles are exact.
     """
     sizes = np.abs(values)
     is_exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
@@ -201,11 +201,11 @@ class RealPositions:
 
     @property
     def out_of_range(self) -> float | None:
-        """The first position that has no exact angle, or None."""
+        """The first position that is out of range, or None."""
         return first_out_of_range(np.array(self.values))
 
     def whole(self) -> Positions:
-        """Convert to integer positions; all values must be whole."""
+        """Return the positions as integers; all of them must be whole."""
         return Positions.of_runs(map(int, self.values))
 
     def at(self, start: int, stop: int) -> Float64s:
@@ -219,10 +219,10 @@ AnyPositions: TypeAlias = Positions | RealPositions
 
 
 def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
-    """Write values (n,) as integers times a power of two each: the integers and the exponents.
+    """Return integers and exponents with values = integers·2^exponents, each (n,).
 
-    The exponents are multiples of 8, none above 0; that of a whole number is 0. The integers are
-    within ±2^62 where the values are.
+    Exponents are multiples of 8 and at most 0; whole numbers have 0. Values within ±2^62 have
+    integers within ±2^62.
     """
     significand, exponent = np.frexp(np.abs(values))
     integer = np.ldexp(significand, _SIGNIFICAND_BITS).astype(np.int64)
@@ -236,5 +236,5 @@ def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
 
 
 def max_units(values: int) -> int:
-    """Bound the number of different exponents among so many values in range."""
+    """Return a bound on the number of distinct exponents that this many values have."""
     return min(values, _UNITS)

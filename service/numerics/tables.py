@@ -42,10 +42,10 @@ class Table(Protocol):
 
 
 def setup_work(table: object) -> int:
-    """Return the cost of what a table computes before its first element, where nothing is cached.
+    """Return the cost of what a table computes before its first element, in sines.
 
-    It is 0 unless the table has an attribute ``setup_work``, an upper bound: numbers of many digits
-    that are evaluated first, each as FREQUENCY_WORK.
+    It is the attribute ``setup_work`` of the table, an upper bound for an empty cache, or 0 if it
+    has none. Each frequency of 80 digits costs FREQUENCY_WORK.
     """
     # Every response needs this: a check of a protocol takes ten times as long.
     work: int = getattr(table, "setup_work", 0)
@@ -62,10 +62,10 @@ def overflows(table: object) -> bool:
 
 
 FREQUENCY_WORK = 2**8
-"""The cost of a frequency before the first element.
+"""The cost charged for setting up one frequency, in sines.
 
-It takes ten times as many sines, or more; but it is cached, and the widths of models, up to 1024
-frequencies, should not queue behind long work for these some 20 ms.
+It really takes at least ten times as long. But frequencies are cached, and setting up a typical
+model (up to 1024 of them, about 20 ms) should not queue behind long work.
 """
 
 
@@ -89,7 +89,7 @@ STEP_ELEMENTS = 2**17
 
 
 def row_steps(rows: int, row_elements: int) -> Iterator[slice]:
-    """Split a number of rows into slices of bounded size, each of one row at least."""
+    """Yield slices that cover range(rows), each of bounded size but at least one row."""
     step = max(1, STEP_ELEMENTS // row_elements)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
@@ -221,7 +221,8 @@ class StoredTable:
         return self.elements.reshape(-1)[start:stop]
 
 
-# Integers spread no wider than this many times their count are not sorted: all between are used.
+# Integers whose range is less than this many times their count are not sorted: the whole range
+# is used.
 _DENSE = 2
 
 
@@ -326,8 +327,8 @@ class Document:
         axes: what the axes of the single table count, in order.
         states_axes: whether the order of the axes is part of a convention, so that the response
             names them.
-        curves: what is one curve in a picture of the table; None for a heat map.
-        places: the positions along an axis, where the parameters do not have them.
+        curves: whether rows or columns are the curves of a picture; None for a heat map.
+        places: the positions along an axis, by its name, if the parameters do not contain them.
         removable: the parameter that removes an axis from the table, by the name of the axis.
         revision: the revision of the bytes of this kind of table.
     """

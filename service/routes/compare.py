@@ -42,7 +42,7 @@ MOST_RANGES = 64
 MOST_RUNS = 32
 EPSILONS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
-# The integers that JSON is written with; a float beyond them stays one.
+# Values in this range are written to JSON as integers; others stay floats.
 _LEAST_INTEGER, _INTEGERS_END = -(2.0**63), 2.0**64
 
 _COLUMN_AXES = ("channel", "pair", "dimension", "key")
@@ -103,11 +103,11 @@ class ComparedPrefix(Report):
 class AxesReport(Report):
     """The meaning of the axes, and how the two shapes differ."""
 
-    position: str = Field(description="What positions count.")
-    channel: str | None = Field(description="What channels count.")
+    position: str = Field(description="Name of the axis that positions refer to.")
+    channel: str | None = Field(description="Name of the axis that channels refer to.")
     removed: ArrayAndTable[list[Count]] = ABSENT
     order: list[int | None] = Field(
-        default=ABSENT, description="For each axis of the table, that of the array."
+        default=ABSENT, description="For each axis of the table, the index of the array's axis."
     )
     prefix: ComparedPrefix = ABSENT
 
@@ -117,7 +117,7 @@ class LargestErrors(Report):
 
     absolute: ErrorLocation | None = Field(description="The largest error.")
     relative: ErrorLocation | None = Field(
-        description="The largest share of a number of the table other than 0."
+        description="The largest |error|/|table number|, over nonzero table numbers."
     )
     ulp: ErrorLocation | None = Field(
         description="The largest in the ulp of the tolerance; null for integers."
@@ -230,7 +230,9 @@ class CompareParameters(Parameters):
 
     @classmethod
     def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        return unknown_parameter_hint(name, values, "x, or its own where to has several,")
+        return unknown_parameter_hint(
+            name, values, "x, or by its name in the table if it has several arrays,"
+        )
 
 
 def compare_arrays(parameters: CompareParameters, content: Input) -> CompareReport:
@@ -318,7 +320,10 @@ def _compared(
 
 
 def _column_axis(names: Iterable[str], rows: int) -> int | None:
-    """Return the axis beside that of the rows by which errors are listed."""
+    """Return the index of the axis for errors_by_channel; None if there is none.
+
+    It is the channel, pair, dimension or key axis, otherwise the last axis other than rows.
+    """
     others = {i: name for i, name in enumerate(names) if i != rows}
     of_columns = (i for i, name in others.items() if name.startswith(_COLUMN_AXES))
     return next(of_columns, max(others, default=None))

@@ -69,7 +69,7 @@ class TableLink(Report):
 
 
 class MistakeReport(Report):
-    """A mistake; beside these fields it has its own values."""
+    """A mistake, with further fields that depend on its name."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -83,7 +83,9 @@ class UnexplainedElement(Report):
 
     array: str
     index: list[Count]
-    position: int = Field(default=ABSENT, description="Of its row, as the table counts positions.")
+    position: int = Field(
+        default=ABSENT, description="Position of the row, in the table's numbering."
+    )
     channel: Count = ABSENT
     have: float
     want: float = Field(description="The number of the nearest explanation.")
@@ -109,9 +111,9 @@ class DiagnoseReport(Report):
     residual: float = Field(
         description="The largest difference from the expected table with the mistakes applied."
     )
-    correct: TableLink = Field(default=ABSENT, description="The table that it should be.")
+    correct: TableLink = Field(default=ABSENT, description="The expected table.")
     yours: TableLink = Field(
-        default=ABSENT, description="The table that it is, where this server has it."
+        default=ABSENT, description="The table that the array equals, if this server has it."
     )
     leaves_at: UnexplainedElement = ABSENT
     checked: CheckedElements
@@ -184,7 +186,9 @@ def _check_names(content: Input, url: str | None) -> None:
     unknown = [name for name in content.arrays if name not in _NAMES]
     if unknown and (len(content.arrays) > 1 or url is None):
         if not content.is_named:
-            raise _bad_url("an array without a name is have: to must name the expected table")
+            raise _bad_url(
+                "an unnamed array is read as have: set to to the URL of the expected table"
+            )
         rule = f"{shortened(unknown[0])} is no array here: there are {', '.join(_NAMES)}"
         raise InvalidBody(rule, f"/{shortened(unknown[0])}")
     given = [name for name in content.arrays if name.startswith("want")]
@@ -275,14 +279,14 @@ _NARROW = {
 def with_matching_table(
     diagnosis: Diagnosis, have: Mapping[str, Sample], expected: TableRequest | None
 ) -> Diagnosis:
-    """Add the table of this server that the arrays are equal to.
+    """Return the diagnosis with the table of this server that the arrays equal.
 
-    Where no mistake explains the arrays, that they are another table is the mistake.
+    If no mistake explains the arrays, the mistake is that they are a different table.
 
     Args:
         diagnosis: the diagnosis so far.
         have: the arrays.
-        expected: the expected table, where it has a URL.
+        expected: the expected table, if it has a URL.
     """
     if diagnosis.verdict == "equal" or diagnosis.matching_table is not None:
         return diagnosis

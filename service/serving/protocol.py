@@ -47,11 +47,12 @@ _LINGER_SECONDS = 5.0
 
 
 def tune(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
-    """Set a connection up for long responses, and return its transport or one around it.
+    """Configure a connection for long responses; return a wrapped transport, or the same for TLS.
 
     Args:
-        transport: of the connection; with TLS it must encrypt every byte, and is returned.
-        has_unread: returns whether the client may still send bytes that are not read.
+        transport: the transport of the connection; a TLS transport is not wrapped, because it must
+            encrypt every byte.
+        has_unread: returns whether the client may still send bytes that the server has not read.
     """
     _limit_unsent_bytes(transport.get_extra_info("socket"))
     is_plain = transport.get_extra_info("sslcontext") is None
@@ -85,7 +86,7 @@ class FreeingTransport:
     def write(self, data: Block) -> None:
         """Write what the kernel accepts at once; the transport writes the rest."""
         if len(data) > _LONG_BYTES and not (self.is_closing() or self.get_write_buffer_size()):
-            # Where the socket is full or closed, the transport finds out by itself.
+            # If the socket is full or closed, the transport handles it.
             with suppress(OSError):
                 data = memoryview(data)[os.write(self._socket, data) :]
         self._transport.write(data)
@@ -188,7 +189,7 @@ class UvicornProtocol(HttpToolsProtocol):
         return self.cycle is not None and self.cycle.more_body
 
     def may_answer(self) -> bool:
-        """Return whether a response may follow, because none has begun that it would corrupt."""
+        """Return whether an error response can be written: no other is queued or in progress."""
         cycle = self.cycle
         if self.pipeline or cycle is None:
             return not self.pipeline
@@ -326,7 +327,10 @@ class LimitedProtocol(UvicornProtocol):
             self._check_head_length(head_bytes)
 
     def _check_growing_head(self) -> None:
-        """Limit an incomplete head; its first segment may begin with the end of another request."""
+        """Refuse an incomplete head or trailers beyond the limit.
+
+        The first segment is not counted: it may begin with the end of the previous request.
+        """
         if self._is_new_head:
             self._is_new_head = False
             return

@@ -102,7 +102,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, and to watch the channel to the supervisor."""
         await super().startup(sockets)
-        # Objects of the start are never freed: collecting them stops the event loop for 60 ms.
+        # Startup objects are never freed; freeze them, because scanning them blocks the event loop
+        # for 60 ms.
         gc.collect()
         gc.freeze()
         if self._channel is not None:
@@ -181,7 +182,7 @@ def urls_of(listeners: list[socket.socket]) -> list[str]:
 
 
 def raise_file_limit(settings: Settings) -> int:
-    """Raise the limit on open files to that of the settings; return how many are missing."""
+    """Raise the limit on open files to what max_connections needs; return the shortfall or 0."""
     if sys.platform == "win32":
         return 0
     required = settings.max_connections + _OTHER_FILES

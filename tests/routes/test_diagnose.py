@@ -242,7 +242,7 @@ def test_array_without_a_name_is_have(client: Client) -> None:
 
     assert answer.json()["verdict"] == "none"
     assert without_to.status_code == 422
-    assert "to must name" in without_to.json()["detail"]
+    assert "set to to the URL" in without_to.json()["detail"]
 
 
 def test_url_that_is_not_encoded_is_explained(client: Client) -> None:

@@ -33,8 +33,8 @@ _CLOSE_SECONDS = 2.0
 class LineWriter:
     """Write lines from a thread, in large pieces, without ever blocking the threads that log.
 
-    The lines wait in a list, whose operations are atomic; a queue with a lock would cost a tenth
-    of a line.
+    The lines wait in a list, whose operations are atomic; a queue with a lock would make each line
+    10 % slower.
 
     Args:
         descriptor: the file or pipe.

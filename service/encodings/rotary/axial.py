@@ -131,18 +131,19 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     """Axial rotary tables, by the conventions of libraries and models.
 
     The channels are divided among the axes of a grid, height and width, or time, height and width;
-    w is the number of channels of an axis. Tokens come row by row, or with spatial_merge_size=2 in
-    the blocks of 2 by 2 that Qwen-VL merges. grid_offset is added to coordinates, and
-    grid_indexing=xy swaps the first two axes in the channels. inv_freq replaces the frequencies of
-    every axis (DINOv3 weights hold rounded periods). positions_t, positions_h and positions_w
-    replace the grid where coordinates are counted. pack and part are as of /rope; angle=float32 is
-    for whole coordinates; all other coordinates are exact fractions.
+    in the formulas of conventions w is the number of channels of an axis. Tokens are numbered row
+    by row, or with spatial_merge_size=2 in the blocks of 2 by 2 that Qwen-VL merges. grid_offset is
+    added to coordinates, and grid_indexing=xy swaps the first two axes in the channels. inv_freq
+    replaces the frequencies of every axis (DINOv3 weights contain rounded periods). positions_t,
+    positions_h and positions_w replace grid for conventions whose coordinates are integer
+    positions. pack and part have the meaning that they have for ``/rope``. angle=float32 requires
+    integer coordinates; fractional coordinates are exact.
 
     Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
-    Source: that of each convention.
+    Source: each convention has its own.
     Bound: every cosine and sine is within 4·2^-53 of the formula, rounded once to its element type.
-    Trap: libraries differ in the order of the axes, in coordinates, and in the series: name the
-        convention of the one that runs the model.
+    Trap: libraries differ in the order of axes, in coordinates and in frequencies: choose the
+        convention of the library that runs the model.
     """
 
     operation: ClassVar[str] = "RopeAxial"
@@ -152,31 +153,32 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
 
     convention: ConventionName = about(
-        "The library or model whose table this is: "
+        "The library or model whose table is returned: "
         + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
         "qwen2_vl",
     )
     head_dim: Integer | None = optional(
-        "Rotary channels of all axes together; the sum of axes_dim unless given.",
+        "Number of rotary channels of all axes together; the sum of axes_dim unless given.",
         64,
         ge=2,
         le=MAX_AXES_CHANNELS,
         multiple_of=2,
     )
     axes_dim: Integers | None = optional(
-        "Channels of each axis, in the order of the channels; by the convention unless given.",
+        "Number of channels of each axis, in the order of the channels; the convention determines "
+        "them unless given.",
         "16,56,56",
         max_length=_MAX_AXES,
     )
     grid: Integers | None = optional(
-        "Tokens along each axis, as height and width or time, height and width; the last runs "
-        "fastest. Required unless positions are given.",
+        "Number of tokens along each axis, as height,width or time,height,width; tokens are "
+        "numbered along the last axis first. Required unless positions are given.",
         "4,6",
         max_length=_MAX_AXES,
     )
     spatial_merge_size: Integer | None = optional(
-        "Rows and columns of the blocks in which tokens come, as in vision towers that merge "
-        "patches (Qwen-VL: 2); row by row unless given.",
+        "Number of rows and columns of the blocks in which tokens are numbered, as in vision "
+        "models that merge patches (Qwen-VL: 2); row by row unless given.",
         2,
         ge=1,
         le=64,
@@ -187,7 +189,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         "xy",
     )
     rope_theta: Real | None = optional(
-        "Base of the frequencies, or of the periods; by the convention unless given.",
+        "Base of the frequencies, or of the periods; the convention's unless given.",
         10000,
         gt=1,
         le=MAX_SCALED_BASE,
@@ -198,15 +200,16 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         "1,0.1",
         max_length=MAX_AXES_CHANNELS // 2,
     )
-    grid_offset: Reals | None = _per_axis("What is added to coordinates.", "0.5")
+    grid_offset: Reals | None = _per_axis("The number added to coordinates.", "0.5")
     reference_grid: Reals | None = _per_axis("The grid that coordinates are scaled to.", "16,16")
     grid_start: Reals | None = _per_axis("The first coordinate; 0 unless given.", "0,0")
     grid_stop: Reals | None = _per_axis(
         "The exclusive end of coordinates; the number of tokens unless given.", "30,45"
     )
-    interpolation_scale: Reals | None = _per_axis("What coordinates are divided by.", "1,2,2")
+    interpolation_scale: Reals | None = _per_axis("Divisor of coordinates.", "1,2,2")
     normalize_coords: Literal["separate", "max", "min"] | None = optional(
-        "The side of length 2: each its own, the longer or the shorter; separate unless given.",
+        "Which side has the coordinates -1 to 1: separate: each side; max: the longer one; min: "
+        "the shorter one. separate unless given.",
         "max",
     )
     min_period: Real | None = _factor(
@@ -214,17 +217,18 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     )
     max_period: Real | None = _factor("The longest period.", 20)
     max_freq: Real | None = _factor(
-        "Twice the highest band (max_res of timm); by the convention unless given.", 256
+        "Twice the highest band (max_res of timm); the convention's unless given.", 256
     )
     linear_bands: Boolean | None = optional(
-        "Whether bands are evenly spaced, not in equal ratios; by the convention unless given.",
+        "Whether bands are evenly spaced instead of geometric; the convention's unless given.",
         example=True,
     )
     class_token: Literal["first", "last"] | None = optional(
-        "Adds a token at position 0 of every axis, before or after the others.", "last"
+        "Adds a token at position 0 of every axis, before (first) or after (last) the others.",
+        "last",
     )
     angle: AngleRounding = about(
-        "exact, or float32: frequencies and angles rounded as engines do.",
+        "exact: exact angles; float32: frequencies and angles rounded to float32, as engines do.",
         "float32",
         default="exact",
     )
@@ -335,7 +339,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             name = "grid" if self.grid else "positions_w"
             raise impossible(name, getattr(self, name), rule)
         if self.angle == "float32" and any(unit != 1 for _, unit in along):
-            rule = "angle=float32 is for whole coordinates: engines round others first"
+            rule = (
+                "angle=float32 requires integer coordinates: engines round fractional ones to "
+                "float32 first"
+            )
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
             is_first = self.class_token == "first"  # noqa: S105

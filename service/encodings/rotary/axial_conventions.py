@@ -1,6 +1,6 @@
-"""Axial rotary tables by library or model: the axes of a grid, their channels and coordinates.
+"""The conventions of axial rotary tables: the order of axes, their channels and coordinates.
 
-CONVENTIONS is the only list of them: the names that requests may use, the documentation and the
+CONVENTIONS is the only list of them: the values of ``convention``, the documentation and the
 refusals follow from its entries.
 """
 

@@ -82,16 +82,16 @@ else:
 
 
 class WidthParameters(Parameters):
-    """The width of a head, and of its rotary part."""
+    """The number of channels of a head, and of its rotary channels."""
 
     head_dim: Integer | None = optional(
-        "Channels of a head; required unless rotary_dim or inv_freq is given.",
+        "Number of channels of a head; required unless rotary_dim or inv_freq is given.",
         128,
         ge=1,
         le=MAX_CHANNELS,
     )
     rotary_dim: Integer | None = optional(
-        "Rotary channels, the first ones of a head; all unless given.",
+        "Number of rotary channels, the first ones of a head; all channels unless given.",
         64,
         ge=2,
         le=MAX_CHANNELS,
@@ -281,7 +281,7 @@ class AngleParameters(AxisParameters, RuleParameters):
     """The rule of the frequencies, positions along axes, rounding and xPos."""
 
     mrope_section: Integers | None = optional(
-        "M-RoPE: the number of frequencies rotated by each of the positions t, h and w.",
+        "M-RoPE: the numbers of frequencies that the positions t, h and w rotate.",
         "16,24,24",
         min_length=3,
         max_length=3,
@@ -292,28 +292,29 @@ class AngleParameters(AxisParameters, RuleParameters):
         example=True,
     )
     grid: Integers | None = optional(
-        "With mrope_section: the tokens of a grid of t by h by w, w running fastest.",
+        "With mrope_section: the lengths t,h,w of a grid of tokens, numbered along w first.",
         "2,3,4",
         min_length=3,
         max_length=3,
     )
     angle: AngleRounding = about(
-        "exact, or float32: frequencies, and their products with positions, rounded to float32 as "
-        "engines do, and exact sines and cosines of that.",
+        "exact: exact angles; float32: frequencies, and their products with positions, are rounded "
+        "to float32 as engines do, and sines and cosines of the result are exact.",
         "float32",
         default="exact",
     )
     xpos: Literal["query", "key"] | None = optional(
-        "xPos: multiplies cosines and sines by the scale of queries, or of keys.", "query"
+        "xPos: whether cosines and sines are multiplied by the scale for queries or for keys.",
+        "query",
     )
     xpos_scale_base: Real | None = optional(
-        "With xpos: positions after which the scale is reached; 512 unless given.",
+        "With xpos: scale_base in ζ_k^((p - centre)/scale_base); 512 unless given.",
         512,
         ge=1,
         le=MAX_FACTOR,
     )
     xpos_centre: Integer | None = optional(
-        "With xpos: the position with a scale of 1; half the rows unless given.",
+        "With xpos: the position whose scale is 1; half the number of rows unless given.",
         4,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
@@ -384,13 +385,13 @@ class AngleParameters(AxisParameters, RuleParameters):
 
 
 class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
-    """Rotary tables: the cosines and sines by which queries and keys are rotated.
+    """Rotary tables: the cosines and sines that rotate queries and keys.
 
-    M-RoPE: mrope_section=16,24,24 rotates that many frequencies by the positions t, h and w, one
-    axis after the other (Qwen2-VL), or frequency by frequency with mrope_interleaved=true
-    (Qwen3-VL): h where k mod 3 is 1 and k < 3·section[1], w where it is 2 and k < 3·section[2],
-    else t. Positions are positions_t, positions_h and positions_w, or grid=t,h,w; plain positions
-    are those of text, the same for all three.
+    M-RoPE: with mrope_section=16,24,24 the position t rotates the first 16 frequencies, h the next
+    24, w the last 24 (Qwen2-VL). With mrope_interleaved=true (Qwen3-VL) frequency k has h if
+    k mod 3 is 1 and k < 3·section[1], w if k mod 3 is 2 and k < 3·section[2], otherwise t.
+    Positions are positions_t, positions_h and positions_w, or grid=t,h,w; plain positions are those
+    of text, the same for all three axes.
 
     angle=float32 rounds frequencies, positions and their products to float32, as engines do, and
     returns sines and cosines of that angle. With an engine's own inv_freq it is the engine's table,
@@ -398,9 +399,9 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     distance from the exact formula over these positions, the rounding to the element type included.
 
     A rule refuses keys of other rules, except max_position_embeddings, which is also the number of
-    rows where no other parameter gives it. inv_freq replaces the rule; attention_factor may go with
-    it. JSON and safetensors hold a table of two arrays; formats of one array need part=cos or
-    part=sin.
+    rows unless another parameter gives it. inv_freq replaces the rule; attention_factor may be
+    given with it. JSON and safetensors can hold a table of two arrays; formats of one array need
+    part=cos or part=sin.
 
     Formula: cos(p·ω_k) and sin(p·ω_k) times the attention factor, for the frequencies ω_k of a
         rule, k = 0 … r/2 − 1. r is rotary_dim, which is head_dim unless rotary_dim,

@@ -429,7 +429,7 @@ def test_canonical_axial_parameters_give_the_answer_again(
     answer = client.post(URL, json=parameters)
 
     if answer.status_code == 422 and "angle" in parameters:
-        assert "angle=float32 is for whole coordinates" in answer.json()["detail"]
+        assert "angle=float32 requires integer coordinates" in answer.json()["detail"]
         return
     assert answer.status_code == 200, answer.text
     assert np.isfinite(np.array(answer.json()["data"])).all()
