@@ -56,9 +56,9 @@ GoodPosition = Annotated[
 
 
 class ErrorLocation(Report):
-    """A number of the array, and its error."""
+    """An element of the array, and its error."""
 
-    index: list[Count] = Field(description="In the array that was sent.")
+    index: list[Count] = Field(description="The index in the submitted array.")
     position: Number
     channel: int | None
     error: FiniteOrNull
@@ -68,7 +68,7 @@ class ErrorLocation(Report):
 
 
 class ArrayAndTable(Report, Generic[T]):
-    """A property of the array that was sent, and of the table."""
+    """A property of the submitted array (yours) and of the table (theirs)."""
 
     yours: T
     theirs: T
@@ -132,7 +132,7 @@ class PositionRun(Report):
 
 
 class GoodPositions(Report):
-    """The positions at which every number is within the tolerance."""
+    """The positions at which every element is within the tolerance."""
 
     count: Count
     of: Count
@@ -154,9 +154,9 @@ class EpsilonReport(Report):
 
 
 class ComparisonVerdicts(Report):
-    """The verdicts: equal numbers, equal bytes, within the tolerance."""
+    """The verdicts: equal values, equal bytes, within the tolerance."""
 
-    equal: bool = Field(description="Whether all numbers that are compared are equal.")
+    equal: bool = Field(description="Whether all compared elements are equal.")
     equal_bytes: bool = Field(description="Whether type, shape and every byte are equal.")
     within: bool = Field(description="Whether all are within the tolerance.")
 
@@ -173,7 +173,7 @@ class ArrayDifferences(ComparisonVerdicts):
     axes: AxesReport = ABSENT
     largest: LargestErrors = ABSENT
     first_beyond: ErrorLocation | None = Field(
-        default=ABSENT, description="The first number beyond the tolerance."
+        default=ABSENT, description="The first element beyond the tolerance."
     )
     first_not_finite: ErrorLocation | None = Field(
         default=ABSENT,
@@ -274,7 +274,12 @@ def _by_name(document: Document, content: Input) -> Mapping[str, StoredTable]:
             "or send safetensors or JSON"
         )
     faults = [
-        Fault("", shortened(name), f"{shortened(name)} is no array here: {known}", in_body=True)
+        Fault(
+            "",
+            shortened(name),
+            f"{shortened(name)} is not an accepted array name: {known}",
+            in_body=True,
+        )
         for name in arrays
         if name not in names
     ]

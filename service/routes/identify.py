@@ -28,11 +28,11 @@ from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables, unknown_parameter_hint, url_of
 
-Index = Annotated[list[Count], Field(description="In the array that was sent.")]
+Index = Annotated[list[Count], Field(description="The index in the submitted array.")]
 
 
 def _plain(position: float | tuple[float, ...] | None) -> Any:
-    """Return a position as JSON has it: a whole number as an integer, a tuple as a list."""
+    """Return a position for JSON: integers without a fraction, a tuple as a list."""
     if isinstance(position, tuple):
         return [_plain(each) for each in position]
     return int(position) if position is not None and position.is_integer() else position
@@ -47,28 +47,26 @@ PositionReport = Annotated[
 
 
 class Residual(Report):
-    """The largest error of an array, and where it is."""
+    """The largest error of an element of the array, with its index and position."""
 
     max_absolute: FiniteOrNull = Field(description="The largest absolute error; null if infinite.")
     max_ulp: FiniteOrNull = Field(
-        description="The largest error in steps of the type; null for integers."
+        description="The largest error in ulps of the array's dtype; null for integers."
     )
     index: Index
     position: PositionReport
 
 
 class IdentifiedTable(Report):
-    """A table, and how an array compares with it."""
+    """A table, and how the array compares with it."""
 
     url: str = Field(description="Path and query of the table here.")
     kind: str
     parameters: dict[str, Any] = Field(
-        description="Every parameter that fixes its numbers, in canonical form."
+        description="Every parameter that determines its elements, in canonical form."
     )
-    transposed: bool = Field(
-        description="Whether the array has the axes of the table in reverse order."
-    )
-    residual: Residual = Field(description="The largest error of the array, and where it is.")
+    transposed: bool = Field(description="Whether the array has the table's axes in reverse order.")
+    residual: Residual = Field(description="The largest error, with its index and position.")
     support: list[str] = Field(description="The evidence in the array for this table.")
 
 
@@ -83,54 +81,56 @@ class Hypothesis(IdentifiedTable):
     """A table that reproduces the whole array."""
 
     arithmetic: list[ArithmeticReport] = Field(
-        description="The arithmetics whose error explains every number."
+        description="The arithmetics that reproduce every element, the most exact first."
     )
 
 
 class MismatchReport(Report):
-    """A number that no arithmetic explains."""
+    """The first element that the best arithmetic does not reproduce."""
 
     array: str
     index: Index
     position: PositionReport
     channel: Count
     yours: FiniteOrNull = Field(
-        validation_alias="value", description="The number of the array; null if not finite."
+        validation_alias="value", description="The number in the array; null if not finite."
     )
-    expected: FiniteOrNull = Field(description="That of the table; null if not finite.")
-    error: FiniteOrNull = Field(description="Their difference; null if not finite.")
+    expected: FiniteOrNull = Field(description="The number in the table; null if not finite.")
+    error: FiniteOrNull = Field(
+        description="The difference between yours and expected; null if not finite."
+    )
     allowed: float = Field(
-        description="The error that the arithmetic which explains most numbers may have."
+        description="The largest error that the best arithmetic allows for this element."
     )
 
 
 class NearestTable(IdentifiedTable):
-    """The closest table where none reproduces the array."""
+    """The closest table, if no table reproduces the array."""
 
-    agreeing: float = Field(description="The share of numbers that agree.")
-    leaves_at: MismatchReport = Field(description="The first number that does not agree.")
+    agreeing: float = Field(description="The fraction of the elements that agree, 0 to 1.")
+    leaves_at: MismatchReport = Field(description="The first element that does not agree.")
 
 
 class IdentifiedArray(Report):
-    """The array that was sent."""
+    """The submitted array."""
 
     shape: list[Count]
     dtype: str
-    names: list[str] | None = Field(description="cos and sin where two arrays were sent.")
+    names: list[str] | None = Field(description="cos and sin for two arrays, else null.")
 
 
 class IdentifyReport(Report):
     """The identification of an array."""
 
     verdict: Literal["identified", "ambiguous", "none"] = Field(
-        description="ambiguous: several tables have these numbers, and differ further on."
+        description="ambiguous: several tables match the array, but their next rows differ."
     )
     array: IdentifiedArray
     hypotheses: list[Hypothesis] = Field(
         description="The tables that reproduce the whole array, the best first."
     )
     nearest: NearestTable | None = Field(
-        description="Where there are no hypotheses: the table nearest to the array."
+        description="The closest table, if there are no hypotheses and one is close."
     )
     notes: list[str]
 
@@ -162,7 +162,7 @@ class IdentifyParameters(Parameters):
         return unknown_parameter_hint(name, values, "x, or cos and sin,")
 
     def row_positions(self, rows: int) -> Float64s | None:
-        """Return the position of each row, None where they are unknown."""
+        """Return the position of each row, (rows,); None if unknown."""
         if self.positions is None:
             if self.start is None:
                 return None
@@ -180,7 +180,7 @@ class IdentifyParameters(Parameters):
 
 
 def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyReport:
-    """Return the report about the arrays of a body; raises PosrefError."""
+    """Return the report about the submitted arrays; raise PosrefError if they are refused."""
     arrays = {
         name: Sample.of(_with_dtype(parameters.dtype, array, content))
         for name, array in _by_name(content).items()
@@ -216,7 +216,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
 
 
 def _by_name(content: Input) -> Mapping[str, StoredTable]:
-    """Return the one array as x, or two as cos and sin."""
+    """Return a single array as x, or two arrays as cos and sin."""
     arrays = content.arrays
     count = sum(map(size, arrays.values()))
     if count > MAX_ELEMENTS:
@@ -236,13 +236,13 @@ def _by_name(content: Input) -> Mapping[str, StoredTable]:
 
 
 def _part(name: str) -> str | None:
-    """Return the one of cos and sin that a name contains; None for neither and both."""
+    """Return ``cos`` or ``sin`` if a name contains exactly one of them, else None."""
     parts = [part for part in ("cos", "sin") if part in name.lower()]
     return parts[0] if len(parts) == 1 else None
 
 
 def _with_dtype(name: str | None, array: StoredTable, content: Input) -> StoredTable:
-    """Round numbers that were sent as text to the type that they had before."""
+    """Return an array of JSON text rounded to the dtype it had before; others unchanged."""
     if not content.is_text or array.dtype is not FLOAT64:
         return array
     if name is None:

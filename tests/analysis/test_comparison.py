@@ -91,7 +91,7 @@ def test_array_and_table_may_differ_in_the_length_of_one_axis(
     ("shape", "table_shape"),
     [((3, 5), (4, 6)), ((24,), (4, 6)), ((4, 6, 2), (4, 6, 2, 2, 2)), ((2, 3), (4, 5, 6))],
 )
-def test_other_shapes_have_no_alignment(
+def test_incompatible_shapes_have_no_alignment(
     shape: tuple[int, ...], table_shape: tuple[int, ...]
 ) -> None:
     assert alignments(shape, table_shape) == ()
@@ -185,7 +185,7 @@ def test_infinite_errors_are_located_but_not_the_largest() -> None:
     assert found.row_errors[300] == np.inf
 
 
-def test_zero_of_the_other_sign_is_equal_with_another_sign() -> None:
+def test_negative_zero_equals_zero_but_its_sign_differs() -> None:
     found = compared(np.array([-0.0]), np.array([0.0]), FLOAT64)
 
     assert (found.is_equal, found.has_equal_signs) == (True, False)

@@ -149,7 +149,10 @@ class Explanation:
         return table, pair.wave_tolerances(table, weights, self.factor * waves.scale)
 
     def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
-        """Return the rows that were sent, in the expected order."""
+        """Return the submitted elements at the given expected rows.
+
+        Rows and columns are reordered as this explanation says.
+        """
         return pair.view.table[self.order.rows[rows]][:, self.size.sent[self.order.columns]]
 
 

@@ -41,12 +41,12 @@ _FEWEST = 4
 def frequency_mistakes(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
     """Yield mistakes, each with the frequencies that it leads to.
 
-    Those without numbers of their own come always, others where measured frequencies show them.
+    Mistakes without parameters are always yielded, others only if the measured frequencies match.
 
     Args:
         waves: the expected table.
-        omega: the measured frequencies, (K,), radians per position.
-        error: of each, (K,).
+        omega: the measured frequencies in radians per position, (K,).
+        error: a bound of the error of each frequency, (K,).
     """
     expected = waves.omega
     yield (), expected

@@ -180,8 +180,8 @@ CATALOGUE: Mapping[str, KnownMistake] = {
         "Keep all digits: 9 for float32, 17 for float64.",
     ),
     "narrow-positions": KnownMistake(
-        "Positions are stored in {dtype}, which has every integer only up to {exact}: larger ones "
-        "are rounded.",
+        "Positions are stored in {dtype}, which represents every integer only up to {exact}: "
+        "larger ones are rounded.",
         "Keep positions in float32 or as integers until angles are computed.",
     ),
     "narrow-frequencies": KnownMistake(

@@ -22,7 +22,7 @@ from service.analysis.diagnosis.applied_rotation import (
 )
 from service.analysis.diagnosis.mistakes import Diagnosis, DiagnosisVerdict, Mistake
 from service.analysis.diagnosis.rotation_faults import (
-    Gauge,
+    RotationMeasurement,
     angle_mistakes,
     length_mistakes,
     narrow_mistakes,
@@ -64,7 +64,7 @@ class ApplicationSearch:
         few = self._rows[spread_indices(len(self._rows), min(len(self._rows), _FEW_ROWS))]
         self._few_rows = np.union1d(few, np.arange(min(rows, 3)))
         self._heads = slice(0, _HEADS)
-        self._gauge = Gauge(evidence, self._heads, self._rows)
+        self._gauge = RotationMeasurement(evidence, self._heads, self._rows)
         self._closest: tuple[float, Application] | None = None
 
     def shortest(self, starts: list[Application], most: int) -> Application:

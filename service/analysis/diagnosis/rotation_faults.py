@@ -1,8 +1,8 @@
 """Mistakes of an applied rotation: each function yields an application with one more mistake.
 
-Mistakes without numbers of their own come first. Widths follow from the channels that did not
-change, lengths from the first row that is not explained, and ``Gauge`` measures the rest: factors,
-frequencies, and shifts of positions.
+Mistakes without parameters come first. The unchanged channels give widths, and the first row that
+is not explained gives lengths. ``RotationMeasurement`` measures factors, frequencies and shifts of
+positions.
 """
 
 from collections.abc import Iterator
@@ -211,7 +211,7 @@ def _frequencies_of_width(
 
 
 def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
-    """Yield mistakes that begin at the first row that is not explained, in one head."""
+    """Yield mistakes that begin at the first row of one head that is not explained."""
     rows, angles = evidence.target.rows, application.angles
     is_explained = evidence.row_shares(application, slice(0, 1)) == 1
     length = int(np.argmin(is_explained))
@@ -234,7 +234,7 @@ def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Ap
 
 @dataclass(frozen=True, eq=False)
 class FrequencyEstimate:
-    """Frequencies in radians per position, (K,), their errors, and the number of measured rows."""
+    """Measured frequencies in radians per position, (K,), error bounds, and count of rows."""
 
     omega: Float64s
     error: Float64s
@@ -262,7 +262,7 @@ def unnamed_frequencies(
 ) -> Iterator[Application]:
     """Yield the measured frequencies themselves as a mistake.
 
-    Negative ones are none: they are those of the inverse rotation.
+    Negative frequencies are not a mistake here: they mean the inverse rotation.
     """
     if measured.rows < _ENOUGH_ROWS or not (measured.omega >= -measured.error).all():
         return
@@ -325,7 +325,7 @@ _FIRST_ROWS = 8
 _MOST = 128
 
 
-class Gauge:
+class RotationMeasurement:
     """Measure the cosines and sines of sampled rows, and yield the mistakes that they show."""
 
     def __init__(self, evidence: Evidence, heads: slice, rows: Indices) -> None:

@@ -206,9 +206,10 @@ _FEWEST_NUMBERS = 3
 
 
 def decimals_of(numbers: Float64s) -> int | None:
-    """Return the number of decimals that all numbers are rounded to; None if they are not.
+    """Return how many decimals all elements are rounded to.
 
-    Whole numbers are not counted: they have no decimals.
+    Return None if they are not rounded, are not finite, or have fewer than _FEWEST_NUMBERS distinct
+    non-integers. Integers are ignored.
     """
     fractions = numbers[numbers % 1 != 0]
     if not np.isfinite(numbers).all() or np.unique(fractions).size < _FEWEST_NUMBERS:

@@ -15,7 +15,7 @@ from service.analysis.diagnosis.applied_rotation import (
 )
 from service.analysis.diagnosis.rotation_faults import (
     FrequencyEstimate,
-    Gauge,
+    RotationMeasurement,
     angle_mistakes,
     narrow_mistakes,
     position_mistakes,
@@ -114,13 +114,15 @@ def test_unnamed_frequencies_are_the_measured_ones_of_four_rows_or_more() -> Non
     assert not list(unnamed_frequencies(RIGHT, expected_tables, backwards))
 
 
-@pytest.mark.parametrize("measure", [Gauge.mistakes, Gauge.unnamed_mistakes])
-def test_gauge_finds_nothing_in_zeros_and_measures_each_wiring_once(
-    measure: Callable[[Gauge, Application], Iterable[Application]],
+@pytest.mark.parametrize(
+    "measure", [RotationMeasurement.mistakes, RotationMeasurement.unnamed_mistakes]
+)
+def test_all_zero_arrays_yield_no_mistakes_and_each_wiring_is_measured_once(
+    measure: Callable[[RotationMeasurement, Application], Iterable[Application]],
 ) -> None:
     zeros = np.zeros((1, 9, 32))
     evidence = Evidence(zeros, zeros, Target.of(*Engine(32).tables(9)), 2.0**-24)
-    gauge = Gauge(evidence, slice(0, 1), np.arange(9))
+    gauge = RotationMeasurement(evidence, slice(0, 1), np.arange(9))
 
     assert not list(measure(gauge, RIGHT))
     assert gauge.measured(RIGHT.wiring) is gauge.measured(RIGHT.wiring)

@@ -57,7 +57,7 @@ def test_distant_rows_in_float16_give_base_and_start() -> None:
     assert first.positions.tolist() == positions
 
 
-def test_contiguous_first_rows_give_the_rule() -> None:
+def test_frequency_rule_is_found_from_the_contiguous_first_rows() -> None:
     found = list(rules_of_first_rows(phasors_of([4, 5, 6, 7, 8, 8, 8, 30, 2]), UNIT))
 
     assert found[0].parameters == {"rope_theta": 10000.0}

@@ -143,7 +143,7 @@ def test_both_slope_conventions_are_proposed_where_they_are_equal(heads: int, co
     assert "convention" not in requests[0].parameters
 
 
-def test_odd_end_of_many_slopes_is_measured() -> None:
+def test_unusual_alibi_bias_max_is_measured_from_the_slopes() -> None:
     request = input_of("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
 
     (proposal, *_) = proposed(request, [propose_slopes])

@@ -73,7 +73,7 @@ BFLOAT16_POSITIONS = narrow_arithmetic("positions", BFLOAT16)
         ((BFLOAT16_POSITIONS, FLOAT32_STEPS), (FLOAT32_STEPS, BFLOAT16_POSITIONS)),
     ],
 )
-def test_arithmetics_are_sorted_and_float32_in_steps_dropped_beside_a_more_exact_one(
+def test_arithmetics_are_sorted_and_float32_in_steps_is_dropped_if_a_more_exact_one_matches(
     arithmetics: tuple[Arithmetic, ...], expected: tuple[Arithmetic, ...]
 ) -> None:
     assert without_looser(arithmetics) == expected
@@ -131,7 +131,7 @@ def test_tolerance_of_an_angle_is_limited() -> None:
     assert predicted(emulation)[1].max() < 0.2
 
 
-def test_tolerances_contain_their_engines() -> None:
+def test_engine_tables_are_within_the_tolerances() -> None:
     exact, allowed = predicted(exact_emulation(angle_model(300, 16), FLOAT64))
     loosest, float32_allowed = predicted(loosest_float32(angle_model(300, 16), FLOAT32))
 
@@ -162,7 +162,7 @@ def test_float32_table_agrees_with_float32_and_no_more_exact_claim() -> None:
     assert names[0] == "float32"
 
 
-def test_float32_emulations_are_products_repeated_multiplication_and_steps() -> None:
+def test_float32_is_emulated_by_a_product_by_repeated_multiplication_and_in_steps() -> None:
     sent = {"x": in_float32(300, 16)}
     emulations = float32_emulations(angle_model(300, 16), ROWS_300, sent, FLOAT32)
 
@@ -231,7 +231,7 @@ def fitted(table: Numbers) -> Numbers:
     return fitted_frequencies(angle_model(4096, 64), FAR_ROWS, {"x": table[FAR_ROWS]})
 
 
-def test_fitted_frequencies_equal_those_of_an_engine_to_the_bit() -> None:
+def test_fitted_fast_frequencies_are_bit_equal_to_the_engine() -> None:
     exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
     used = np.float32(1) / np.float32(10000) ** exponents
 

@@ -336,7 +336,7 @@ def test_array_is_narrowed_to_the_type_of_its_numbers() -> None:
         (4096, [(2048, 256), (3072, 256), (3840, 256)]),
     ],
 )
-def test_windows_are_ever_later_or_shorter_and_exclude_the_head_of_a_long_array(
+def test_windows_shrink_or_move_later_and_skip_the_start_of_a_long_array(
     rows: int, expected: list[tuple[int, int]]
 ) -> None:
     assert windows(rows) == expected

@@ -233,7 +233,7 @@ def test_angles_of_another_number_of_rows_are_not_emulated() -> None:
     ],
     ids=["axes of length 1", "reversed axes", "complex numbers"],
 )
-def test_index_is_that_of_the_array_as_sent(
+def test_index_refers_to_the_submitted_array(
     array: Sample,
     count: int | None,
     element: tuple[int, int],
