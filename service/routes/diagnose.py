@@ -189,7 +189,7 @@ def _check_names(content: Input, url: str | None) -> None:
             raise _bad_url(
                 "an unnamed array is read as have: set to to the URL of the expected table"
             )
-        rule = f"{shortened(unknown[0])} is no array here: there are {', '.join(_NAMES)}"
+        rule = f"{shortened(unknown[0])} is not an accepted array name: use {', '.join(_NAMES)}"
         raise InvalidBody(rule, f"/{shortened(unknown[0])}")
     given = [name for name in content.arrays if name.startswith("want")]
     if given and url is not None:
