@@ -130,7 +130,7 @@ class Preconditions:
     def span(self, tag: str, length_bytes: int) -> Span | None:
         """Return the requested range, None for the whole body.
 
-        A client whose If-Range is another tag, or a date, gets the whole body.
+        If If-Range is another entity tag, or a date, the client gets the whole body.
         """
         if self.method != "GET" or self.if_range not in {None, tag}:
             return None

@@ -141,15 +141,15 @@ def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     return InvalidParameters(Fault(parameter, sent, rule))
 
 
-def misplaced(
+def exclusion_faults(
     parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
 ) -> list[Fault]:
     """Return a fault for every parameter that is given and excluded.
 
     Args:
         parameters: all parameters.
-        others: what excludes a parameter, by its name.
-        rule: ends the sentence about it, with {} for what excludes it.
+        others: for the name of an excluded parameter, the parameter that excludes it.
+        rule: the end of the sentence, with {} for the parameter that excludes.
     """
     return [
         Fault(name, grammar.to_query(value), f"{name} {rule.format(other)}")
@@ -158,11 +158,11 @@ def misplaced(
     ]
 
 
-def refuse_given(
+def refuse_excluded(
     parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
 ) -> None:
-    """Raise InvalidParameters for every parameter that is given and excluded (``misplaced``)."""
-    refuse(misplaced(parameters, others, rule))
+    """Raise InvalidParameters for every parameter that is given and excluded (``exclusion_faults``)."""
+    refuse(exclusion_faults(parameters, others, rule))
 
 
 def refuse(faults: Sequence[Fault]) -> None:
@@ -189,7 +189,7 @@ class StartParameters(FirstParameters):
         """Return the positions of the rows of an array."""
         if self.positions is None:
             return contiguous(self.start or 0, rows)
-        refuse_given(self, {"start": "positions"})
+        refuse_excluded(self, {"start": "positions"})
         if self.positions.count != rows:
             raise InvalidBody(
                 f"positions names {self.positions.count} rows, and the array has {rows}"
@@ -207,7 +207,7 @@ class LengthParameters(FirstParameters):
     def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
         """Return the positions; raises InvalidParameters unless they are given just once."""
         if listed is not None:
-            refuse_given(self, {"seq_len": "positions", "start": "positions"})
+            refuse_excluded(self, {"seq_len": "positions", "start": "positions"})
             return listed
         seq_len = self.seq_len or default_seq_len
         if seq_len is None:
@@ -421,7 +421,7 @@ class TableFamily(Family):
     revision: Integer | None = Field(
         default=None,
         ge=1,
-        description="The revision of this kind of table that is expected; makes the URL immutable.",
+        description="The expected revision of this kind of table. Answers to a URL with it may be cached for good.",
         examples=[1],
     )
 
@@ -451,7 +451,7 @@ class TableFamily(Family):
         )
 
     def resolve(self) -> Document:
-        """Return the document, or the one part of it that the parameters ask for."""
+        """Return the document, or only the array that ``part`` selects."""
         return selected(self.document(), self)
 
 
@@ -466,7 +466,7 @@ class ComposedFamily(Family):
         raise NotImplementedError
 
     def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
-        """Return the document, or the one part of it that the parameters ask for."""
+        """Return the document, or only the array that ``part`` selects."""
         return selected(self.document(arrays), self)
 
 

@@ -22,8 +22,8 @@ from service.encodings.family import (
     Parameters,
     Position,
     about,
+    exclusion_faults,
     impossible,
-    misplaced,
     optional,
     refuse,
 )
@@ -578,7 +578,7 @@ class FrequencyParameters(Parameters):
         others = [
             name for name in type(self).model_fields if name in _PARAMETERS - known.parameters
         ]
-        faults = misplaced(self, dict.fromkeys(others, f"convention={self.convention}"))
+        faults = exclusion_faults(self, dict.fromkeys(others, f"convention={self.convention}"))
         layout = getattr(self, "layout", None) or known.layout
         if layout != known.layout and not (known.is_free and self.convention in CONVENTIONS):
             faults.append(

@@ -34,7 +34,7 @@ from service.encodings.family import (
     about,
     impossible,
     optional,
-    refuse_given,
+    refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
 from service.errors import InvalidBody
@@ -96,7 +96,7 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
     """Raise InvalidParameters if positions are given; the rows are spread from −1 to 1."""
     names = ["positions", "start"] if parameters.start else ["positions"]
-    refuse_given(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
+    refuse_excluded(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
 
 
 def _check_offset(rows: Sinusoids, positions: Positions) -> None:

@@ -13,8 +13,8 @@ from service.encodings.family import (
     RealDType,
     TableFamily,
     about,
+    exclusion_faults,
     impossible,
-    misplaced,
     optional,
     refuse,
 )
@@ -256,7 +256,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
             for name in known.required
             if getattr(self, name) is None
         ]
-        refuse([*misplaced(self, excluding), *missing])
+        refuse([*exclusion_faults(self, excluding), *missing])
         if self.scale is not None and not self.normalize:
             raise impossible("scale", self.scale, "scale goes with normalize=true")
         if "extra_tokens" in self._known.takes:

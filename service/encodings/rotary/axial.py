@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import Integers, Reals, about, impossible, optional, refuse_given
+from service.encodings.family import Integers, Reals, about, impossible, optional, refuse_excluded
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -273,7 +273,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
             excluded = ("axes_dim", "inv_freq")
-            refuse_given(self, dict.fromkeys(excluded, f"convention={self.convention}"))
+            refuse_excluded(self, dict.fromkeys(excluded, f"convention={self.convention}"))
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
@@ -369,7 +369,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             of_places = PARAMETERS_OF_PLACES[self.recipe.places]
             names = (*of_places, "grid_indexing", "spatial_merge_size")
             excluded |= dict.fromkeys(names, "positions")
-        refuse_given(self, excluded)
+        refuse_excluded(self, excluded)
 
     def _from_lists(self) -> tuple[list[AxisPositions], int]:
         """Return the listed positions along each axis, and the number of tokens."""

@@ -21,7 +21,7 @@ from service.encodings.family import (
     about,
     impossible,
     optional,
-    refuse_given,
+    refuse_excluded,
 )
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import (
@@ -188,7 +188,7 @@ class RuleParameters(RuleKeys):
             raise impossible("head_dim", None, explained)
         chooser = rule.variant or f"rope_type={rule.rope_type}"
         known = {*SHARED, *rule.key_types()}
-        refuse_given(self, {name: chooser for name in keys if name not in known})
+        refuse_excluded(self, {name: chooser for name in keys if name not in known})
         return rule.from_keys(rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
 
     def _whole_head(self, head_dim: int | None) -> int | None:
@@ -332,10 +332,10 @@ class AngleParameters(AxisParameters, RuleParameters):
         check_rounding(self.angle, channels)
         if self.xpos is None:
             of_xpos = dict.fromkeys(("xpos_scale_base", "xpos_centre"), "xpos")
-            refuse_given(self, of_xpos, "goes with {} only")
+            refuse_excluded(self, of_xpos, "goes with {} only")
         if section is None:
             of_mrope = ("mrope_interleaved", "grid", *_POSITIONS)
-            refuse_given(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
+            refuse_excluded(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
             if self.xpos is None:
                 return SequenceAngles(rule, sequence(), self.angle)
             return self._with_xpos(rule, sequence())
@@ -381,7 +381,7 @@ class AngleParameters(AxisParameters, RuleParameters):
     def _refuse_beside(self, *chosen: str) -> None:
         """Refuse every other parameter of positions."""
         ways = ("seq_len", "start", "positions", "grid", *_POSITIONS)
-        refuse_given(self, {name: chosen[0] for name in ways if name not in chosen})
+        refuse_excluded(self, {name: chosen[0] for name in ways if name not in chosen})
 
 
 class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
