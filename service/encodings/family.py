@@ -161,7 +161,7 @@ def exclusion_faults(
 def refuse_excluded(
     parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
 ) -> None:
-    """Raise InvalidParameters for every parameter that is given and excluded (``exclusion_faults``)."""
+    """Raise InvalidParameters with ``exclusion_faults``, if there are any."""
     refuse(exclusion_faults(parameters, others, rule))
 
 
@@ -421,7 +421,7 @@ class TableFamily(Family):
     revision: Integer | None = Field(
         default=None,
         ge=1,
-        description="The expected revision of this kind of table. Answers to a URL with it may be cached for good.",
+        description="The expected revision of the table; answers to a URL with it never change.",
         examples=[1],
     )
 
