@@ -265,7 +265,10 @@ class Search:
         if _has_head(view):
             sources.insert(0, self._extended_proposals(view, 0, _HEAD_ROWS))
         for source in sources:
-            proposals = (replace(each, is_transposed=is_transposed) for each in source)
+            # A family may itself propose a table with its axes reversed.
+            proposals = (
+                replace(each, is_transposed=True) if is_transposed else each for each in source
+            )
             verdicts = self._verified_matches(inputs, proposals)
             if verdicts:
                 return verdicts
