@@ -134,6 +134,9 @@ _HALF = 0.5
 _WHOLE_PERIODS, _MAX_WHOLE = 4096, 4
 _FARTHEST_WHOLE = 2.0**40
 
+# The largest error of a position that tells it from the next integers.
+_CERTAIN = 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class LocatedPositions:
@@ -208,17 +211,27 @@ def whole_positions(angles: Float64s, omega: Float64s, error: float) -> Int64s:
         error: a bound on the errors of the angles.
     """
     # Slower frequencies stay within the error on the way to the farthest position.
-    order = np.argsort(-omega, kind="stable")
+    order = np.argsort(omega, kind="stable")
     order = order[omega[order] * _FARTHEST_WHOLE > error]
     if not len(order):
         return np.zeros(0, dtype=np.int64)
+    phases, rates = angles[order], omega[order]
     periods = np.arange(-_WHOLE_PERIODS, _WHOLE_PERIODS + 1.0)
-    phases, errors = wrap_angles(angles[order]), np.full(len(order), error)
-    values, _, _, fits, _ = _refined(phases, errors, omega[order], periods, ENGINE_ERROR)
-    positions = np.unique(np.round(values[fits])).astype(np.int64)
+    values = (phases[0] + _TWO_PI * periods) / rates[0]
+    bounds = error / rates[0] + np.abs(values) * ENGINE_ERROR
+    k = 0
+    while len(values) and bounds.max() > _CERTAIN and k + 1 < len(order):
+        # The fastest of the frequencies whose periods the values tell, or else the next faster one.
+        k = max(k + 1, int(np.count_nonzero(rates * bounds.max() < 1)) - 1)
+        finer = (phases[k] + _TWO_PI * np.round((values * rates[k] - phases[k]) / _TWO_PI)) / rates[
+            k
+        ]
+        values = finer[np.abs(finer - values) <= bounds + error / rates[k]]
+        bounds = error / rates[k] + np.abs(values) * ENGINE_ERROR
+    positions = np.unique(np.round(values[np.abs(values) < _FARTHEST_WHOLE])).astype(np.int64)
     positions = positions[np.argsort(np.abs(positions), kind="stable")]
-    allowed = 2 * error + np.outer(np.abs(positions), omega[order]) * ENGINE_ERROR
-    residuals = wrap_angles(np.outer(positions, omega[order]) - phases)
+    allowed = 2 * error + np.outer(np.abs(positions), rates) * ENGINE_ERROR
+    residuals = wrap_angles(np.outer(positions, rates) - phases)
     return positions[(np.abs(residuals) <= allowed).all(axis=1)][:_MAX_WHOLE]
 
 

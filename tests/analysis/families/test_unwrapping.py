@@ -103,6 +103,12 @@ def test_random_angles_and_zero_frequencies_have_no_whole_position(omega: Float6
     assert not len(whole_positions(angles, omega, 1e-6))
 
 
+def test_swapped_cosines_and_sines_have_no_distant_whole_position() -> None:
+    omega = omega_of(2)
+
+    assert not len(whole_positions(np.pi / 2 - 4 * omega, omega, 1e-6))
+
+
 def measured(phasors: Complexes) -> AxisWaves:
     waves = axis_waves(phasors, ROUNDING)
     assert waves is not None

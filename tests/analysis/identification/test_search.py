@@ -85,6 +85,24 @@ def test_several_requests_for_one_table_are_identified_with_a_note() -> None:
     assert "URLs describe the same table" in found.notes[0]
 
 
+def test_transposed_float64_array_of_float32_numbers_is_identified() -> None:
+    table = sample_of("encoding", seq_len=8, d_model=4, layout="concatenated").values
+    found = identified(table.T, FLOAT64)
+
+    assert urls(found)[0] == "/encoding?seq_len=8&d_model=4&convention=mae"
+    assert found.hypotheses[0].proposal.is_transposed
+
+
+@pytest.mark.parametrize("pack", ["half_concat", "sin_half_concat"])
+@pytest.mark.parametrize("rows", [3, 5, 17])
+def test_reversed_rows_of_a_rotary_table_are_identified(pack: str, rows: int) -> None:
+    table = sample_of("rope", head_dim=4, seq_len=rows, pack=pack).values
+    (url,) = urls(identified(table[::-1]))
+
+    positions = f"{rows - 1}:-1:-1"
+    assert url == f"/rope?head_dim=4&rope_theta=10000&positions={positions}&pack={pack}"
+
+
 @pytest.mark.parametrize("index", [(0, 0), (100, 0), (511, 0), (77, 41)])
 def test_nearest_table_of_a_corrupted_array_has_the_mismatch_there(index: tuple[int, int]) -> None:
     table = in_float32(512, 64)
