@@ -86,7 +86,7 @@ def test_several_requests_for_one_table_are_identified_with_a_note() -> None:
 
 
 def test_transposed_float64_array_of_float32_numbers_is_identified() -> None:
-    table = sample_of("encoding", seq_len=8, d_model=4, layout="concatenated").values
+    table = sample_of("encoding", seq_len=8, d_model=4, layout="concatenated").reals()
     found = identified(table.T, FLOAT64)
 
     assert urls(found)[0] == "/encoding?seq_len=8&d_model=4&convention=mae"
@@ -96,7 +96,7 @@ def test_transposed_float64_array_of_float32_numbers_is_identified() -> None:
 @pytest.mark.parametrize("pack", ["half_concat", "sin_half_concat"])
 @pytest.mark.parametrize("rows", [3, 5, 17])
 def test_reversed_rows_of_a_rotary_table_are_identified(pack: str, rows: int) -> None:
-    table = sample_of("rope", head_dim=4, seq_len=rows, pack=pack).values
+    table = sample_of("rope", head_dim=4, seq_len=rows, pack=pack).reals()
     (url,) = urls(identified(table[::-1]))
 
     positions = f"{rows - 1}:-1:-1"
