@@ -38,11 +38,11 @@ class BodyCache:
     """Bodies by entity tag; belongs to one event loop.
 
     Attributes:
-        bodies: the cached bodies; taking one from here counts no hit.
-        builds: the number of builds that were started.
-        build_durations: the durations of those that succeeded.
-        hits: the number of bodies found.
-        misses: the number of bodies that had to be built or waited for.
+        bodies: the cached bodies; direct lookups here do not count as hits.
+        builds: the number of builds started.
+        build_durations: a histogram of the durations of successful builds, in seconds.
+        hits: the number of requests whose body was cached.
+        misses: the number of requests that started a build or waited for one.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -55,7 +55,7 @@ class BodyCache:
         self.misses = 0
 
     def has_room_for(self, key: str, body_bytes: int) -> bool:
-        """Return whether the cache can keep a body of this length."""
+        """Return whether an entry with a body of ``body_bytes`` bytes fits into the cache."""
         return _entry_bytes(key, body_bytes) <= self.bodies.capacity_bytes
 
     def find(self, key: str) -> CachedBody | None:
@@ -67,8 +67,9 @@ class BodyCache:
     async def get(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
         """Return the body of a key; build it unless it is cached or being built.
 
-        All requests for a key wait for one build, which is cancelled when the last of them is. A
-        build that fails raises for all that wait, and the next request builds again.
+        All concurrent requests for a key wait for one build; it is cancelled when the last waiting
+        request is cancelled. If the build fails, every waiting request gets its exception, and
+        the next request starts a new build.
         """
         cached = self.find(key)
         if cached is not None:
@@ -110,10 +111,11 @@ class CachedResponse:
     """A response without its body.
 
     Attributes:
-        header_bytes: the headers of the whole response as they are sent, without Date.
-        path: the path of its route.
-        tally: the counter of whole responses of this route and format.
-        log_fields: the log fields of such a response.
+        head: the status-independent headers and the entity tag.
+        header_bytes: the serialized headers of the 200 response, without Date.
+        path: the path of the route, with ``{extension}`` as a placeholder.
+        tally: the counter of cached 200 responses for this route and format.
+        log_fields: the serialized log fields of the 200 response; None if it is not logged.
     """
 
     head: ResponseHead
@@ -124,7 +126,7 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """Cached responses by request key, up to a number of bytes."""
+    """An LRU cache of responses by request key, limited to ``capacity_bytes`` bytes."""
 
     def __init__(
         self, capacity_bytes: int, bodies: BodyCache, tallies: Tallies, log: RequestLog
@@ -141,7 +143,7 @@ class ResponseCache:
         return None if response is None or body is None else (response, body)
 
     def keep(self, scope: Scope, head: ResponseHead, body: CachedBody) -> None:
-        """Keep the response to a request whose whole body is cached."""
+        """Cache the response to a request; its whole body must be in the body cache."""
         key = request_key(scope)
         headers = [*head.cached(None, body).raw_headers, *OPEN_HEADERS]
         header_bytes = b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n"
@@ -156,7 +158,10 @@ class ResponseCache:
 
 
 def request_key(scope: Scope) -> RequestKey:
-    """Return the cache key; Range and conditional headers are applied to the cached response."""
+    """Return the cache key of a request.
+
+    Range and conditional headers are not part of it: they are applied to the cached response.
+    """
     accept, accept_encoding = (
         value if value is None else value.encode("latin-1")
         for value in (list_header(scope, name) for name in (b"accept", b"accept-encoding"))
@@ -166,7 +171,7 @@ def request_key(scope: Scope) -> RequestKey:
 
 @dataclass(frozen=True)
 class ResponseCacheMiddleware:
-    """Sends cached responses; passes any other request on."""
+    """Sends cached responses; passes requests without a cached response to ``app``."""
 
     app: ASGIApp
     cache: ResponseCache
@@ -186,7 +191,7 @@ class ResponseCacheMiddleware:
         try:
             bodiless = head.without_body(preconditions)
             return bodiless or head.cached(head.span(preconditions), body)
-        # The routes answer every faulty request, so that there is one place for problems.
+        # The route handles the request again and turns the error into a problem response.
         except PosrefError:
             del scope[WARM_PATH]
             return None

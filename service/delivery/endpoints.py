@@ -1,8 +1,8 @@
-"""Endpoints: parameters and inputs in, a document or a report out.
+"""Endpoints: the parameters, the inputs and the answer function of each path.
 
-An endpoint names its parameters and its inputs, which say what a request sends beside them. Its
-``answer`` is a function of both. A document is sent in any format that can hold it, a report as
-JSON. Routes and OpenAPI follow from the endpoint.
+The inputs describe what a request body contains in addition to parameters. The function ``answer``
+takes parameters and inputs and returns a document or a report. A document is sent in any format
+that can hold it, a report as JSON. Routes and OpenAPI are generated from the endpoint.
 """
 
 from abc import ABC, abstractmethod
@@ -35,11 +35,11 @@ from service.formats.safetensors_file import SAFETENSORS
 from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size, size_bytes
 
 ABSENT: Any = None
-"""The default of a field that is left out of the JSON unless it is given."""
+"""The default of an optional report field; the JSON contains the field only if it is set."""
 
 
 class Report(BaseModel):
-    """Base of reports and of their parts; fields that are not given are left out of the JSON."""
+    """Base of reports and of their parts; the JSON contains only the fields that were set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
@@ -71,19 +71,19 @@ FiniteOrNull = Annotated[
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
     {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}
 )
-"""The formats that arrays are read from, by media type."""
+"""The formats of request bodies that contain arrays, by media type."""
 
 LONG_WORK = SHORT_WORK + 1
 """The cost of work whose duration cannot be estimated in advance."""
 
-# Names that are less alike may belong to unrelated arrays.
+# The least similarity (0 to 1) at which a misspelled array name is corrected.
 _NAME_SIMILARITY = 0.85
 _FLOAT64_BYTES = 8
 _VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 
 
 class Inputs(ABC):
-    """Base of the inputs of an endpoint: the content of a request beside its parameters.
+    """Base of the inputs of an endpoint: the content of a request in addition to its parameters.
 
     Attributes:
         formats: the formats of the body, by media type.
@@ -95,7 +95,7 @@ class Inputs(ABC):
 
     @abstractmethod
     def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
-        """Return the parameters in a body, and its other content; raises InvalidBody."""
+        """Return the parameters and the other content of a body; raises InvalidBody."""
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Return the positional arguments of ``answer`` that follow the parameters.
@@ -112,12 +112,12 @@ class Inputs(ABC):
         return LONG_WORK
 
     def held_bytes(self, content: Any) -> int:  # noqa: ARG002
-        """Return the memory that the content takes until its answer has been sent."""
+        """Return how many bytes of memory the content needs until the response has been sent."""
         return 0
 
 
 class NoInput(Inputs):
-    """A request of parameters alone: GET by query, POST by JSON object."""
+    """A request with parameters only: in the query of a GET, or in the JSON object of a POST."""
 
     def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return read_object(body), None
@@ -141,10 +141,10 @@ class JsonObject(Inputs):
 
 
 class ArrayInputs(Inputs):
-    """Base of inputs that are arrays, in any format that is read.
+    """Base of inputs that are arrays, in any of ``READABLE_FORMATS``.
 
     Attributes:
-        names: the keys of a JSON object that hold arrays; its others hold parameters.
+        names: the keys of a JSON body that contain arrays; all other keys are parameters.
     """
 
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ class ArrayInputs(Inputs):
         return content.parameters, content
 
     def check(self, content: Input) -> None:
-        """Raise InvalidBody where no parameters make these arrays possible."""
+        """Raise InvalidBody if the arrays are invalid whatever the parameters are."""
 
     def cost(self, content: Input) -> int:
         return sum(map(size, content.arrays.values()))
@@ -166,7 +166,7 @@ class ArrayInputs(Inputs):
 
 
 class EveryArray(ArrayInputs):
-    """Every array of a body, each of shape (…, positions, channels)."""
+    """All arrays in a body, each with the shape (…, positions, channels)."""
 
     names = ("x",)
     described = InputArray(
@@ -178,24 +178,24 @@ class EveryArray(ArrayInputs):
             raise InvalidBody('an array is missing: send {"x": […]}', "/x")
 
     def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return the arrays by name; one without a name is x."""
+        """Return the arrays by name; an unnamed array gets the name x."""
         if content.is_named:
             return (content.arrays,)
         return (dict(zip(self.names, content.arrays.values(), strict=True)),)
 
     def cost(self, content: Input) -> int:
-        """Return the work: a sine an element, and the frequencies of the pairs of channels."""
+        """Return the cost, in sines: one for each element, and FREQUENCY_WORK for each pair."""
         return sum(size(x) + FREQUENCY_WORK * (x.shape[-1] // 2) for x in content.arrays.values())
 
 
 @dataclass(frozen=True)
 class ReportedArrays(ArrayInputs):
-    """Arrays that a report is made about, with or without names.
+    """Arrays that a report analyses; they may have names.
 
     Attributes:
-        names: the names that a JSON object may give them.
-        example: a JSON object of arrays.
-        copies: the number of copies, as float64, that the report makes of the arrays.
+        names: the accepted array names in a JSON body.
+        example: an example JSON body, with arrays by name.
+        copies: how many float64 copies of the arrays the analysis keeps in memory.
     """
 
     names: tuple[str, ...]
@@ -217,11 +217,11 @@ class ReportedArrays(ArrayInputs):
 
 @dataclass(frozen=True)
 class NamedArrays(ArrayInputs):
-    """Arrays that each have a role.
+    """Arrays with fixed names, each with its own meaning.
 
     Attributes:
-        inputs: the arrays.
-        choice: the parameter that names an array sent without a name, where there are several.
+        inputs: the descriptions of the accepted arrays.
+        choice: the parameter that names an unnamed array, if it could be any of several.
     """
 
     inputs: Sequence[InputArray]
@@ -229,7 +229,7 @@ class NamedArrays(ArrayInputs):
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the arrays and their aliases."""
+        """The accepted names of the arrays, aliases included."""
         return tuple(name for each in self.inputs for name in (each.name, *each.aliases))
 
     @property
@@ -259,7 +259,7 @@ class NamedArrays(ArrayInputs):
         return (checked,)
 
     def _is_single(self, content: Input) -> bool:
-        """Return whether one array is possible and one is sent: then its name does not matter."""
+        """Return whether one array is accepted and one is sent: then its name is ignored."""
         return len(self.inputs) == len(content.arrays) == 1
 
     def _by_name(self, parameters: Parameters, content: Input) -> Mapping[str, StoredTable]:
@@ -288,7 +288,7 @@ class NamedArrays(ArrayInputs):
         return faults
 
     def _nearest(self, name: str) -> str | None:
-        """Return the array that a name is an alias or a misspelling of, if that is certain."""
+        """Return the array name for which ``name`` is an alias or a likely misspelling, or None."""
         for each in self.inputs:
             if name in each.aliases:
                 return each.name
@@ -311,14 +311,18 @@ class NamedArrays(ArrayInputs):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A path with its parameters, its inputs and the function that answers.
+    """A path with its parameters, its inputs and the function that computes the answer.
 
     Attributes:
-        path: the path, without an extension.
+        path: the URL path, without an extension.
         operation: the stem of the operationIds: ``get`` + operation, ``post`` + operation.
-        answer: returns the document or the report of parameters and inputs; raises PosrefError.
-        example: a query that works, with the example of the inputs.
-        report: the model of the report; None where the answer is a document.
+        summary: one line for the API documentation.
+        parameters: the model of the parameters.
+        inputs: the accepted body content in addition to parameters.
+        answer: takes the parameters and the arguments of ``inputs``; returns a document or a
+            report, or raises PosrefError.
+        example: a valid query; together with the example of ``inputs`` it is a valid request.
+        report: the model of the report; None if the answer is a document.
     """
 
     path: str
@@ -332,7 +336,7 @@ class Endpoint:
 
     @property
     def has_get(self) -> bool:
-        """True if the answer has a URL, so that GET is possible."""
+        """True if parameters alone determine the answer, so that GET is possible."""
         return isinstance(self.inputs, NoInput)
 
 
@@ -354,14 +358,14 @@ def endpoint_of(family: type[Family]) -> Endpoint:
 RESOURCES: tuple[Endpoint, ...] = tuple(
     endpoint_of(family) for family in FAMILIES if issubclass(family, TableFamily)
 )
-"""The tables that have a URL."""
+"""The endpoints of tables, which answer GET."""
 
 TRANSFORMS: tuple[Endpoint, ...] = tuple(
     endpoint_of(family) for family in FAMILIES if issubclass(family, TransformFamily)
 )
-"""The transformations of the arrays of a request."""
+"""The endpoints that transform the arrays in a request body."""
 
 COMPOSITIONS: tuple[Endpoint, ...] = tuple(
     endpoint_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)
 )
-"""The tables that are computed from the arrays of a request."""
+"""The endpoints of tables that are computed from the arrays in a request body."""

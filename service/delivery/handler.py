@@ -1,8 +1,9 @@
-"""Answer requests: read a request, resolve it, plan the answer, and send it from cache or worker.
+"""Answer requests: read parameters and body, plan the response, and send it from cache or worker.
 
-Short work runs on the event loop; everything else runs on a worker thread, at a price that is
-known before it begins. A body is bounded while it arrives, and its memory is counted until its
-answer has been sent. A request whose client disconnects is cancelled.
+Short queries are parsed on the event loop; everything else runs on a worker thread, and its cost is
+estimated before it begins. The length of a request body is limited while it is received, and its
+memory is counted until the response has been sent. When a client disconnects, its request is
+cancelled.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -44,35 +45,39 @@ EXTENSION = ".{extension}"
 # Parsing a longer query takes more than a few milliseconds of the event loop.
 _SHORT_QUERY_BYTES = 4096
 
-# The work of parsing a byte of a list of numbers, in sines.
+# The cost of parsing one byte of a list of numbers, in sines.
 _TEXT_WORK = 16
 
-# The memory that a byte of such a list takes, measured for "0.1,": as text, as an object in a list
-# and as an element of an array.
+# Bytes of memory for each byte of a list of numbers, measured for "0.1,": the text, the Python
+# objects and the elements of the array.
 _TEXT_WEIGHT = 12
 
-# The most that is copied at once on the event loop.
+# The largest copy, in bytes, that is made on the event loop.
 _SEGMENT_BYTES = 2**20
 
 
 STATE = "delivery"
-"""The key of the delivery in the lifespan state, where the server finds it."""
+"""The key of the Delivery in the ASGI lifespan state, where the server looks it up."""
 
 MAX_BUILD_WORK = 2**24
+"""The highest cost, in sines, of a body that is built whole and cached."""
 MAX_HELD_BYTES = 4 * BLOCK_BYTES
-"""The longest body that is sent at once: a slow reader keeps it in memory after its eviction."""
+"""The longest body, in bytes, that is sent in one piece.
+
+A slow client keeps such a body in memory even after its eviction from the cache.
+"""
 
 
 @dataclass
 class Readiness:
-    """The answer of a process to readiness probes; one that drains still answers requests."""
+    """Whether a process reports ready; a draining process reports not ready but still answers."""
 
     is_draining: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A response before its body: nothing of the table has been computed.
+    """A planned response: its headers are known, and no table element has been computed.
 
     Attributes:
         takes_chunks: whether the client accepts a body without Content-Length.
@@ -85,7 +90,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Everything that the responses of one process share."""
+    """The settings, caches, workers, metrics and log of one process."""
 
     settings: Settings
     cache: BodyCache
@@ -104,7 +109,7 @@ class Delivery:
         shared: SharedCounts | None = None,
         writer: LineWriter | None = None,
     ) -> "Delivery":
-        """Make what the responses of a process share; headers get a sixteenth of the cache."""
+        """Create the Delivery of a process; the response cache gets 1/16 of ``cache_bytes``."""
         headers_bytes = settings.cache_bytes // 16
         cache = BodyCache(settings.cache_bytes - headers_bytes)
         gate = Gate(settings)
@@ -143,9 +148,9 @@ class Delivery:
         return Plan(representation, head, request.takes_chunks)
 
     def plan_uncached(self, document: Document, request: RepresentationRequest) -> Plan:
-        """Plan the response to a POST, by default in the format of the request.
+        """Plan the response to a POST, by default in the format of the request body.
 
-        It has no tag: hashing a list of a million positions takes a third of a second.
+        It has no entity tag: hashing a million positions would take a third of a second.
         """
         representation = represent(document, request)
         check_answer_size(representation, self.settings, has_ranges=False)
@@ -158,7 +163,7 @@ class Delivery:
         return Plan(representation, head, request.takes_chunks)
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
-        """Return the response to a GET or HEAD; only a GET without 304 computes the body."""
+        """Return the response to a GET or HEAD; HEAD and 304 responses compute no body."""
         representation, head = plan.representation, plan.head
         preconditions = Preconditions.of(scope)
         bodiless = head.without_body(preconditions)
@@ -181,7 +186,10 @@ class Delivery:
         return head.cached(span, cached)
 
     async def answer_uncached(self, plan: Plan, span: Span | None = None) -> Answer:
-        """Compute a body for one response: a short one at once, another while it is sent."""
+        """Return a response that is not cached.
+
+        A short body is computed whole first, a long one while it is sent.
+        """
         representation, head = plan.representation, plan.head
         blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
         cost = representation.cost(span.length_bytes if span else None)
@@ -192,16 +200,16 @@ class Delivery:
         first = await self.workers.begin(blocks, drawn=is_drawn)
         if representation.length_bytes is not None or plan.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
-        # It is computed twice, for Content-Length and to be sent, and never kept in memory.
+        # The body is computed twice, first for Content-Length, so that it is never whole in memory.
         again = self.workers.iterate(representation.body.blocks(), drawn=is_drawn)
         return head.streamed(span, again, counted=first)
 
     async def _pieces(
         self, representation: Representation, part: Span
     ) -> AsyncGenerator[Block, None]:
-        """Yield a range of a body from the cache, and compute the rest after an eviction.
+        """Yield a range of a cached body in pieces; after its eviction, compute the rest.
 
-        A slow reader keeps only its current piece in memory.
+        A slow client keeps only one piece in memory.
         """
         for start in range(part.start, part.stop, BLOCK_BYTES):
             piece = self._cached_piece(representation.tag, start, part.stop)
@@ -233,7 +241,7 @@ class Delivery:
         )
 
     async def _build(self, representation: Representation) -> CachedBody:
-        """Compute a body; a derived one from its source in the cache."""
+        """Compute a body; gzip and digest read the plain body from the cache."""
         cost, before = representation.cost(), representation.document.setup_work
         if representation.transform is None:
             blocks = representation.file.blocks()
@@ -250,7 +258,10 @@ def _content_of(representation: Representation) -> tuple[RawHeaders, int | None]
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
-    """Yield a body from start on; a body without parts is computed from its beginning."""
+    """Yield the bytes start to stop of a body; without known length, yield start to the end.
+
+    A body without known length is computed from its beginning.
+    """
     if body.length_bytes is not None:
         yield from body.blocks(start, stop)
         return
@@ -262,7 +273,7 @@ def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class Handler:
-    """Answers the requests to an endpoint."""
+    """Handles the GET, HEAD and POST requests of an endpoint."""
 
     endpoint: Endpoint
     delivery: Delivery
@@ -312,7 +323,7 @@ class Handler:
         query: Mapping[str, str],
         representation: RepresentationRequest,
     ) -> Response:
-        """Answer a body; short work is planned on the thread that reads the body."""
+        """Return the response to a POST; a short answer is planned where the body is parsed."""
         workers, inputs = self.delivery.workers, self.endpoint.inputs
 
         def resolve() -> tuple[Plan | Response | Callable[[], Plan | Response], int]:
@@ -351,7 +362,7 @@ def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
 
 
 def revision_of(parameters: Parameters) -> int | None:
-    """Return the revision that a request expects of a kind of table, None for any."""
+    """Return the value of the parameter ``revision``; None if absent or not a parameter."""
     revision: int | None = getattr(parameters, "revision", None)
     return revision
 
@@ -363,7 +374,7 @@ def _report_response(report: Report) -> Answer:
 
 
 def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:
-    """Add the routes of an endpoint; those of documents exist with and without an extension."""
+    """Add the routes of an endpoint; documents also have routes with an extension."""
     handler = Handler(endpoint, delivery)
     get = get_operation(endpoint) if endpoint.has_get else None
     post = post_operation(endpoint)
@@ -383,7 +394,7 @@ def add_page(
     page: Callable[[Request], Awaitable[Response]],
     **documentation: Any,
 ) -> None:
-    """Add the routes of a page, which takes no parameters: GET and HEAD."""
+    """Add GET and HEAD routes for a page without parameters."""
 
     async def get(request: Request) -> Response:
         read_parameters(NoParameters, query_of(request))
@@ -399,7 +410,7 @@ def query_of(request: Request) -> dict[str, str]:
 
 
 def _merged(query: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the parameters of the query and of the body; none may be in both."""
+    """Return the parameters of query and body; raises InvalidParameters if one is in both."""
     for name in query:
         if name in values:
             places = ", in the query and in the body"
@@ -424,12 +435,12 @@ def format_of_body(request: Request, formats: Mapping[str, ReadableFormat]) -> R
 
 
 def reading_work(length_bytes: int, *, is_text: bool) -> int:
-    """Return the work of reading a query or a body, in sines."""
+    """Return the cost of parsing a query or a body, in sines."""
     return length_bytes * (_TEXT_WORK if is_text else 1)
 
 
 class ReceivedBody:
-    """A body in segments: only a worker thread joins megabytes."""
+    """A request body, received in segments; only a worker thread may join long ones."""
 
     def __init__(self, memory: BodyMemory) -> None:
         self.memory = memory
@@ -438,7 +449,7 @@ class ReceivedBody:
         self._newest = bytearray()
 
     def add(self, chunk: bytes) -> None:
-        """Add received bytes; small chunks take no more memory than their bytes."""
+        """Append received bytes; small chunks are joined to save memory."""
         self.length_bytes += len(chunk)
         self._newest += chunk
         if len(self._newest) >= _SEGMENT_BYTES:
@@ -446,7 +457,7 @@ class ReceivedBody:
             self._newest.clear()
 
     def take(self) -> bytes:
-        """Return the whole body, and forget it."""
+        """Return the whole body and release its segments."""
         segments, self._segments = [*self._segments, bytes(self._newest)], []
         self._newest = bytearray()
         return b"".join(segments)
@@ -455,11 +466,11 @@ class ReceivedBody:
 async def receive_body(
     request: Request, form: ReadableFormat, settings: Settings, memory: BodyMemory
 ) -> ReceivedBody:
-    """Receive a body; count its memory, in advance where Content-Length announces it.
+    """Receive a request body and count its memory, in advance if Content-Length is sent.
 
     Raises:
         BodyTooLarge: the body is longer than the limit of its format.
-        Overloaded: other bodies leave no room for it.
+        Overloaded: the bodies of other requests already use the allowed memory.
     """
     if form is JSON:
         limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
@@ -481,7 +492,7 @@ async def receive_body(
 
 
 class _ReleasingResponse(Response):
-    """A response that releases the memory of its request's body once it has been sent."""
+    """A response that releases the BodyMemory of its request after it has been sent."""
 
     def __init__(self, answer: Response, memory: BodyMemory) -> None:
         self.background = None

@@ -20,7 +20,7 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class CorsMiddleware:
-    """Lets pages of any origin read and embed every response, without credentials.
+    """Adds CORS headers: pages of any origin may read and embed responses, without credentials.
 
     The headers do not depend on Origin, so a shared cache can serve every client.
     """
@@ -43,10 +43,10 @@ class CorsMiddleware:
 
 @dataclass(frozen=True)
 class ErrorMiddleware:
-    """Answers an internal error with a problem, inside the middleware that adds headers.
+    """Answers an unexpected exception with a problem response.
 
-    The exception goes on to the server, which logs it and aborts a response that has begun. A
-    client that disconnects while it sends is no error.
+    The exception is raised again: the server logs it, and aborts a response that has begun. A
+    client that disconnects while it sends a body is not an error.
     """
 
     app: ASGIApp
@@ -86,7 +86,7 @@ def _preflight(scope: Scope) -> Answer | None:
 
 
 PROBES = frozenset({"/livez", "/readyz"})
-"""Paths that need no key: orchestrators probe them."""
+"""Probe paths, which need no API key."""
 
 _CHALLENGE = 'Bearer realm="posref"'
 _REFUSED_CHALLENGE = f'{_CHALLENGE}, error="invalid_token"'
@@ -95,9 +95,9 @@ _NAMES_IN_QUERIES = frozenset({b"access_token", b"api_key", b"apikey", b"key", b
 
 
 class Authorized:
-    """Refuses requests without one of the keys before anything else is read or looked up.
+    """Refuses requests without a valid API key, before any other work.
 
-    Every response is private: a shared cache would serve a public one without a key.
+    Every response gets ``Cache-Control: private``, because a shared cache does not check keys.
     """
 
     def __init__(self, app: ASGIApp, keys: Iterable[bytes]) -> None:
@@ -128,7 +128,7 @@ class Authorized:
         return refusal(Unauthorized(detail), challenge)
 
     def _is_right(self, credentials: bytes) -> bool:
-        """Compare with every key in a time that depends on none of them."""
+        """Return whether credentials hold a valid key; the time does not depend on the keys."""
         scheme, _, key = credentials.partition(b" ")
         sent, is_known = sha256(key.strip(b" ")).digest(), False
         for known in self._digests:
@@ -137,7 +137,7 @@ class Authorized:
 
 
 def private(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """Return headers with a Cache-Control that is private, or no-store."""
+    """Return the headers with Cache-Control changed to private; no-store is kept."""
     others: RawHeaders = []
     directives: list[bytes] = []
     for name, value in headers:
