@@ -53,11 +53,11 @@ class TokenRows:
     """Rows that may be the tokens of a grid.
 
     Attributes:
-        rows: (S, C), without the first rows of zeros.
-        shape: of the tokens in the array, without axes of 1.
-        zero_rows: how many first rows of zeros there are.
+        rows: the S rows of C channels after the leading rows of zeros, (S, C).
+        shape: the lengths of the array's token axes, without axes of length 1.
+        zero_rows: the number of leading rows that contain only zeros.
         channels_first: whether the channels are the first axis of the array.
-        sample: the array.
+        sample: the submitted array.
     """
 
     rows: Float64s
@@ -72,12 +72,12 @@ class TokenRows:
 
     @property
     def rounding(self) -> float:
-        """Half a unit in the last place at 1."""
+        """Half an ulp of 1 in the dtype of the array."""
         return rounding_share(self.sample)
 
 
 def propose_grid(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the tables of grids that an array may be."""
+    """Propose grid tables in every convention whose channel order the array has."""
     sample = request.sample
     if request.is_pair or sample.is_complex or sample.element_dtype.name not in REAL_DTYPES:
         return
@@ -94,7 +94,7 @@ def propose_grid(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def orientations(sample: Sample) -> Iterator[TokenRows]:
-    """Read an array with its channels last, and with its channels first."""
+    """Yield the token rows of an array with the last axis, then the first axis, as channels."""
     values = sample.reals()
     shape = values.shape
     if np.abs(values).max() > 1 + 8 * rounding_share(sample):
@@ -116,7 +116,7 @@ def _of_rows(rows: TokenRows) -> Iterator[Proposal]:
             continue
         lines = axis_lines(rows.rows, lengths, rows.rounding)
         for name, variants in CONVENTIONS.items():
-            # Of one axis, the other conventions are those of sequences.
+            # Grids of one axis are sequences, except in the conventions of band tables.
             if len(lengths) > 1 or variants[0].gives_channels:
                 for candidate, layout in candidates(name, lengths, rows):
                     yield from _proposals(candidate, layout, lines, rows)
@@ -127,13 +127,13 @@ def _of_rows(rows: TokenRows) -> Iterator[Proposal]:
 
 @dataclass(frozen=True, eq=False)
 class GridCandidate:
-    """A convention that has as many channels as an array.
+    """A convention whose table can have the array's shape.
 
     Attributes:
         convention: the convention.
-        name: its name.
-        lengths: tokens along each axis, in the order of the axes.
-        values: those of its parameters that order channels.
+        name: the name of the convention.
+        lengths: the number of tokens along each axis, by axis name.
+        values: the request parameters that determine the order of channels.
     """
 
     convention: GridConvention
@@ -142,7 +142,7 @@ class GridCandidate:
     values: ParameterValues
 
     def layout(self, d_model: int, values: ParameterValues) -> Layout:
-        """Return the layout of the table, with values beside the defaults."""
+        """Return the layout of the table of ``d_model`` channels; ``values`` replace defaults."""
         every: dict[str, Any] = {**self.convention.defaults, **self.values, **values}
         if "max_resolution" in self.convention.takes:
             numbers = every.get("max_resolution", (2,))
@@ -151,7 +151,7 @@ class GridCandidate:
         return self.convention.layout(Grid(self.lengths, d_model, every))
 
     def parameters(self, values: ParameterValues) -> ParameterValues:
-        """Return the parameters that are not defaults."""
+        """Return the request parameters that differ from the convention's defaults."""
         defaults = self.convention.defaults
         every = {**self.values, **values}
         return {name: value for name, value in every.items() if value != defaults.get(name)}
@@ -160,7 +160,10 @@ class GridCandidate:
 def candidates(
     name: str, lengths: tuple[int, ...], rows: TokenRows
 ) -> Iterator[tuple[GridCandidate, Layout]]:
-    """Yield a convention and its layout for each choice of the switches that order channels."""
+    """Yield the candidates of one convention, each with its layout.
+
+    There is one for each choice of the boolean parameters that determine the order of channels.
+    """
     convention = convention_for(name, len(lengths))
     if convention is None or rows.width % convention.multiple_of:
         return
@@ -195,7 +198,10 @@ def candidates(
 
 
 def _zero_parameters(convention: GridConvention, zero_rows: int) -> ParameterValues:
-    """Return the parameters for so many rows of zeros; nothing where a convention has none."""
+    """Return the request parameters that add ``zero_rows`` leading rows of zeros to a table.
+
+    The result is empty if the convention has no such parameters.
+    """
     if not zero_rows or "cls_token" not in convention.takes:
         return {}
     if "extra_tokens" in convention.takes:
@@ -204,7 +210,10 @@ def _zero_parameters(convention: GridConvention, zero_rows: int) -> ParameterVal
 
 
 def band_count(channels: int, axes: int, *, concat_pos: bool, sine_only: bool) -> int | None:
-    """Return how many bands have so many channels; None if no number does."""
+    """Return the number of bands per axis in a table of ``channels`` channels; None if none fits.
+
+    ``concat_pos`` adds a coordinate channel per axis; ``sine_only`` leaves out cosines.
+    """
     rest = channels - axes * concat_pos
     each = axes * (1 if sine_only else 2)
     return rest // each if rest > 0 and rest % each == 0 else None
@@ -218,10 +227,10 @@ class GridMeasures:
     """Frequencies and phases along the axes of a grid.
 
     Attributes:
-        lengths: tokens along each axis by its name.
-        layout: of the convention with its defaults.
-        waves: of each axis.
-        series: the frequencies of each axis of several tokens.
+        lengths: the number of tokens along each axis, by axis name.
+        layout: the layout of the convention with default parameters.
+        waves: the measured rates and phases of each axis, by axis name.
+        series: the geometric series of the rates, for each axis of several tokens.
     """
 
     lengths: Mapping[str, int]
@@ -230,19 +239,25 @@ class GridMeasures:
     series: Mapping[str, GeometricSeries]
 
     def first(self, *names: str) -> tuple[float, float] | None:
-        """Return the first frequency of axes and its relative error; None where they differ."""
+        """Return the first rate, in radians per token, that the named axes share, and its error.
+
+        The error is relative. Without names, all axes count. None if the rates differ.
+        """
         every = [self.series[name] for name in names or self.series if name in self.series]
         return common_value((each.first, each.first_error) for each in every)
 
     def size(self, extra: float = 0.0) -> tuple[float, float] | None:
-        """Return the first frequency times the length and its relative error, as ``first``."""
+        """Return the product of first rate and length + ``extra`` that all axes share.
+
+        With it comes its relative error; None if the products differ.
+        """
         return common_value(
             (series.first * (self.lengths[name] + extra), series.first_error)
             for name, series in self.series.items()
         )
 
     def bases(self) -> list[float]:
-        """Return round numbers for the base, the usual one if there is one frequency an axis."""
+        """Return the round bases that fit all axes; 10000 if each axis has a single frequency."""
         known = [
             series.base(span)
             for name, series in self.series.items()
@@ -270,7 +285,7 @@ def _proposals(
         for values in _FITS[candidate.name](measures)
     ]
     chosen: Sequence[int] = range(len(fits))
-    # All resolutions of bands give the same table.
+    # All candidate resolutions of band tables give the same table: keep them all.
     if not candidate.convention.gives_channels:
         residuals = [_residual(fitted, table_lanes, lines) for _, fitted in fits]
         chosen = nearest_fits(residuals, [parameters for parameters, _ in fits], rows.rounding)
@@ -285,7 +300,7 @@ def _measured(
     lines: AxisLines,
     rows: TokenRows,
 ) -> GridMeasures | None:
-    """Measure the axes of an array; None unless its channels are as a convention has them."""
+    """Return the measured waves of each axis; None if the channels contradict the layout."""
     used = np.zeros(rows.width, dtype=np.bool_)
     waves: dict[str, AxisWaves] = {}
     for axis, name in enumerate(layout.along):
@@ -324,7 +339,7 @@ def _axis_waves(
 
 
 def _residual(layout: Layout, table_lanes: list[Lane], lines: AxisLines) -> float:
-    """Return the largest difference between the axes of a convention and those of the array."""
+    """Return the largest difference between the layout's table and the array along each axis."""
     largest = 0.0
     for line, (name, along) in zip(lines.lines, layout.along.items(), strict=True):
         tokens = np.arange(len(line), dtype=np.float64) * along.tokens.step + along.tokens.first
@@ -349,7 +364,7 @@ def _content(lane: Lane, coordinates: Float64s, angles: Float64s) -> Float64s:
 
 
 def _fit_unit_steps(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield the bases of series that begin with one radian per token."""
+    """Yield the ``base`` parameter if the rates of every axis begin at one radian per token."""
     first = measures.first()
     if not measures.series or (first is not None and _is_near(1.0, *first)):
         for base in measures.bases():
@@ -361,7 +376,7 @@ def _is_near(value: float, measured: float, error: float) -> bool:
 
 
 def _fit_detr(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield the base, and the scale where positions are normalized."""
+    """Yield the ``base`` parameter, with ``normalize`` and ``scale`` for normalized positions."""
     yield from _fit_unit_steps(measures)
     scale = measures.size(float(EPSILON))
     if scale is None:
@@ -377,7 +392,10 @@ _BASE_SIZE = 16
 
 
 def _fit_diffusers(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield the size that a grid is stretched to: base_size over interpolation_scale."""
+    """Yield ``base``, ``base_size`` and ``interpolation_scale``.
+
+    The grid is stretched to base_size/interpolation_scale: only this quotient is measured.
+    """
     if set(measures.lengths) == {"depth", "height", "width"}:
         yield from _fit_diffusers_video(measures)
         return
@@ -404,7 +422,10 @@ def _fit_diffusers_video(measures: GridMeasures) -> Iterator[ParameterValues]:
 
 
 def _interpolation_scales(measures: GridMeasures, kind: str, *names: str) -> list[ParameterValues]:
-    """Return by what coordinates of axes may be divided; nothing where axes differ."""
+    """Return candidates for the ``kind`` interpolation scale, which divides coordinates.
+
+    The list is empty if the named axes have different scales.
+    """
     first = measures.first(*names)
     if first is None:
         return [] if any(name in measures.series for name in names) else [{}]
@@ -416,7 +437,7 @@ def _interpolation_scales(measures: GridMeasures, kind: str, *names: str) -> lis
 
 
 def _fit_tensor2tensor(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield the two timescales; the base is the ratio of the slowest to the fastest."""
+    """Yield ``min_timescale`` and ``max_timescale``; their ratio is the base of the series."""
     first = measures.first()
     if first is not None:
         shortest = next(round_numbers(*first), 1.0)
@@ -425,7 +446,7 @@ def _fit_tensor2tensor(measures: GridMeasures) -> Iterator[ParameterValues]:
 
 
 def _fit_bands(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield twice the highest band of each axis, where bands are evenly spaced."""
+    """Yield ``max_resolution``: twice the highest of the evenly spaced bands of each axis."""
     for numbers in band_resolutions([measures.waves[name] for name in measures.lengths]):
         yield {"max_resolution": numbers}
 
@@ -438,7 +459,7 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
     "perceiver": _fit_bands,
     "timm-fourier": _fit_bands,
 }
-"""For each convention, the parameters that fit the measurements."""
+"""For each convention, the function that yields the request parameters that fit measurements."""
 
 
 # Proposals.
@@ -446,11 +467,11 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
 
 @dataclass(frozen=True, eq=False)
 class ListedChannels(Channels):
-    """Channels with a frequency and a component listed for each.
+    """A channel order that lists the frequency and the component of every channel.
 
     Attributes:
-        frequency: the index of the frequency of each channel.
-        is_sine: whether a channel is the sine.
+        frequency: the index of each channel's frequency, (C,).
+        is_sine: True if a channel has the sine, False if it has the cosine, (C,).
     """
 
     frequency: Indices = field(kw_only=True)
@@ -496,7 +517,7 @@ def _support(candidate: GridCandidate, measures: GridMeasures) -> Iterator[str]:
 
 
 def _angles(layout: Layout, rows: TokenRows) -> AngleModel | None:
-    """Return the angle model of a table; None if it has channels of coordinates or zeros."""
+    """Return the angle model of a table; None if some channels are coordinates or zeros."""
     count, width = rows.rows.shape
     frequency, is_sine = np.full(width, -1, dtype=np.intp), np.zeros(width, dtype=np.bool_)
     axis: list[int] = []

@@ -1,4 +1,7 @@
-"""Read cosines and sines of rotary tables in every pack that fits their channels."""
+"""Read the cosines and sines of a rotary table in every pack that fits its channels.
+
+A pack is an order of cosines and sines in one or two arrays, such as ``half`` or ``interleaved``.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,8 +17,8 @@ from service.numerics.dtypes import REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 
-# A tolerance of norms: engines in float32 add to rounding at large positions. Verification compares
-# the numbers themselves.
+# A tolerance of norms: float32 engines add errors at large positions. Verification later compares
+# the elements themselves.
 _TOLERANCE = 2.0**-13
 _EARLY_ROWS = 64
 
@@ -28,13 +31,13 @@ Components: TypeAlias = tuple[Float64s, Float64s]
 
 @dataclass(frozen=True, eq=False)
 class PackReading:
-    """A rotary table read in a pack.
+    """The cosines and sines of an array that is read in one pack.
 
     Attributes:
-        pack: its name.
-        components: cosines and sines of each row and frequency, (S, K) each.
-        dtype: the type of the numbers.
-        scale: the factor of both, if measured.
+        pack: the name of the pack.
+        components: cosines and sines of S rows and K frequencies, (S, K) each.
+        dtype: the dtype of the array.
+        scale: the measured norm √(cos² + sin²) of all pairs; 1 if it is near 1 or not measured.
     """
 
     pack: str
@@ -53,7 +56,7 @@ class PackReading:
         return self.phasors_of(slice(None), slice(_MAX_ROWS))
 
     def phasors_of(self, frequencies: list[int] | slice, rows: slice = slice(None)) -> Complexes:
-        """Return the phasors of some frequencies, which is faster than those of all."""
+        """Return the phasors of the given rows and frequency indices only."""
         cosine, sine = (each[rows, frequencies] for each in self.components)
         return np.asarray(cosine + 1j * sine)
 
@@ -68,21 +71,24 @@ class PackReading:
 
     @property
     def rounding(self) -> float:
-        """Half a unit in the last place at 1."""
+        """Half an ulp of 1 in the dtype of the array."""
         return rounding_bound(self.dtype, 1.0)
 
     @property
     def smallest_error(self) -> float:
-        """The rounding error of the smallest numbers: half of the smallest above 0."""
+        """The rounding error of elements near 0."""
         return rounding_bound(self.dtype, 0.0) / 2
 
     def channels(self) -> Mapping[str, Channels]:
-        """Return the channels of each array; nothing for the pack of angles."""
+        """Return the channel order of each array, by its name; empty for the pack ``angle``."""
         return pack_channels(self.pack, self.count)
 
 
 def pack_channels(name: str, count: int) -> Mapping[str, Channels]:
-    """Return the channels of each array of a pack; nothing for the pack of angles."""
+    """Return the channel order of each array of a pack with ``count`` frequencies, by array name.
+
+    The mapping is empty for the pack ``angle``, which has neither cosines nor sines.
+    """
     pack = PACKS[name]
     if not isinstance(pack, Pack):
         return {}
@@ -95,7 +101,10 @@ def pack_channels(name: str, count: int) -> Mapping[str, Channels]:
 
 
 def packed_tables(request: IdentifyInput) -> Iterator[PackReading]:
-    """Read arrays of several rows in each pack in which all pairs of channels have one norm."""
+    """Yield a reading in each pack in which all (cosine, sine) pairs have the same norm.
+
+    Only arrays of at least two rows have readings.
+    """
     if any(
         each.element_dtype.name not in REAL_DTYPES or not each.is_finite
         for each in request.arrays.values()
@@ -110,7 +119,7 @@ def packed_tables(request: IdentifyInput) -> Iterator[PackReading]:
 
 
 def pack_readings(request: IdentifyInput) -> Iterator[PackReading]:
-    """Read arrays in each pack in which the channels that should be equal are."""
+    """Yield a reading in each pack whose repeated channels are equal in the arrays."""
     sample, dtype = request.sample, request.sample.element_dtype
     if request.is_pair:
         cosine, sine = (rows_of(request.arrays[name]) for name in ("cos", "sin"))
@@ -129,12 +138,15 @@ def pack_readings(request: IdentifyInput) -> Iterator[PackReading]:
 
 
 def has_pair_axis(sample: Sample) -> bool:
-    """Return whether the last axis of the numbers is a cosine and a sine."""
+    """Return whether an array is complex, or has a last axis of length 2 for cosine and sine."""
     return sample.is_complex or (len(sample.shape) >= 3 and sample.shape[-1] == 2)
 
 
 def rows_of(sample: Sample) -> Float64s:
-    """Return an array by rows; the channels are the last axis, unless its length is 1."""
+    """Return the array as rows of channels, (S, C): the last axis has the channels.
+
+    A vector is one row, or a column of S rows if the last axis of the array had length 1.
+    """
     values = sample.reals()
     if values.ndim == 1:
         last = sample.shape[-1] if sample.shape else 1
@@ -143,7 +155,10 @@ def rows_of(sample: Sample) -> Float64s:
 
 
 def equal_channels(dtype: DType, *arrays: Float64s) -> Iterator[tuple[str, slice]]:
-    """Yield the packs of arrays of one component, with the first channel of each frequency."""
+    """Yield the packs that fit arrays with only cosines or only sines, (S, C) each.
+
+    With each pack comes the slice that selects one channel per frequency.
+    """
     width = arrays[0].shape[1]
     if width % 2 == 0:
         halves = slice(0, width // 2), slice(width // 2, None)
@@ -166,7 +181,7 @@ def _of_one_array(rows: Float64s, dtype: DType) -> Iterator[PackReading]:
         return
     early = rows[:_EARLY_ROWS]
     for reading in layout_readings(early):
-        # No pack has sines and cosines that alternate, the sines first.
+        # No pack alternates sines and cosines with the sine first.
         if reading.layout == "interleaved" or reading.copy_error > _copy_error(dtype, early):
             continue
         name = "sin_concat" if reading.layout == "concatenated" else reading.layout
@@ -179,7 +194,10 @@ def _of_one_array(rows: Float64s, dtype: DType) -> Iterator[PackReading]:
 
 
 def _first_channels(channels: np.ndarray, frequency: np.ndarray) -> slice:
-    """Return the first channel of each frequency; they are evenly spaced in every layout."""
+    """Return a slice of the first channel of each frequency, for one component's channels.
+
+    These first channels are evenly spaced in every layout.
+    """
     first = channels[np.unique(frequency[channels], return_index=True)[1]]
     step = int(first[1] - first[0]) if len(first) > 1 else 1
     return slice(int(first[0]), int(first[-1]) + 1, step)

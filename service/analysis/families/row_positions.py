@@ -1,7 +1,8 @@
-"""Find the rule and the positions of rows of rotary tables.
+"""Find the frequency rule and the row positions of rotary tables.
 
-Where rows are evenly spaced or their positions are known, their angles give frequencies, and these
-give rules. A rule gives the position of each row, from the slowest pair to the fastest.
+Where rows are evenly spaced or their positions are known, the angles of the rows give frequencies,
+and the frequencies give rules. The frequencies of a rule and the angles of a row give the row's
+position: the slowest pair gives an estimate, and each faster pair refines it.
 """
 
 from collections.abc import Iterator
@@ -31,13 +32,13 @@ from service.numerics.phase import Float64s, Int64s
 
 _TWO_PI = 2 * np.pi
 
-# Angles that deviate more from a line are not those of evenly spaced rows.
+# If angles deviate from a line by more radians than this, the rows are not evenly spaced.
 _MAX_DEVIATION = 0.25
 
 # The relative error of logarithms and powers of float64.
 _LEAST_ERROR = 2.0**-44
 
-# A model is stretched, and not compressed: a smaller factor is the step between rows.
+# Linear scaling of models has a factor of at least 1: a smaller factor is the step between rows.
 _LEAST_FACTOR = 0.6
 _STEP_ERROR = 2.0**-8
 
@@ -45,23 +46,23 @@ _MAX_FIRST_ROWS = 16
 
 
 def has_real_numbers(sample: Sample) -> bool:
-    """Return whether an array has real or complex numbers, all finite, not all of them 0."""
+    """Return whether all elements are real or complex numbers and finite, and some are not 0."""
     is_known = sample.element_dtype in REAL_DTYPES.values()
     return is_known and sample.is_finite and bool(sample.values.any())
 
 
 def unit_of(sample: Sample) -> float:
-    """Return the error of cosines and sines in an array's type, relative to their scale.
+    """Return the rounding error of an array's cosines and sines, relative to their scale.
 
-    They are below 1, where half a step of bfloat16 is 2^-9. For finer types the unit is a whole
-    step, which includes what engines lose.
+    Elements below 1 have an error of at most half an ulp in bfloat16, 2^-9. For other types the
+    bound is twice as large, which includes the arithmetic errors of engines.
     """
     rounding = rounding_share(sample)
     return rounding / 2 if sample.element_dtype is BFLOAT16 else rounding
 
 
 def has_rising_positions(request: IdentifyInput, rows: int) -> bool:
-    """Return whether the positions of rows are unknown, or rising integers, one for each row."""
+    """Return True if the row positions are unknown, or are rising integers, one for each row."""
     known = request.positions
     if known is None:
         return True
@@ -74,9 +75,9 @@ class LocatedRows:
     """Rows with known frequencies and positions.
 
     Attributes:
-        match: the rule of the frequencies.
-        omega: radians per position.
-        positions: of each row.
+        match: the rule that gives the frequencies.
+        omega: the frequencies in radians per position, (K,).
+        positions: the position of each row, (S,).
     """
 
     match: RuleMatch
@@ -87,12 +88,12 @@ class LocatedRows:
 def evenly_located(
     phasors: Complexes, unit: float, positions: Float64s | None = None
 ) -> Iterator[LocatedRows]:
-    """Yield the rules of rows that are evenly spaced or have known positions.
+    """Yield rules and positions for rows that are evenly spaced or have known positions.
 
     Args:
-        phasors: cosine + i·sine, (S, K), all of about one norm.
-        unit: the rounding error of their components, relative to that norm.
-        positions: of the rows, if known.
+        phasors: cosine + i·sine of S rows and K frequencies, (S, K), all of about one norm.
+        unit: the rounding error of cosines and sines, relative to the norm.
+        positions: the position of each row, (S,); None if unknown.
     """
     where = np.arange(len(phasors), dtype=np.float64) if positions is None else positions
     if len(phasors) == 1 and positions is not None and where[0] > 0:
@@ -106,13 +107,13 @@ def evenly_located(
 
 
 def scattered(phasors: Complexes, unit: float) -> Iterator[LocatedRows]:
-    """Yield the rules and positions of rows that are not evenly spaced.
+    """Yield rules and positions for rows that are not evenly spaced.
 
-    The rule is that of the first rows, if these are evenly spaced, or that of a usual base.
+    The rule comes from the first rows, if these are evenly spaced, or from a usual base.
 
     Args:
-        phasors: cosine + i·sine, (S, K), all of about one norm.
-        unit: the rounding error of their components, relative to that norm.
+        phasors: cosine + i·sine of S rows and K frequencies, (S, K), all of about one norm.
+        unit: the rounding error of cosines and sines, relative to the norm.
     """
     for match in _rule_guesses(phasors, unit):
         omega = frequencies(match.rule)
@@ -127,7 +128,10 @@ def scattered(phasors: Complexes, unit: float) -> Iterator[LocatedRows]:
 
 
 def _nearest_positions(angles: Float64s, omega: Float64s, unit: float) -> Int64s | None:
-    """Return the position nearest to 0 of each row, or None where a row has none."""
+    """Return, for each row of angles (S, K), its integer position nearest to 0, (S,).
+
+    Return None if some row has no integer position.
+    """
     nearest = []
     for row in angles:
         positions = whole_positions(row, omega, 16 * unit)
@@ -138,11 +142,11 @@ def _nearest_positions(angles: Float64s, omega: Float64s, unit: float) -> Int64s
 
 
 def rules_of_first_rows(phasors: Complexes, unit: float) -> Iterator[RuleMatch]:
-    """Yield the rules of as many first rows as are evenly spaced.
+    """Yield the rules that fit the evenly spaced rows at the start of the array.
 
     Args:
-        phasors: cosine + i·sine, (S, K), all of about one norm.
-        unit: the rounding error of their components, relative to that norm.
+        phasors: cosine + i·sine of S rows and K frequencies, (S, K), all of about one norm.
+        unit: the rounding error of cosines and sines, relative to the norm.
     """
     count = _count_even_rows(phasors, unit)
     if count:
@@ -154,7 +158,10 @@ def rules_of_first_rows(phasors: Complexes, unit: float) -> Iterator[RuleMatch]:
 def _rules_along(
     phasors: Complexes, unit: float, where: Float64s, *, is_known: bool
 ) -> Iterator[LocatedRows]:
-    """Yield the rules of rows along their positions, or along their numbers if none are known."""
+    """Yield rules and positions for rows whose angles are linear in ``where``, (S,).
+
+    ``where`` has the positions if ``is_known``, otherwise the row indices.
+    """
     waves = measure(phasors, where)
     error = 4 * float(waves.angle_error.max()) + 8 * unit
     rows = where.astype(np.int64)
@@ -171,12 +178,12 @@ def _rules_along(
 def _frequencies(
     waves: MeasuredWaves, phasors: Complexes, unit: float, where: Float64s
 ) -> MeasuredFrequencies:
-    """Return the frequencies, with errors that include the effects of rounding.
+    """Return the measured frequencies, with error bounds that include the effects of rounding.
 
-    Rounding moves sin φ and cos φ by ``unit`` of each, and φ by unit·|sin 2φ| at most. Where it
-    moves all rows alike, as in slow pairs at large positions, they lie on a line nevertheless. The
-    slope of a line through rows with errors e, R apart at most, has an error of e·Σ|m|/Σm² = 3e/R,
-    and of 2e/R for two rows.
+    Rounding changes sin φ and cos φ by the relative error ``unit``, and φ by at most
+    unit·|sin 2φ|. In slow pairs at large positions it changes the angles of all rows alike, so
+    the deviation from a line does not show it. The slope of a line through rows m, over a range R
+    of positions, with angle errors e, has an error of e·Σ|m|/Σm² = 3e/R, or 2e/R for two rows.
     """
     early, first = where[:EARLY_ROWS], phasors[:EARLY_ROWS]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -189,9 +196,10 @@ def _frequencies(
 
 
 def _unwrapped(omega: Float64s, period: float) -> Float64s:
-    """Unwrap frequencies that are known modulo a period, from the slowest on.
+    """Return the frequencies plus multiples of the period, unwrapped from the slowest on.
 
-    The ratio of neighbours changes slowly, in rules that are no geometric series too.
+    The ratio of neighbouring frequencies changes slowly in all rules, so two slower frequencies
+    predict the next one.
     """
     if period > _TWO_PI * 0.999 and omega[0] > 0:
         return omega
@@ -205,7 +213,11 @@ def _unwrapped(omega: Float64s, period: float) -> Float64s:
 
 
 def _row_step(match: RuleMatch) -> tuple[int, RuleMatch]:
-    """Read a linear rule with a factor of 1/n as the default rule of rows n apart."""
+    """Return the step between rows, and the rule for positions with this step.
+
+    A linear rule with the factor 1/n is the default rule for rows n positions apart. Any other
+    rule is returned unchanged, with the step 1.
+    """
     rule = match.rule
     if not isinstance(rule, Linear) or rule.factor > _LEAST_FACTOR:
         return 1, match
@@ -227,7 +239,7 @@ def _rule_guesses(phasors: Complexes, unit: float) -> Iterator[RuleMatch]:
 
 
 def _count_even_rows(phasors: Complexes, unit: float) -> int:
-    """Count the first rows that are evenly spaced; 0 if not even two are."""
+    """Return the number of evenly spaced rows at the start, at most 16; 0 if fewer than two."""
     for rows in range(min(_MAX_FIRST_ROWS, len(phasors)), 1, -1):
         if measure(phasors[:rows]).angle_error.max() < max(_MAX_DEVIATION / 16, 8 * unit):
             return rows
@@ -235,5 +247,5 @@ def _count_even_rows(phasors: Complexes, unit: float) -> int:
 
 
 def _formulas(matches: Iterator[RuleMatch]) -> Iterator[RuleMatch]:
-    """Leave out lists of numbers, which fit all measurements."""
+    """Yield the matches without a listed value per frequency: lists fit all measurements."""
     return (each for each in matches if not each.parameters.keys() & {"inv_freq", "freq_factors"})

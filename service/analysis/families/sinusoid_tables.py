@@ -1,8 +1,8 @@
-"""Propose the tables that consist of sines and cosines of positions, or follow from them.
+"""Propose tables of sines and cosines of positions, and tables computed from these.
 
-These are ``/encoding`` in every convention, ``/encoding/timesteps``, ``/relative/transformer-xl``,
-``xlnet`` and ``conformer``, whose rows descend, the shift operators of ``/relative``, the sums of
-``/relative/similarity``, and the lists of ``/encoding/frequencies``.
+The tables are ``/encoding`` in every convention, ``/encoding/timesteps``, the descending rows of
+``/relative/transformer-xl``, ``xlnet`` and ``conformer``, the shift operators of ``/relative``,
+the sums of ``/relative/similarity``, and the lists of ``/encoding/frequencies``.
 """
 
 from collections.abc import Callable, Iterator
@@ -64,12 +64,13 @@ from service.numerics.positions import Positions
 _MAX_PROPOSALS = 24
 _FEW_DIGITS = 6
 
-# Proposals are left out that cost so much more than the cheapest, as with a long list of positions.
+# A proposal that costs this much more than the cheapest, as with a long list of positions, is left
+# out.
 _MAX_EXTRA_COST = 32
 
 
 def propose_sinusoids(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose tables of all of these families: few parameters of few digits first."""
+    """Propose the tables of this module; requests with few parameters and digits come first."""
     found = [(_cost(each.request), each) for family in _FAMILIES for each in family(request)]
     least = min((cost for cost, _ in found), default=0)
     for cost, proposal in sorted(found, key=lambda each: each[0])[:_MAX_PROPOSALS]:
@@ -78,7 +79,7 @@ def propose_sinusoids(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _cost(request: TableRequest) -> int:
-    """Count parameters, digits beyond a few, and the numbers of lists."""
+    """Return a request's cost: parameters, plus digits of floats beyond six, plus list commas."""
     cost = len(request.parameters)
     for value in request.parameters.values():
         if isinstance(value, float):
@@ -93,7 +94,7 @@ def _of_first_series(
     view: LayoutView,
     propose: Callable[[IdentifyInput, LayoutView, RowSeries], Iterator[Proposal]],
 ) -> Iterator[Proposal]:
-    """Yield the proposals for the first series of the rows that has any."""
+    """Yield the proposals of the first frequency series of the view that gives any proposal."""
     for rows in row_series(view, request.positions):
         is_found = False
         for proposal in propose(request, view, rows):
@@ -114,7 +115,7 @@ def _angles(
 
 
 def propose_encoding(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding`` in every convention that the rows of an array may have."""
+    """Propose ``/encoding`` in every convention that fits the rows of an array."""
     if request.is_pair:
         return
     proposals = (
@@ -151,7 +152,10 @@ def _encodings(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Ite
 def _paddings(
     candidate: ConventionCandidate, view: LayoutView, positioned: PositionedRows
 ) -> Iterator[tuple[Parameters, Float64s, int]]:
-    """Yield the parameters of padding, the positions of the request, and the offset of angles."""
+    """Yield padding parameters, the positions to request, and the offset.
+
+    Angles are frequencies times (position + offset).
+    """
     is_zero, convention = view.rows.is_zero, candidate.convention
     usual = convention.padding_idx
     if usual is None:
@@ -168,7 +172,10 @@ def _paddings(
 
 
 def _padding_indices(is_zero: NDArray[np.bool_], values: Float64s, usual: int) -> list[int]:
-    """Return what the row of padding may be: the usual one, or the one between its neighbours."""
+    """Return candidates for ``padding_idx``, the index of the row of zeros.
+
+    They are the convention's default, and the position of the zero row among its neighbours.
+    """
     if not is_zero.any() or np.isnan(values[is_zero]).any():
         return [usual]
     own = int(values[is_zero][0])
@@ -202,11 +209,11 @@ _USUAL_SHIFT = 1.0
 
 
 def propose_timesteps(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding/timesteps``: all sines and then all cosines, of any rows."""
+    """Propose ``/encoding/timesteps``: rows of all sines, then all cosines, at any timesteps."""
     if request.is_pair:
         return
     for view in layout_views(request.sample):
-        # An odd channel is one of zeros.
+        # A table of odd width must end in a channel of zeros.
         is_even = view.width % 2 == view.channels.zeros
         is_plain = view.layout == "concatenated" and view.scale == 1
         if is_plain and is_even and not view.has_zero_rows:
@@ -241,7 +248,7 @@ def _timesteps(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Ite
 
 
 def _timestep_frequencies(series: GeometricSeries, count: int) -> Iterator[FrequencyFit]:
-    """Yield frequencies exp(−ln(max_period)·k/(n − downscale_freq_shift)), k below n."""
+    """Yield fits of the frequencies exp(−ln(max_period)·k/(n − downscale_freq_shift)), k < n."""
     is_usual = False
     for shift in (_USUAL_SHIFT, 0.0) if count > 1 else (_USUAL_SHIFT + 1,):
         for fit in base_fits(series, int(2 * (count - shift)), count, "max_period"):
@@ -263,7 +270,7 @@ def _timestep_frequencies(series: GeometricSeries, count: int) -> Iterator[Frequ
 def _scaled_timesteps(
     request: IdentifyInput, values: Float64s
 ) -> Iterator[tuple[Parameters, float]]:
-    """Yield the parameters of timesteps, and the scale that they are multiplied by."""
+    """Yield the request parameters for the timesteps, and the scale that multiplies timesteps."""
     known = request.positions
     if known is not None and len(known) == len(values) and known.any():
         ratio = float(values @ known / (known @ known))
@@ -325,7 +332,7 @@ def _descending(
 
 
 def _descends(view: LayoutView, fit: FrequencyFit) -> bool:
-    """Check by the first row, one in the middle and the last whether rows may descend."""
+    """Return whether the positions of the first, middle and last rows descend."""
     phasors, errors = view.phasors(np.unique([0, len(view.nonzero) // 2, len(view.nonzero) - 1]))
     located = locate(np.angle(phasors), errors, fit.omega)
     return located is not None and bool((np.diff(located.rounded()) <= 0).all())
@@ -334,7 +341,7 @@ def _descends(view: LayoutView, fit: FrequencyFit) -> bool:
 def _relative_lengths(
     view: LayoutView, positions: Float64s, d_model: int, *, has_directions: bool
 ) -> Iterator[tuple[str, Parameters]]:
-    """Yield the resources that have descending positions, and the parameters of their lengths."""
+    """Yield each resource that can have these descending positions, with its length parameters."""
     steps = np.diff(positions)
     highest, lowest = int(positions[0]), int(positions[-1])
     moving = np.flatnonzero(steps)
@@ -365,7 +372,7 @@ _LAYOUTS: tuple[AbsoluteLayout, ...] = ("interleaved", "concatenated")
 
 
 def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative``: matrices that rotate each plane of a sine and a cosine."""
+    """Propose ``/relative``: matrices that rotate each (sine, cosine) channel pair."""
     matrices = single_finite_array(request, (2, 3))
     if matrices is None:
         return
@@ -377,7 +384,7 @@ def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
         rows = _operator_rows(matrices, layout, request.sample)
         for view in views(rows) if rows is not None else ():
             if view.layout == "concatenated" and view.scale == 1 and not view.is_flipped:
-                # Positions are those of rows, not of matrices.
+                # The request's positions belong to rows of a table, not to matrices.
                 unplaced = replace(request, positions=None)
                 yield from _of_first_series(unplaced, view, partial(_operators, layout))
 
@@ -385,7 +392,10 @@ def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
 def _operator_rows(
     matrices: Float64s, layout: AbsoluteLayout, sample: Sample
 ) -> OrientedRows | None:
-    """Return sines ‖ cosines of each matrix; None if it has other numbers."""
+    """Return one row per matrix: the sines, then the cosines, of its rotations.
+
+    Return None if some matrix is not a rotation of channel pairs in this layout.
+    """
     channels = Channels(("sin", "cos"), layout == "interleaved", matrices.shape[1])
     frequency, is_sine = channels.indices()
     to_sine = np.flatnonzero(is_sine)[np.argsort(frequency[is_sine])]
@@ -427,15 +437,15 @@ def _operators(
 
 _CHECKED_OFFSETS = 64
 
-# Σ cos(offset·ω_k) rises with the base as long as all angles are below π: up to here.
+# Σ cos(offset·ω_k) rises with the base while all angles are below π, that is up to this offset.
 _FARTHEST_RISING = 3
 
-# The largest logarithm of a base, and how often its range is halved: to float64's precision.
+# The largest logarithm of a base, and the number of bisection steps, which reach float64 precision.
 _LARGEST_LOGARITHM, _HALVINGS = 690.0, 64
 
 
 def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative/similarity``: sums of cosines, which are d/2 at the offset 0."""
+    """Propose ``/relative/similarity``: sums of cosines by offset, which equal d/2 at offset 0."""
     sums, sample = single_finite_array(request, (1,)), request.sample
     if sums is None:
         return
@@ -469,7 +479,7 @@ def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
 def _similarity_bases(count: int, offset: int, measured: float, error: float) -> list[float]:
     """Return the round bases b for which Σ cos(offset·b^(−k/count)) equals ``measured``.
 
-    The sum is over k = 0 … count - 1; ``error`` is its largest absolute error.
+    The sum is over all k from 0 to count − 1; ``error`` bounds the absolute error of ``measured``.
     """
     if count == 1:
         return [USUAL_BASE]

@@ -1,8 +1,9 @@
 """Find frequencies and positions from angles, which sines and cosines give modulo 2π.
 
-Slow angles stay within half a period. From the slowest to the fastest, each angle is unwrapped by
-what the slower ones predict: as a term of a geometric series of frequencies, or, where frequencies
-are known, as their product with the position.
+Slow angles stay within half a period. From the slowest to the fastest, the slower angles predict
+the next one, and the multiple of 2π nearest to the prediction is added to it. The prediction is
+a term of a geometric series of frequencies or, where the frequencies are known, the product of
+position and frequency.
 """
 
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from service.numerics.phase import Float64s, Int64s
 _TWO_PI = 2 * pi
 
 ENGINE_ERROR = 2.0**-21
-"""What float32 arithmetic adds to the rounding of an element, and the relative error of an angle:
-a few 2^-24.
+"""Bound of the absolute error that float32 arithmetic adds to the rounding of an element, and of
+the relative error of an angle: a few 2^-24.
 """
 
 # A prediction sums error bounds that may be slightly too small: allow several times its error.
@@ -39,19 +40,19 @@ _LARGEST_EXPONENT = 700.0
 
 
 def unwrapped_series(angles: Float64s, errors: Float64s) -> tuple[GeometricSeries, int] | None:
-    """Fit a geometric series to the sizes of angles plus multiples of 2π; None if none fits.
+    """Fit a geometric series to the absolute unwrapped angles; return None if none fits.
 
-    The two slowest angles that are larger than their errors must be within ±π. They predict the
-    next faster one, and so on. Where predictions are off by a quarter of a period, the faster
-    angles are left out.
+    The two slowest angles that are larger than their errors need no unwrapping. They predict the
+    next faster angle, and so on. Once the error bound of a prediction exceeds π/2, this and all
+    faster angles are left out of the fit.
 
     Args:
-        angles: within ±π, the fastest first, (K,).
-        errors: bounds on their absolute errors, (K,). The relative error of an unwrapped angle,
-            ``ENGINE_ERROR``, comes on top.
+        angles: radians modulo 2π, within ±π, the fastest first, (K,).
+        errors: bounds on the absolute errors of the angles, (K,). The function adds the relative
+            error ``ENGINE_ERROR`` of an unwrapped angle.
 
     Returns:
-        The series from the fastest angle on, and the sign of all angles.
+        The series, which begins at the first (fastest) angle, and the common sign of the angles.
     """
     known = np.flatnonzero(np.abs(angles) > errors)
     if not len(known):
@@ -103,7 +104,7 @@ class _RunningLine:
         self._xy += weight * dx * dy
 
     def at(self, x: int) -> tuple[float, float]:
-        """Return the exponential of the line at x, and its relative error."""
+        """Return exp(y) for the point y of the line at x, and the relative error of exp(y)."""
         mean_x, mean_y = self._x / self._weight, self._y / self._weight
         spread = self._xx - mean_x * self._x
         slope = (self._xy - mean_x * self._y) / spread
@@ -114,14 +115,16 @@ class _RunningLine:
 
 # Positions for known frequencies.
 
-# How far positions are searched, and for how many periods of the slowest frequency at most.
+# The search for positions covers at most ±_MAX_PERIODS periods of the slowest frequency, and
+# positions up to ±_FARTHEST.
 _MAX_PERIODS = 2**15
 _FARTHEST = 2.0**24
 
 # The highest probability of a match by chance.
 _MAX_CHANCE = 0.02
 
-# Rows beyond half a period of the slowest frequency are searched one by one: at most so many.
+# The largest number of rows beyond half a period of the slowest frequency, which take a separate
+# search each.
 _MAX_FAR_ROWS = 64
 
 # The relative error of float64 angles after sums and products.
@@ -130,7 +133,8 @@ _EXACT_ERROR = 2.0**-48
 _POSITION_LEEWAY = 2.0
 _HALF = 0.5
 
-# Whole positions that are tried and returned; beyond the farthest, float64 loses the angle.
+# Integer positions: periods tried in each direction, positions returned at most, and the largest
+# position whose angle float64 resolves.
 _WHOLE_PERIODS, _MAX_WHOLE = 4096, 4
 _FARTHEST_WHOLE = 2.0**40
 
@@ -143,9 +147,9 @@ class LocatedPositions:
     """The positions of rows, found from angles.
 
     Attributes:
-        values: of each row, (R,).
-        errors: bounds on their errors, (R,).
-        residual: the largest difference between an angle and that of the position, in radians.
+        values: the position of each row, (R,).
+        errors: bounds on the absolute errors of the positions, (R,).
+        residual: the largest difference between a measured angle and position·frequency, radians.
     """
 
     values: Float64s
@@ -153,7 +157,7 @@ class LocatedPositions:
     residual: float
 
     def rounded(self) -> Float64s:
-        """Return integers where the errors allow them, and else the decimals of fewest digits."""
+        """Return each position rounded within its error: to an integer, or to the fewest digits."""
         rounded = np.round(self.values)
         allowed = np.minimum(_POSITION_LEEWAY * self.errors, _HALF)
         for row in np.flatnonzero(np.abs(self.values - rounded) > allowed):
@@ -164,14 +168,14 @@ class LocatedPositions:
 
 
 def locate(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositions | None:
-    """Find positions p with p·omega equal to phases modulo 2π; None unless every row has one.
+    """Find the position p of each row with p·omega = phases modulo 2π; None if a row has none.
 
-    Angles are taken to be exact first, and then to have the relative error of float32 engines.
+    The first attempt takes the angles to be exact, the second to have float32's relative error.
 
     Args:
-        phases: within ±π, (R, K).
-        errors: bounds on the error of each, (R, K).
-        omega: radians per unit of position, falling, above 0, (K,).
+        phases: angles in radians, within ±π, (R, K).
+        errors: bounds on the absolute errors of the phases, (R, K).
+        omega: frequencies in radians per unit of position, positive, falling, (K,).
     """
     for relative_error in (_EXACT_ERROR, ENGINE_ERROR):
         values, bounds, residuals, fits, _ = _refined(
@@ -192,7 +196,10 @@ def locate(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositi
 
 
 def locate_whole(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositions | None:
-    """Find the integer position of one row, (1, K), however far; None if it has none."""
+    """Find the integer position of a single row of phases, (1, K), also many periods from 0.
+
+    The arguments are those of ``locate``. None if no integer position fits.
+    """
     for relative_error in (_EXACT_ERROR, ENGINE_ERROR):
         far = _locate_far(phases[0], errors[0], omega, relative_error, is_whole=True)
         if far is not None:
@@ -203,14 +210,14 @@ def locate_whole(phases: Float64s, errors: Float64s, omega: Float64s) -> Located
 
 
 def whole_positions(angles: Float64s, omega: Float64s, error: float) -> Int64s:
-    """Return the integers p with p·omega equal to angles modulo 2π: at most 4, nearest to 0 first.
+    """Return at most 4 integers p with p·omega = angles modulo 2π, the nearest to 0 first.
 
     Args:
-        angles: of one row, in radians, (K,).
-        omega: radians per position, in any order, not negative, (K,).
-        error: a bound on the errors of the angles.
+        angles: the angles of one row, in radians, (K,).
+        omega: frequencies in radians per position, in any order, not negative, (K,).
+        error: a bound on the absolute errors of the angles.
     """
-    # Slower frequencies stay within the error on the way to the farthest position.
+    # Slower frequencies give angles below the error at all positions searched: leave them out.
     order = np.argsort(omega, kind="stable")
     order = order[omega[order] * _FARTHEST_WHOLE > error]
     if not len(order):
@@ -238,9 +245,9 @@ def whole_positions(angles: Float64s, omega: Float64s, error: float) -> Int64s:
 def _locate_far(
     phases: Float64s, errors: Float64s, omega: Float64s, relative_error: float, *, is_whole: bool
 ) -> tuple[float, float, float] | None:
-    """Find the position of one row, its error and its residual; None if chance may explain them.
+    """Find the position of one row, its error bound and its residual, many periods from 0.
 
-    Where most of the positions that are tried fit in the end, a fit is no evidence.
+    Return None if no position fits, or if so many are tried that one may fit by chance.
     """
     most = int(min(np.ceil(_FARTHEST * omega[-1] / _TWO_PI), _MAX_PERIODS))
     periods = np.arange(-most, most + 1, dtype=np.float64)
@@ -272,19 +279,20 @@ def _refined(
 ) -> tuple[Float64s, Float64s, Float64s, NDArray[np.bool_], float]:
     """Refine positions from the slowest frequency to the fastest.
 
-    The slowest gives a position to its error over the frequency, given the number of its periods.
-    Each faster one gives it more exactly, given the number of periods by the slower ones.
+    The slowest angle plus 2π·periods gives a first position, with an error of angle error over
+    frequency. This position predicts the periods of the next faster angle, which refines it.
 
     Args:
-        phases: of rows, (R, K), with one number of periods; or of one row, (K,).
-        errors: bounds on their errors, of the same shape.
-        omega: falling, (K,).
-        periods: of the slowest frequency, (1,) or (R,).
-        relative_error: of the angles.
+        phases: the angles of R rows, (R, K), with one period count; or of one row, (K,), with
+            R period counts to try.
+        errors: bounds on the absolute errors of the phases, of the same shape.
+        omega: frequencies in radians per position, falling, (K,).
+        periods: full periods of the slowest frequency before the position, (1,) or (R,).
+        relative_error: the relative error of the angles.
 
     Returns:
-        Positions, their errors, the largest residuals, and whether all residuals are within the
-        errors, each (R,); and the probability that a random position fits.
+        Positions, their error bounds, their largest residuals in radians, and a mask of the
+        positions that fit all angles, each (R,); and the probability that a random position fits.
     """
     values = (phases[..., -1] + _TWO_PI * periods) / omega[-1]
     bounds = errors[..., -1] / omega[-1] + 0 * values
@@ -311,7 +319,7 @@ def _refined(
 
 # Axes of grids.
 
-# Engines in float32: the error of an element, and that of an angle of some hundred radians.
+# Errors of float32 engines: of an element, and of an angle of a few hundred radians.
 _ARITHMETIC = 2.0**-22
 _LOOSE = 2.0**-13
 
@@ -325,7 +333,7 @@ class AxisWaves:
         phases: angles of the first token, (K,), modulo 2π.
         errors: bounds on the errors of the rates, (K,).
         noise: a bound on the error of an angle, in radians.
-        length: tokens along the axis.
+        length: the number of tokens along the axis.
     """
 
     rates: Float64s
@@ -336,7 +344,10 @@ class AxisWaves:
 
 
 def axis_waves(phasors: Complexes, rounding: float) -> AxisWaves | None:
-    """Measure the phasors (L, K) of an axis; None unless norms are 1 and angles linear."""
+    """Measure the rates and phases of the phasors (L, K) of the tokens along an axis.
+
+    Return None unless all norms are 1 and all angles are linear in the token index.
+    """
     length, count = phasors.shape
     noise, loose = 2 * rounding + _ARITHMETIC, 8 * rounding + _LOOSE
     if np.abs(np.abs(phasors) - 1).max(initial=0) > loose:
@@ -347,28 +358,28 @@ def axis_waves(phasors: Complexes, rounding: float) -> AxisWaves | None:
     waves = measure(phasors)
     if waves.angle_error.max(initial=0) > loose:
         return None
-    # Rounding sin θ and cos θ by a fraction of each moves θ by that fraction of sin 2θ.
+    # A relative error e of sin θ and of cos θ changes θ by at most e·|sin 2θ|.
     moved = 2 * rounding * np.abs(2 * phasors.real * phasors.imag).max(axis=0) + _ARITHMETIC
     errors = waves.omega_error + 2 * moved / (min(length, EARLY_ROWS) - 1)
     return AxisWaves(waves.omega, waves.phase, errors, noise, length)
 
 
 def axis_series(along: AxisWaves) -> GeometricSeries | None:
-    """Find the geometric series of the rates of an axis of several tokens; None if none fits."""
+    """Fit a geometric series to the unwrapped rates of an axis; return None if none fits."""
     rates, errors = along.rates, along.errors
     if len(rates) == 2 and rates[0] + errors[0] < rates[1] - errors[1]:
-        # The slower of two rates is below 2π, and so the faster has at most one period more.
+        # The slower of two rates is below 2π: assume that the faster is one period above it.
         rates = np.array([rates[0] + _TWO_PI, rates[1]])
     unwrapped = unwrapped_series(rates, errors)
     return unwrapped[0] if unwrapped and unwrapped[1] > 0 else None
 
 
 def first_coordinate(along: AxisWaves, omega: Float64s) -> tuple[float, float] | None:
-    """Return the coordinate of the first token, and its error; None if the phases have none.
+    """Return the coordinate of an axis's first token and its error bound; None if none fits.
 
     Args:
-        along: the waves of an axis.
-        omega: radians per unit of coordinate, (K,).
+        along: the measured rates and phases of the axis.
+        omega: frequencies in radians per unit of coordinate, (K,).
     """
     order = np.argsort(-omega, kind="stable")
     order = order[omega[order] > 0]
@@ -381,7 +392,8 @@ def first_coordinate(along: AxisWaves, omega: Float64s) -> tuple[float, float] |
 
 # Bands.
 
-# Bands that make whole periods more between tokens have equal sines: so many of them are tried.
+# Bands that add whole periods between tokens give equal sines. The search covers the bands that
+# add up to _MAX_ALIASES periods.
 _MAX_ALIASES = 16
 _LEAST_TRIED, _MOST_TRIED = 2**11, 2**20
 _SINE_TOKENS = 16
@@ -391,29 +403,31 @@ _MAX_USUAL = 4
 
 
 def bands(highest: Float64s | float, count: int, *, is_linear: bool) -> Float64s:
-    """Return bands from 1 to the highest, evenly spaced or in a geometric series.
+    """Return the frequency bands from 1 to the highest, (K,) or (M, K).
 
     Args:
-        highest: one band, or a column (M, 1) of them.
-        count: how many bands there are.
-        is_linear: whether they are evenly spaced.
+        highest: the highest band, or a column (M, 1) of candidates for it.
+        count: the number K of bands.
+        is_linear: True for evenly spaced bands, False for a geometric series.
     """
     fractions = np.arange(count) / max(count - 1, 1)
     return np.asarray(1 + fractions * (highest - 1) if is_linear else highest**fractions)
 
 
 def highest_bands(along: AxisWaves, factor: float = 1.0) -> list[tuple[int, bool]]:
-    """Find twice the highest of bands from 1 on, for tokens from −1 to 1.
+    """Return twice the highest band for each series of bands that fits the waves of an axis.
 
-    Band b of token x has the angle π·b·x. Rates, π·b·2/(L − 1), and phases, −π·b, are known modulo
-    2π: each integer is tried that the highest band may be half of.
+    The bands begin at 1, and the L tokens have coordinates x from −1 to 1, times ``factor``. The
+    angle of band b is π·b·x. Rates, π·b·2/(L − 1), and phases, −π·b, are known modulo 2π: the
+    function tries every half-integer as the highest band.
 
     Args:
-        along: the axis.
-        factor: of the coordinates.
+        along: the measured rates and phases of the axis.
+        factor: the factor by which coordinates are multiplied.
 
     Returns:
-        The integers that fit, rising, and whether bands are evenly spaced.
+        Pairs of an integer, twice the highest band, and True if the bands are evenly spaced or
+        False if they are a geometric series; the integers rise.
     """
     count = len(along.rates)
     if not count or not _fit_bands(np.array([[factor]]), along, slice(0, 1)).all():
@@ -429,13 +443,16 @@ def highest_bands(along: AxisWaves, factor: float = 1.0) -> list[tuple[int, bool
 
 
 def _tried_bands(length: int) -> Float64s:
-    """Return the highest bands to try for an axis of so many tokens, (M, 1)."""
+    """Return the candidates for the highest band of an axis of ``length`` tokens, (M, 1)."""
     most = min(max(2 * _MAX_ALIASES * (length - 1), _LEAST_TRIED), _MOST_TRIED)
     return np.arange(1, most + 1)[:, np.newaxis] / 2
 
 
 def _fit_bands(tried: Float64s, along: AxisWaves, pairs: slice) -> NDArray[np.bool_]:
-    """Return a mask of candidate bands (M, K) whose phases and rates match K of the pairs."""
+    """Return a mask (M,) of the candidates whose K bands match the axis's rates and phases.
+
+    ``tried`` has the bands of each candidate, (M, K); ``pairs`` selects the K measured pairs.
+    """
     allowed = 64 * along.noise + _LOOSE
     fits: NDArray[np.bool_]
     fits = np.abs(wrap_angles(-np.pi * tried - along.phases[pairs])).max(axis=1) <= allowed
@@ -447,9 +464,10 @@ def _fit_bands(tried: Float64s, along: AxisWaves, pairs: slice) -> NDArray[np.bo
 
 
 def sine_bands(sines: Float64s, rounding: float) -> AxisWaves | None:
-    """Read sines (L, K) of evenly spaced bands that have no cosines, for tokens from −1 to 1.
+    """Return the waves of an axis whose L tokens have only the sines of K bands, (L, K).
 
-    The first is sin(π·x), whatever the highest band.
+    Bands are evenly spaced from 1, and coordinates x go from −1 to 1: the first channel must be
+    sin(π·x). Return None if no highest band gives the sines.
     """
     length, count = sines.shape
     x = -1 + np.arange(length) * (2 / max(length - 1, 1))
@@ -458,7 +476,7 @@ def sine_bands(sines: Float64s, rounding: float) -> AxisWaves | None:
         return None
     tried = _tried_bands(length)
     tokens = np.union1d(np.arange(min(length, _SINE_TOKENS)), spread_indices(length, _SINE_TOKENS))
-    # The highest band first, alone: there are many to try.
+    # Compare the highest band first: it leaves few candidates for the comparison of all bands.
     for channels in (slice(count - 1, count), slice(0, count)):
         for token in tokens if count > 1 else ():
             angles = np.pi * x[token] * bands(tried, count, is_linear=True)[:, channels]
@@ -472,11 +490,12 @@ def sine_bands(sines: Float64s, rounding: float) -> AxisWaves | None:
 
 
 def band_resolutions(axes: Sequence[AxisWaves]) -> list[tuple[int, ...]]:
-    """Return, for each axis, twice the highest of the evenly spaced bands that it may have.
+    """Return candidates for ``max_resolution``, each with one integer per axis.
 
-    Bands that make whole periods more from token to token give equal tables: the length of each
-    axis comes first, or the lowest number if the length does not fit; then usual numbers that fit
-    all axes.
+    The integer is twice the highest band of evenly spaced bands. Bands that add whole periods
+    between tokens give equal tables, so several integers may fit. The first candidate has the
+    length of each axis, or the lowest integer that fits if the length does not; the others have
+    one usual resolution that fits all axes.
     """
     found = [[number for number, is_linear in highest_bands(axis) if is_linear] for axis in axes]
     if not all(found):
