@@ -138,7 +138,7 @@ _HALF = 0.5
 _WHOLE_PERIODS, _MAX_WHOLE = 4096, 4
 _FARTHEST_WHOLE = 2.0**40
 
-# The largest error of a position that tells it from the next integers.
+# With an error up to this bound, a position rounds to the right integer.
 _CERTAIN = 0.25
 
 
@@ -228,7 +228,7 @@ def whole_positions(angles: Float64s, omega: Float64s, error: float) -> Int64s:
     bounds = error / rates[0] + np.abs(values) * ENGINE_ERROR
     k = 0
     while len(values) and bounds.max() > _CERTAIN and k + 1 < len(order):
-        # The fastest of the frequencies whose periods the values tell, or else the next faster one.
+        # The fastest frequency whose full periods the values determine, or else the next one.
         k = max(k + 1, int(np.count_nonzero(rates * bounds.max() < 1)) - 1)
         finer = (phases[k] + _TWO_PI * np.round((values * rates[k] - phases[k]) / _TWO_PI)) / rates[
             k
