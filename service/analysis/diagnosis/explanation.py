@@ -1,8 +1,8 @@
-"""Diagnose a table: the shortest list of known mistakes that turns the expected one into it.
+"""Diagnose a table: find the shortest list of known mistakes that explains the submitted arrays.
 
-``diagnose`` tries lists of 0, 1, 2 and 3 mistakes. An ``Explanation`` is such a list with the part
-of the tables that is compared, the order of its rows and columns, and the angles or the factor of
-its numbers. ``check`` computes what an explanation predicts and compares the elements.
+``diagnose`` tries lists of 0, 1, 2 and 3 mistakes. An ``Explanation`` is a list of mistakes with
+the part of the tables to compare, the order of its rows and columns, and the angles or the factor
+of its elements. ``check`` compares the submitted elements with the prediction of an explanation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,9 +38,10 @@ from service.numerics.dtypes import FLOAT64, INT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
-# Engines round a frequency, its product with a position and its sine to float32, each to 2^-24 of
-# it; the power or logarithm that gives a frequency may be off by more. The error grows with the
-# angle: 4 · 2^-24 of its weight (see ``error_weights``), and as much for the last step.
+# Engines round a frequency, its product with a position and the sine of this product to float32,
+# each with a relative error of 2^-24; the power or logarithm that gives a frequency may have a
+# larger error. The error grows with the angle: 4 · 2^-24 times the angle's weight (see
+# ``error_weights``), plus 4 · 2^-24 for the sine or cosine.
 _ARITHMETIC_ERROR = 2.0**-22
 
 _BLOCK_ELEMENTS = 2**18
@@ -48,13 +49,13 @@ _BLOCK_ELEMENTS = 2**18
 
 @dataclass(frozen=True, eq=False)
 class ExpectedTable:
-    """The table that an array should be.
+    """The correct table, with which the submitted arrays are compared.
 
     Attributes:
-        arrays: one array, or those named ``cos`` and ``sin``.
-        dtype: the type to which engines round its numbers.
-        positions: of its rows, rising, where they are known.
-        grid: height and width, where its rows are the cells of a grid.
+        arrays: one array, or two arrays named ``cos`` and ``sin``.
+        dtype: the dtype to which engines round the elements.
+        positions: the positions of the rows, rising, (S,); None if they are unknown.
+        grid: (height, width) if the rows are the cells of a grid; None otherwise.
     """
 
     arrays: Mapping[str, Sample]
@@ -78,13 +79,13 @@ class ExpectedTable:
 
 @dataclass(frozen=True, eq=False)
 class ArrayPair:
-    """The arrays that were sent and the expected table.
+    """The submitted arrays and the expected table, with the bounds of rounding errors.
 
     Attributes:
-        view: the arrays as one table, with their axes in some order.
+        view: the submitted arrays as one table of rows and columns.
         expected: the expected table.
-        dtype: the type to which the arrays were rounded.
-        decimal_error: the largest error by rounding to a few decimals, or 0.
+        dtype: the dtype to which the submitted arrays were rounded.
+        decimal_error: the largest error of rounding to a few decimals; 0 if there is none.
     """
 
     view: TableView
@@ -94,16 +95,19 @@ class ArrayPair:
 
     @property
     def epsilon(self) -> float:
-        """The largest rounding error of a number of size 1."""
+        """The sum of the largest rounding errors of a submitted and an expected element near 1."""
         rounding = rounding_bound(self.dtype, 1.0) + rounding_bound(self.expected.dtype, 1.0)
         return rounding + self.decimal_error
 
     def roundings(self, table: Float64s) -> Float64s:
-        """Return an ulp of each element in the type of the array, plus one in the expected type."""
+        """Return for each element its ulp in the submitted dtype plus its ulp in the expected."""
         return spacing(table, self.dtype) + spacing(table, self.expected.dtype)
 
     def wave_tolerances(self, table: Float64s, weights: Float64s, scale: float) -> Float64s:
-        """Return the tolerances of sines and cosines with error weights."""
+        """Return the tolerance of each element of a table of sines and cosines.
+
+        ``weights`` are the error weights of the angles; ``scale`` multiplies sines and cosines.
+        """
         arithmetic_errors = _ARITHMETIC_ERROR * (1 + weights) * scale
         return self.roundings(table) + arithmetic_errors + self.decimal_error
 
@@ -113,13 +117,13 @@ class Explanation:
     """A list of mistakes, and the table that it predicts.
 
     Attributes:
-        mistakes: the list.
-        size: the part that is compared.
-        order: the rows and columns that hold the expected ones.
-        waves: the expected table of that part, if it consists of sines and cosines.
-        angles: the wrong angles; if None, the expected numbers are scaled and shifted instead.
-        factor: of the expected numbers.
-        shift: the expected row that belongs to row 0.
+        mistakes: the mistakes.
+        size: the rows and columns of both tables that are compared.
+        order: for each expected row and column, the index of the submitted one.
+        waves: the expected rows and columns as waves; None if they are not sines and cosines.
+        angles: the wrong angles; None if expected elements are only scaled and shifted.
+        factor: the factor that multiplies the expected elements.
+        shift: the index of the expected row that corresponds to submitted row 0.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -136,7 +140,7 @@ class Explanation:
         return self.size.rows - abs(self.shift)
 
     def predict(self, pair: ArrayPair, rows: Indices) -> tuple[Float64s, Float64s]:
-        """Return the predicted elements of rows, and their tolerances."""
+        """Return the predicted elements of the given rows, (R, columns), and their tolerances."""
         waves = self.waves
         if waves is not None and self.angles is not None:
             table, weights = self.angles.table(waves, rows)
@@ -161,12 +165,12 @@ class CheckResult:
     """The comparison of elements with the prediction of an explanation.
 
     Attributes:
-        share: the share of elements within their tolerance.
-        residual: the largest distance of an element from its prediction.
+        share: the fraction of elements within their tolerance.
+        residual: the largest absolute difference between a submitted and a predicted element.
         allowed: the largest tolerance.
-        elements: how many were compared.
-        first_mismatch: the row and the column in the expected order, the number that was sent, the
-            predicted one and its tolerance; None where every element is within its tolerance.
+        elements: the number of compared elements.
+        first_mismatch: row and column in the expected order, submitted value, predicted value and
+            tolerance of the first element outside its tolerance; None if there is none.
     """
 
     share: float
@@ -181,7 +185,7 @@ class CheckResult:
 
 
 def check(pair: ArrayPair, explanation: Explanation, rows: Indices) -> CheckResult:
-    """Compare rows with the prediction of an explanation."""
+    """Compare the submitted elements of the given rows with the prediction of an explanation."""
     good, residual, allowed, elements = 0, 0.0, 0.0, 0
     mismatch: tuple[int, int, float, float, float] | None = None
     length = max(1, _BLOCK_ELEMENTS // len(explanation.size.expected))
@@ -210,24 +214,31 @@ _SAMPLED_ELEMENTS = 2**13
 
 
 def sampled_rows(count: int, width: int) -> Indices:
-    """Return the indices of some of many rows of a width, with the first and the last."""
+    """Return the indices of 16 to 64 rows, spread from the first to the last of ``count`` rows.
+
+    The wider the rows, the fewer indices; all rows if ``count`` is smaller.
+    """
     most = min(_SAMPLED_ROWS, max(_FEWEST_SAMPLED_ROWS, _SAMPLED_ELEMENTS // width))
     return spread_indices(count, most)
 
 
-# Mistakes that explain a smaller share of the elements are not reported.
+# Mistakes that explain a smaller fraction of the elements are not reported.
 _LEAST_SHARE = 0.5
-# A further mistake explains a few more elements even of noise, such as one row; a real one explains
-# more than one of the sampled rows. Shares are therefore rounded down to multiples of 1/64.
+# Even if elements are noise, another mistake in the list explains a few more of them, such as one
+# row; a real mistake explains more than one of the sampled rows. Fractions are therefore rounded
+# down to multiples of 1/64.
 _SHARE_STEPS = 2**6
 
-# The mistake of settings that leads to a table, the request for that table, and the table.
+# A mistake in the settings, the request with the wrong settings, and the table of this request.
 Alternative: TypeAlias = tuple[Mistake, TableRequest, "ExpectedTable"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """An explanation that was checked, of the expected table or of an alternative to it."""
+    """An explanation with its check result.
+
+    It explains the submitted arrays from the expected table, or from the table of ``alternative``.
+    """
 
     pair: ArrayPair
     explanation: Explanation
@@ -236,7 +247,7 @@ class _Attempt:
 
     @property
     def rank(self) -> tuple[int, int, float]:
-        """The sort key: the share of elements within tolerance, then the number of mistakes."""
+        """The sort key: the rounded fraction of elements within tolerance, then fewest mistakes."""
         share = self.result.share
         return int(share * _SHARE_STEPS), -len(self.mistakes), share
 
@@ -270,15 +281,16 @@ class _Attempt:
 def diagnose(
     sent: Mapping[str, Sample], expected: ExpectedTable, alternatives: Iterable[Alternative] = ()
 ) -> Diagnosis | None:
-    """Find the shortest list of known mistakes that turns one table into another.
+    """Find the shortest list of known mistakes that explains the submitted arrays.
 
     Args:
-        sent: the arrays that were sent, with the names of the expected ones.
-        expected: the table that they should be.
-        alternatives: the tables that mistakes of settings lead to; only read if needed.
+        sent: the submitted arrays, with the same names as the expected arrays.
+        expected: the correct table.
+        alternatives: the tables that wrong settings give; read only if the expected table without
+            mistakes does not explain the arrays.
 
     Returns:
-        The diagnosis, or None for unrelated shapes.
+        The diagnosis; None if the shapes of the arrays fit no list of mistakes.
     """
     others: list[Alternative] = []
     closest: list[_Attempt] = []
@@ -297,7 +309,10 @@ def diagnose(
 
 
 def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
-    """Return the closest attempt, compared as a whole, or one without mistakes if none is close."""
+    """Return the diagnosis of the attempt that explains the most elements, checked on all rows.
+
+    If every attempt explains less than half of the elements, return one without mistakes.
+    """
     best = max(attempts, key=lambda each: each.rank)
     if best.result.share < _LEAST_SHARE:
         best = next((each for each in attempts if each.alternative is None), attempts[0])
@@ -306,7 +321,10 @@ def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
 
 
 def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
-    """Return the first list of this many mistakes that explains everything, or the closest."""
+    """Return the first attempt with ``count`` mistakes that explains every element.
+
+    If none does, return the attempt of the highest rank; None if no explanation has the shape.
+    """
     closest: _Attempt | None = None
     for pair, explanation in _explanations(sent, expected, count):
         if len(explanation.mistakes) < count:
@@ -326,7 +344,7 @@ def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) ->
 def _explanations(
     sent: Mapping[str, Sample], expected: ExpectedTable, most: int
 ) -> Iterator[tuple[ArrayPair, Explanation]]:
-    """Yield the explanations of at most this many mistakes."""
+    """Yield the explanations with at most ``most`` mistakes."""
     sent_dtype = next(iter(sent.values())).element_dtype
     dtype = FLOAT64 if sent_dtype is INT64 else sent_dtype
     for view in table_views(sent, expected.view):
@@ -355,7 +373,10 @@ def _alignments(pair: ArrayPair) -> Iterator[tuple[SizeFault, OrderFault]]:
 def _of_numbers(
     pair: ArrayPair, size: SizeFault, order: OrderFault, most: int
 ) -> Iterator[Explanation]:
-    """Yield the explanations of at most this many mistakes in the numbers."""
+    """Yield explanations whose elements have at most ``most`` mistakes, for one alignment.
+
+    ``size`` and ``order`` are the alignment: the rows and columns to compare, and their order.
+    """
     waves = pair.expected.waves
     waves = waves.restricted(size.expected, size.rows) if waves else None
     plain = Explanation((), size, order, waves)
@@ -379,7 +400,10 @@ _SHIFTS = 64
 
 
 def numeric_faults(pair: ArrayPair, plain: Explanation) -> Iterator[Explanation]:
-    """Yield mistakes in numbers that are no sines and cosines: a factor, or shifted rows."""
+    """Yield explanations with a wrong factor or with shifted rows.
+
+    They apply to tables that do not consist of sines and cosines.
+    """
     rows = sampled_rows(plain.rows, len(plain.size.expected))
     expected, _ = plain.predict(pair, rows)
     sent = plain.sent(pair, rows)

@@ -1,7 +1,7 @@
-"""Diagnose an applied rotation: the shortest list of known mistakes that explains its result.
+"""Diagnose an applied rotation: find the shortest list of known mistakes that explains its result.
 
-A search tries every list of up to two mistakes, the shortest first. It checks each on a few rows
-before it checks all rows.
+A search tries every list of up to two mistakes, the shortest first. It checks a list on a few rows
+before it checks the list on all rows.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
-# The mistakes of a list change aspects in this order, each once: a later one is measured on the
-# result of the earlier ones, and no measurement depends on later ones.
+# The mistakes of a list change aspects in this order, each aspect at most once. A mistake is
+# measured after the earlier mistakes are applied, and independently of the later ones.
 _ASPECTS = (
     *("layout", "form", "order", "tiling", "rest", "offset", "width", "direction", "times"),
     *("exchange", "size", "tables", "rows", "positions", "factor", "base", "linear", "frequencies"),
@@ -48,19 +48,22 @@ _HEADS = 4
 _EARLY_ROWS = 32
 _SPREAD_ROWS = 32
 _FEW_ROWS = 6
-# A diagnosis names no mistakes that explain a smaller share of the elements.
+# A diagnosis names no mistakes that explain a smaller fraction of the elements.
 _LEAST_SHARE = 0.5
 
 
 class ApplicationSearch:
-    """Search lists of mistakes for one that explains all evidence; remember the closest."""
+    """Search for the first list of mistakes that explains every element of the rotated array.
+
+    The search remembers the list that explains the largest fraction of the sampled elements.
+    """
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         rows = evidence.target.rows
         spread = spread_indices(rows, min(rows, _SPREAD_ROWS))
         self._rows = np.union1d(np.arange(min(rows, _EARLY_ROWS)), spread)
-        # The first rows, some in between and the last show most mistakes.
+        # The first rows, some middle rows and the last row show most mistakes.
         few = self._rows[spread_indices(len(self._rows), min(len(self._rows), _FEW_ROWS))]
         self._few_rows = np.union1d(few, np.arange(min(rows, 3)))
         self._heads = slice(0, _HEADS)
@@ -68,11 +71,14 @@ class ApplicationSearch:
         self._closest: tuple[float, Application] | None = None
 
     def shortest(self, starts: list[Application], most: int) -> Application:
-        """Return the first application that explains everything, or else the closest one.
+        """Return the first application that explains every element.
+
+        If none does, return the application that explains the most elements, or the first of
+        ``starts`` if all explain less than half of them.
 
         Args:
-            starts: applications that may be correct.
-            most: the largest number of further mistakes.
+            starts: applications to which the search adds mistakes.
+            most: the largest number of mistakes to add.
         """
         for application in self._applications(starts, most):
             if self._explains(application):
@@ -81,7 +87,7 @@ class ApplicationSearch:
         return closest if share >= _LEAST_SHARE else starts[0]
 
     def _explains(self, application: Application) -> bool:
-        """Return whether an application explains every element; check a few rows first."""
+        """Return whether every element is within its tolerance; check a few rows first."""
         return (
             self._share(application, slice(0, 1), self._few_rows) == 1
             and self._share(application, self._heads, self._rows) == 1
@@ -89,16 +95,20 @@ class ApplicationSearch:
         )
 
     def _share(self, application: Application, heads: slice, rows: Indices) -> float:
-        """Return the share of elements that an application explains; remember the largest."""
+        """Return the fraction of the elements of these heads and rows that are within tolerance.
+
+        Remember the application if its fraction is the largest so far.
+        """
         share = float(self.evidence.explained_shares(application, heads, rows).mean())
         if self._closest is None or share > self._closest[0]:
             self._closest = share, application
         return share
 
     def _applications(self, starts: list[Application], most: int) -> Iterator[Application]:
-        """Yield every list of mistakes, the shortest first.
+        """Yield the applications with at most ``most`` added mistakes, the fewest first.
 
-        Lists in which measured frequencies have no name come last, since they fit many arrays.
+        Applications with the generic mistake ``wrong-rule``, which takes the measured frequencies
+        themselves, come last, since they fit many arrays.
         """
         levels = [starts]
         yield from starts
@@ -140,13 +150,13 @@ class ApplicationSearch:
 
 
 def _in_order(application: Application, changed: Iterator[Application]) -> Iterator[Application]:
-    """Keep the changes of aspects that come after those of earlier changes."""
+    """Yield the changed applications whose new aspect comes after all aspects of the original."""
     last = max(map(_ASPECTS.index, application.aspects), default=-1)
     return (each for each in changed if _ASPECTS.index(each.aspects[-1]) > last)
 
 
 def _common_factor(target: Target) -> float | None:
-    """Return the factor of all cosines and sines; None where it differs."""
+    """Return the scale of the expected cosines and sines; None if it differs between angles."""
     size = target.size
     if np.ptp(size) > 1e-12 * size.max():
         return None
@@ -171,22 +181,23 @@ def diagnose_applied(
     positions: Float64s | None = None,
     omega: Float64s | None = None,
 ) -> Diagnosis:
-    """Find the shortest list of known mistakes in the rotation of one array into another.
+    """Find the shortest list of known mistakes that explains a rotation of queries or keys.
 
     Args:
-        x: the array before, (…, S, head_dim), finite.
-        rotated: the array after, in the same shape.
+        x: the array before the rotation, (…, S, head_dim), finite.
+        rotated: the array after the rotation, of the same shape.
         cosine: the expected cosines times the attention factor, (S, r/2), exact.
-        sine: the expected sines, likewise.
-        dtype: the type of the arrays; float64 numbers that are all float32 count as those.
-        layout: of the pairs; None where both are correct.
-        output_layout: of the result; as layout unless given.
-        rotary_offset: channels that are copied before the first that rotates.
-        positions: of the rows; unless given, measured and one apart.
-        omega: frequencies in radians per position, (r/2,); measured unless given.
+        sine: the expected sines times the attention factor, (S, r/2), exact.
+        dtype: the dtype of the arrays; a float64 array whose elements are all representable in
+            float32 counts as float32.
+        layout: the correct layout of the channel pairs; None if both layouts are correct.
+        output_layout: the correct layout of the result; None if it equals ``layout``.
+        rotary_offset: the number of unchanged channels before the first that rotates.
+        positions: the positions of the rows, (S,); None to measure the first, with steps of 1.
+        omega: frequencies in radians per position, (r/2,); None to measure them.
 
     Returns:
-        The diagnosis, with indices into the arrays as they were sent.
+        The diagnosis, with indices into the submitted arrays.
     """
     target = Target.of(cosine, sine, positions, omega)
     wirings = [
@@ -211,18 +222,18 @@ def diagnose_applied(
 
 
 def _arithmetics(x: Float64s, rotated: Float64s, dtype: DType) -> Iterator[DType]:
-    """Yield the types in which arrays may have been computed, the widest first."""
+    """Yield the dtypes in which the rotation may have been computed, the widest first."""
     is_narrow = dtype is FLOAT64 and all(
         np.array_equal(values.astype(np.float32), values) for values in (x, rotated)
     )
     if dtype is FLOAT64 and not is_narrow:
         yield FLOAT64
-    # float64 results may come from cosines and sines of float32.
+    # A float64 result may have been computed with cosines and sines rounded to float32.
     yield FLOAT32 if dtype is FLOAT64 else dtype
 
 
 def _position_axes(x: Float64s) -> Iterator[tuple[int, int]]:
-    """Yield each axis that may count positions, and the largest number of further mistakes."""
+    """Yield each axis that may be the position axis, and the largest number of mistakes to add."""
     last = x.ndim - 2
     yield last, 2
     for axis in reversed(range(last)):
@@ -238,7 +249,10 @@ def _start(wiring: Wiring, axis: int, axes: int) -> Application:
 
 
 def _evidence(x: Float64s, rotated: Float64s, target: Target, axis: int, kind: DType) -> Evidence:
-    """Return the evidence: the position axis is moved to −2, the axes before it are flattened."""
+    """Return the evidence from the arrays, reshaped to (heads, positions, head_dim).
+
+    ``axis`` is the position axis; all axes but this one and the last are flattened into heads.
+    """
     swapped = np.swapaxes(x, axis, -2)
     heads = (prod(swapped.shape[:-2]), *swapped.shape[-2:])
     before, after = (np.swapaxes(values, axis, -2).reshape(heads) for values in (x, rotated))
@@ -248,7 +262,10 @@ def _evidence(x: Float64s, rotated: Float64s, target: Target, axis: int, kind: D
 
 
 def _resized(target: Target, rows: int) -> Target:
-    """Cut a target to a number of rows, or extend it by its frequencies."""
+    """Return the target with its first ``rows`` rows, or extended to ``rows`` rows.
+
+    New rows have the next positions, one apart, and the angles of the target's frequencies.
+    """
     if rows <= target.rows:
         return replace(
             target,
@@ -265,7 +282,7 @@ def _resized(target: Target, rows: int) -> Target:
 
 
 def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: int) -> Diagnosis:
-    """Return the diagnosis of an application: every element is compared."""
+    """Compare every element with the application's prediction, and return the diagnosis."""
     residual, most, mismatch = 0.0, 0.0, None
     for rows in evidence.chunks():
         predicted, error, allowed = evidence.errors(application, slice(None), rows)
@@ -290,7 +307,7 @@ def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: 
 
 
 def _index(head: int, row: int, channel: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the index in the array as it was sent."""
+    """Return the index, in the submitted array of this shape, of an element of the evidence."""
     swapped = list(shape)
     swapped[axis], swapped[-2] = swapped[-2], swapped[axis]
     index = [*map(int, np.unravel_index(head, swapped[:-2])), row, channel]
