@@ -124,6 +124,7 @@ def _undescribed(content: Any, key: str = "") -> Any:
     if isinstance(content, dict):
         return {name: _undescribed(value, name) for name, value in content.items()}
     if isinstance(content, list):
-        items = [_undescribed(item) for item in content]
+        of_items = "sentence" if key in _LISTED_PROSE else ""
+        items = [_undescribed(item, of_items) for item in content]
         return sorted(items, key=_json) if key in _UNORDERED else items
     return content
