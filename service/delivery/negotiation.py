@@ -25,9 +25,9 @@ DIGEST_SUFFIX = ".sha256"
 def choose_format(
     document: Document, extension: str | None, accept: str | None, default: Format
 ) -> Format:
-    """Return the format of a response: that of the extension, or the best that Accept allows.
+    """Return the format of a response: from the extension, or else the best that Accept allows.
 
-    The default comes first among equals.
+    If Accept ranks several formats equally, the default is preferred.
 
     Raises:
         UnsupportedByFormat: the requested format cannot hold the document.
@@ -48,7 +48,10 @@ def choose_format(
 
 
 def read_extension(text: str | None) -> tuple[str | None, bool]:
-    """Return the extension of a format, and whether its digest is requested."""
+    """Return the format extension of a URL, and whether the URL requests the digest.
+
+    Raises NotFound for an unknown format.
+    """
     if text is None:
         return None, False
     extension = text.removesuffix(DIGEST_SUFFIX)
@@ -58,7 +61,7 @@ def read_extension(text: str | None) -> tuple[str | None, bool]:
 
 
 def unknown_format(extension: str) -> NotFound:
-    """Return the error of an unknown format."""
+    """Return the error for an unknown format extension, with a hint."""
     near = nearest(extension, FORMATS)
     hint = f"did you mean {near}? There are" if near else "there are"
     formats = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
@@ -68,8 +71,8 @@ def unknown_format(extension: str) -> NotFound:
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
     """Return the content coding of a body (RFC 9110, §12.5.3), None for identity.
 
-    A coding is chosen if the header names it and ranks it no lower than identity, which ranks last
-    unless it is named. The possible codings have the preferred first.
+    A coding is chosen if the header names it with a q-value at least as high as for identity;
+    identity ranks last unless it is named. ``codings`` are the possible ones, best first.
 
     Raises:
         NotAcceptable: the header excludes identity and every coding.
@@ -114,10 +117,10 @@ def _required_to_hold(document: Document, form: Format) -> Format:
 
 
 def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
-    """Return the format that Accept ranks highest, the first of equals; None if it allows none.
+    """Return the format that Accept ranks highest, the first of several; None if it allows none.
 
-    A browser that opens a page accepts pictures, too: where Accept ranks HTML as high as a
-    picture, the picture comes last.
+    Browsers accept pictures as well as HTML: if Accept ranks HTML at least as high as a picture,
+    the picture ranks last.
     """
     best = max(formats, key=lambda form: _format_quality(accept, form), default=None)
     return best if best is not None and _format_quality(accept, best) > 0 else None
@@ -173,17 +176,17 @@ OPEN_HEADERS: RawHeaders = [
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"x-content-type-options", b"nosniff"),
 ]
-"""The headers of every response: any origin may read and embed it; no type is guessed."""
+"""Headers of every response: any origin may read and embed it; browsers guess no media type."""
 
 
 def list_header(scope: Scope, name: bytes) -> str | None:
-    """Return the value of a request header that is a list, its lines joined."""
+    """Return the value of a list-valued request header, repeated headers joined; None if absent."""
     lines = [value for known, value in scope["headers"] if known == name]
     return b", ".join(lines).decode("latin-1") if lines else None
 
 
 def raw(headers: Mapping[str, str]) -> RawHeaders:
-    """Return headers in the form of ASGI."""
+    """Return headers as ASGI expects them: pairs of lower-case name and value, as bytes."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
     ]
@@ -191,14 +194,16 @@ def raw(headers: Mapping[str, str]) -> RawHeaders:
 
 @dataclass(frozen=True)
 class RepresentationRequest:
-    """The representation that a request asks for.
+    """The parts of a request that select a representation.
 
     Attributes:
-        extension: the extension of the URL, or None.
-        is_digest: whether the URL names the digest of that format.
-        revision: the expected revision of the kind of table, or None.
-        default: the format that is preferred among equals.
-        takes_chunks: whether a body without Content-Length can be sent (HTTP/1.1).
+        extension: the format extension of the URL, or None.
+        is_digest: whether the URL requests the digest of the file in this format.
+        accept: the Accept header, or None.
+        accept_encoding: the Accept-Encoding header, or None.
+        revision: the expected table revision, or None.
+        default: the preferred format if Accept ranks several equally.
+        takes_chunks: whether the client accepts a body without Content-Length (HTTP/1.1).
     """
 
     extension: str | None = None

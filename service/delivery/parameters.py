@@ -16,7 +16,7 @@ from service.errors import Fault, InvalidParameters, shortened
 _MAX_NAME_LENGTH = 64
 _INCOMPLETE_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
-# Names of the same parameters in other libraries.
+# Parameter names and values of other libraries, each with the names used here.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "base": ("rope_theta", "max_period", "temperature"),
     "bf16": ("bfloat16",),
@@ -100,7 +100,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is a synonym of this one or spelled most like it, or None."""
+    """Return the known name that is a synonym of ``name``, or else the most similar; or None."""
     if len(name) > _MAX_NAME_LENGTH:
         return None
     names = list(known)
@@ -109,9 +109,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """Return the known names that are spelled like this one, the most similar first.
+    """Return the known names with a similar spelling, the most similar first.
 
-    Negations of the name are left out. The cutoff is the least similarity, up to 1.
+    Negations of the name are left out. ``cutoff`` is the least similarity, 0 to 1.
     """
     matches = get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), cutoff=cutoff)
     return [match for match in matches if not _is_opposite(name, match)]
@@ -125,19 +125,19 @@ def _is_opposite(name: str, other: str) -> bool:
 
 
 def most_similar(name: str, known: Iterable[str], count: int) -> list[str]:
-    """Return some known names, the most similar first."""
+    """Return up to ``count`` known names, the most similar first."""
     return get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), count, cutoff=0.0)
 
 
 class NoParameters(Parameters):
-    """No parameters."""
+    """The parameters of a path that accepts none."""
 
 
 Model = TypeVar("Model", bound=Parameters)
 
 
 def parse_query(query: bytes) -> dict[str, str]:
-    """Return the parameters of a raw query; raises InvalidParameters for repetitions."""
+    """Return the parameters of a raw query; raises InvalidParameters if one is repeated."""
     values: dict[str, str] = {}
     for field in filter(None, query.split(b"&")):
         raw_name, _, raw_value = field.partition(b"=")
@@ -151,7 +151,7 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 
 def given_twice(name: str, value: str, places: str = "") -> Fault:
-    """Return the fault of a repeated parameter."""
+    """Return the fault for a repeated parameter."""
     return Fault(shortened(name), shortened(value), f"{shortened(name)} is given twice{places}")
 
 
@@ -171,7 +171,7 @@ def _not_text(raw: bytes, raw_name: bytes, rule: str) -> InvalidParameters:
 
 
 def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """Validate values against a model; raises InvalidParameters with every fault."""
+    """Return the values as an instance of a model; raises InvalidParameters with all faults."""
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
         raise InvalidParameters(
@@ -197,7 +197,7 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
-    """Return the detail of an unknown name, with the nearest name here or elsewhere."""
+    """Return the detail for an unknown name, with a hint to the name that was likely meant."""
     known = sorted(model.model_fields)
     near = nearest(name, known)
     own_hint = model.hint_for_unknown(name, values)
@@ -216,7 +216,7 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
 
 
 def _related_choice(model: type[Parameters], name: str, value: Any) -> str:
-    """Return a hint where another resource has the value for this parameter."""
+    """Return a hint if another resource accepts this value for the parameter, else ''."""
     places = [path for path, other in model.related.items() if value in choices(other, name)]
     return f"; {value} is one of {' and '.join(places)}" if places else ""
 

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): the only module with the status codes of failures.
+"""Problem documents (RFC 9457): the status code, type and title of each error.
 
 Also the headers of HTML pages, with the content security policy of each page.
 """
@@ -26,7 +26,7 @@ MEDIA_TYPE = "application/problem+json"
 
 @dataclass(frozen=True)
 class ProblemType:
-    """A type of problem; the name is the last part of its URI."""
+    """A problem type: the last part of its URI, its status code and its title."""
 
     name: str
     status: int
@@ -34,12 +34,12 @@ class ProblemType:
 
     @property
     def uri(self) -> str:
-        """The value of ``type``: stable, and the same on every server."""
+        """The URI in the problem member ``type``; it never changes."""
         return f"urn:posref:problem:{self.name}"
 
 
 class MethodNotAllowed(errors.PosrefError):
-    """A method that no route of a path has."""
+    """The error for a method that no route of the path accepts."""
 
     def __init__(self, method: str, allowed: str) -> None:
         super().__init__(f"{method} is not possible here; these methods are: {allowed}")
@@ -76,13 +76,13 @@ TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.PosrefError: ProblemType("internal-error", 500, "Internal error"),
     }
 )
-"""The type of the problem of each error; that of the base class is an internal error."""
+"""The problem type of each error class; PosrefError itself is an internal error."""
 
 FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
 
 
 def problem_of(error: errors.PosrefError) -> dict[str, object]:
-    """Return the problem document of an error, with ``errors`` for its faults."""
+    """Return the problem document of an error; its member ``errors`` lists the faults."""
     problem = TYPES[type(error)]
     return {
         "type": problem.uri,
@@ -111,14 +111,24 @@ def _headers(error: errors.PosrefError) -> dict[str, str]:
 
 
 def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None) -> Answer:
-    """Return the response with the problem of an error; it is never cached."""
+    """Return the problem response for an error; it is never cached.
+
+    Args:
+        error: the error.
+        headers: further headers of the response.
+    """
     fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
     every = {**fixed, **_headers(error), **(headers or {})}
     return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
 def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
-    """Answer every error with a problem document; ``named`` has the URLs of conventions by name."""
+    """Make the app answer every error with a problem document.
+
+    Args:
+        app: the application.
+        named: the URL of each convention by its name, for hints.
+    """
 
     async def refuse(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
@@ -138,7 +148,7 @@ def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
 
 
 def _allowed_methods(request: Request) -> str:
-    """Return the methods of every route of a path; Starlette names those of one route."""
+    """Return the methods of all routes of the path; Starlette would list only one route's."""
     methods = {
         method
         for route in request.app.routes
@@ -151,7 +161,13 @@ def _allowed_methods(request: Request) -> str:
 def unknown_path(
     path: str, known: Iterable[str], named: Mapping[str, str] | None = None
 ) -> errors.NotFound:
-    """Return the error of an unknown path; a convention by name has its URL in ``named``."""
+    """Return the error for an unknown path, with a hint.
+
+    Args:
+        path: the unknown path.
+        known: the paths of all routes without path parameters.
+        named: the URL of each convention by its name, for hints.
+    """
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
     same = [each for each in paths if name and each.endswith(f"/{name}")]
@@ -181,9 +197,10 @@ def html_headers(page: str, cache_control: str, vary: str = "") -> RawHeaders:
 
 
 def content_policy(page: str) -> str:
-    """Return the policy of a page: its own server, and its inline scripts and styles by hash.
+    """Return the Content-Security-Policy of a page.
 
-    Frames, forms and base addresses are forbidden.
+    It allows resources of the same server, and the page's inline scripts and styles by hash; it
+    forbids forms, ``<base>`` and embedding in frames.
     """
     return "; ".join(
         [

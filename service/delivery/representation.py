@@ -1,4 +1,4 @@
-"""Representations of a document: in a format, possibly compressed, or only the digest of its bytes.
+"""Representations of a document: a file in a format, possibly compressed, or the file's digest.
 
 Headers, entity tag, cost and limits are known before any byte of the body is computed.
 """
@@ -26,11 +26,11 @@ from service.settings import Settings
 
 MAX_TABLE_BYTES = 2**63 - 1
 
-# The work of a decimal, and of the digest of a number, in sines.
+# The cost of writing an element as text, and of hashing an element, in sines.
 _TEXT_WORK = 16
 _DIGEST_WORK = 4
 
-# The work of drawing any picture: about a tenth of a second.
+# The cost of drawing a picture, in sines: about a tenth of a second.
 _DRAWING_WORK = 2**23
 
 GZIP = "gzip"
@@ -45,8 +45,11 @@ class Representation:
     """A document in a format, possibly with a content coding, or its digest.
 
     Attributes:
-        file: the bytes of the format.
-        is_digest: whether the body is only the digest of these bytes.
+        document: the arrays and their parameters.
+        form: the format.
+        file: the body without content coding: the document in the format.
+        coding: the content coding (``gzip``), or None.
+        is_digest: whether the body is only the SHA-256 of the file.
     """
 
     document: Document
@@ -76,7 +79,7 @@ class Representation:
 
     @property
     def transform(self) -> "BodyTransform | None":
-        """The function that makes the body from the bytes of the format, None for these bytes."""
+        """The function that computes the body from the file; None if the body is the file."""
         if self.is_digest:
             return partial(checksum_line, file_name=self._plain_file_name)
         return None if self.coding is None else gzipped
@@ -87,14 +90,14 @@ class Representation:
 
     @property
     def length_bytes(self) -> int | None:
-        """The length of the body, None where only computing it tells."""
+        """The length of the body in bytes; None if it is unknown before the body is computed."""
         if self.is_digest and self.transform is not None:
             return sum(map(len, self.transform(())))
         return self.body.length_bytes
 
     @property
     def file_name(self) -> str:
-        """The name to save the body under, without a content coding."""
+        """The suggested file name for saving the decoded body."""
         return f"{self._plain_file_name}.sha256" if self.is_digest else self._plain_file_name
 
     @property
@@ -102,11 +105,15 @@ class Representation:
         return file_name(self.document, self.form, self._tag_of(""))
 
     def plain(self) -> "Representation":
-        """Return the representation without coding or digest."""
+        """Return the representation of the file itself, without content coding or digest."""
         return Representation(self.document, self.form, self.file)
 
     def cost(self, length_bytes: int | None = None) -> int:
-        """Return the work of the body, or of a range of a length, in sines, without the setup."""
+        """Return the cost of computing the body, in sines, without the setup of frequencies.
+
+        Args:
+            length_bytes: the length of the requested range; None for the whole body.
+        """
         per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
         whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
         if length_bytes is None or self.file.length_bytes is None:
@@ -114,7 +121,13 @@ class Representation:
         return -(-whole * length_bytes // self.file.length_bytes)
 
     def headers(self, request: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
-        """Return the headers of every status: tag, caching, arrays, links to a path and a query."""
+        """Return the headers of 200, 206 and 304: tag, caching, arrays and links.
+
+        Args:
+            request: the parts of the request that selected this representation.
+            path: the path of the request, for the links.
+            query: the query of the request, for the links.
+        """
         document, form, extension = self.document, self.form, request.extension
         place = {} if self.is_digest else place_headers(path, query, document, form, extension)
         return {
@@ -127,11 +140,11 @@ class Representation:
         }
 
     def vary(self, request: RepresentationRequest) -> dict[str, str]:
-        """Return Vary: the request headers that chose this representation."""
+        """Return the header Vary, which names the request headers that selected the body."""
         return {} if self.is_digest else vary_header(self.form, request.extension)
 
     def content_headers(self) -> dict[str, str]:
-        """Return the headers of the body, without Content-Length."""
+        """Return Content-Type, and Content-Encoding if the body has a content coding."""
         media_type = DIGEST_MEDIA_TYPE if self.is_digest else self.form.media_type
         headers = {"Content-Type": media_type}
         if self.coding is not None:
@@ -140,7 +153,7 @@ class Representation:
 
 
 def represent(document: Document, request: RepresentationRequest) -> Representation:
-    """Return the representation that a request chooses; raises PosrefError."""
+    """Return the representation that a request selects; raises PosrefError."""
     check_revision(document, request.revision)
     form = choose_format(document, request.extension, request.accept, request.default)
     file = form.body(document)
@@ -151,7 +164,7 @@ def represent(document: Document, request: RepresentationRequest) -> Representat
 
 
 def _check_countable(document: Document, body: Body) -> None:
-    """Refuse tables past 2^63 − 1 bytes, which no file system or client can count."""
+    """Raise InvalidParameters for tables longer than 2^63 − 1 bytes: no client can count them."""
     tables_bytes = sum(size_bytes(table) for table in document.arrays.values())
     total_bytes = max(tables_bytes, body.length_bytes or 0)
     if total_bytes > MAX_TABLE_BYTES:
@@ -160,7 +173,7 @@ def _check_countable(document: Document, body: Body) -> None:
 
 
 def check_revision(document: Document, revision: int | None) -> None:
-    """Raise RevisionRetired or InvalidParameters unless a revision is the current one."""
+    """Raise RevisionRetired or InvalidParameters unless a revision is None or the current one."""
     kind, current = document.kind, document.revision
     if revision is None or revision == current:
         return
@@ -175,9 +188,12 @@ def check_revision(document: Document, revision: int | None) -> None:
 def check_answer_size(
     representation: Representation, settings: Settings, *, has_ranges: bool = True
 ) -> None:
-    """Raise AnswerTooLarge if a body that is sent whole is past its limit.
+    """Raise AnswerTooLarge if a whole body is longer than the limit of its format.
 
-    The error mentions ranges of a binary format, which a GET may request instead.
+    Args:
+        representation: the representation to send whole.
+        settings: the limits.
+        has_ranges: whether the error suggests Range for binary formats, which only GET supports.
     """
     limit_bytes = representation.file.limit_bytes
     if representation.is_digest:
@@ -202,9 +218,9 @@ def check_answer_size(
 def entity_tag(document: Document, form: Format, variant: str = "") -> str:
     """Return the entity tag of a document in a format, without computing its bytes.
 
-    It is strong: parameters, format, revision and the version of the encoder fix the bytes. The
-    tag of a picture is weak: another machine may draw different bytes. The variant names a
-    transformation of the bytes, such as ``sha256``; it is empty for none.
+    The tag is strong: parameters, format, revision and encoder version determine the bytes. The
+    tag of a picture is weak: another machine may draw different bytes. ``variant`` names a
+    transformation of the bytes, such as ``sha256``; it is empty if there is none.
     """
     arrays = [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()]
     described = ", ".join(
@@ -219,7 +235,7 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
 
 
 def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
-    """Return the text of ``json.dumps``, long lists part by part."""
+    """Return the same text as ``json.dumps``; long lists are written in parts."""
     if not any(isinstance(value, tuple) for value in parameters.values()):
         return json.dumps(dict(parameters))
     each = (f"{json.dumps(name)}: {parameter_text(value)}" for name, value in parameters.items())
@@ -232,7 +248,10 @@ def weak(tag: str) -> str:
 
 
 def array_headers(document: Document) -> dict[str, str]:
-    """Return the headers of the arrays; differing shapes and types are in the body only."""
+    """Return the headers that describe the arrays.
+
+    Shape and dtype are left out if they differ between arrays.
+    """
     headers = {"Table-Revision": str(document.revision)}
     if document.shape is not None:
         headers["Array-Shape"] = ", ".join(map(str, document.shape))
@@ -246,7 +265,7 @@ def array_headers(document: Document) -> dict[str, str]:
 
 
 def cache_control(extension: str | None, revision: int | None) -> str:
-    """Return Cache-Control: immutable where the URL names the revision.
+    """Return the value of Cache-Control: immutable if the URL contains the revision.
 
     Without an extension the response is private: shared caches mishandle ``Vary: Accept``.
     """
@@ -259,9 +278,9 @@ def cache_control(extension: str | None, revision: int | None) -> str:
 def place_headers(
     path: str, query: bytes, document: Document, form: Format, extension: str | None
 ) -> dict[str, str]:
-    """Return Content-Location and Link, the URLs of this and the other representations.
+    """Return the headers Content-Location (this representation) and Link (other formats).
 
-    A long query is not repeated: proxies refuse large headers.
+    They are left out for a long query, because proxies refuse large headers.
     """
     if len(query) > _MAX_LINKED_QUERY_BYTES:
         return {}
@@ -279,7 +298,7 @@ def place_headers(
 
 
 def vary_header(form: Format, extension: str | None) -> dict[str, str]:
-    """Return Vary: the request headers that select a format and its coding."""
+    """Return the header Vary: the request headers that select a format and its coding."""
     varies = [
         *(["Accept"] if extension is None else []),
         *(["Accept-Encoding"] if extension is None or form.is_text else []),
@@ -288,13 +307,13 @@ def vary_header(form: Format, extension: str | None) -> dict[str, str]:
 
 
 def file_name(document: Document, form: Format, tag: str) -> str:
-    """Return the name of the file of a document; different tables have different names."""
+    """Return the file name of a document: its kind, its shape and 8 digits of its tag."""
     name = document.kind.replace("-", "_")
     shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
     return f"{name}_{shape}{tag.removeprefix('W/')[1:9]}.{form.extension}"
 
 
-# Some builds of zlib make different bytes from different portions: portions have a fixed size.
+# Portions have a fixed size: with other portions, some builds of zlib output other bytes.
 _PORTION_BYTES = 64 * 1024
 
 # Level 1 takes a sixth of the time of level 6, and its output is a tenth longer for tables.
@@ -306,11 +325,12 @@ BodyTransform: TypeAlias = Callable[[Iterable[Block]], Iterator[Block]]
 
 @dataclass(frozen=True)
 class DerivedBody(WholeBody):
-    """A body that is made from another one.
+    """A body that is computed from another body.
 
     Attributes:
-        transform: makes the blocks from those of the source; some may be empty, so that the
-            consumer can stop in between.
+        source: the other body.
+        transform: takes the blocks of the source and yields blocks of this body; some are empty,
+            so that the consumer can stop between them.
     """
 
     source: Body
@@ -318,7 +338,7 @@ class DerivedBody(WholeBody):
 
     @property
     def limit_bytes(self) -> int:
-        """The limit of the source, which determines the work."""
+        """The length limit of the source, in bytes: its length determines the cost."""
         return self.source.limit_bytes
 
     def whole(self) -> Iterator[Block]:
@@ -326,7 +346,7 @@ class DerivedBody(WholeBody):
 
 
 def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Compress blocks as one gzip member (RFC 1952) without a modification time."""
+    """Yield the blocks compressed as one gzip member (RFC 1952), without modification time."""
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
     for portion in _portions(blocks):
         yield packer.compress(portion)
@@ -334,7 +354,7 @@ def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the bytes of all blocks in portions of a fixed size, and the rest."""
+    """Yield the bytes of all blocks in portions of _PORTION_BYTES; the last one is shorter."""
     rest = b""
     for block in blocks:
         ready = memoryview(rest + block if rest else block)
@@ -346,7 +366,7 @@ def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:
-    """Yield the SHA-256 of blocks as a line for ``sha256sum --check``."""
+    """Yield an empty block for each block, then the SHA-256 as a line for sha256sum --check."""
     digest = sha256()
     for block in blocks:
         digest.update(block)

@@ -1,6 +1,6 @@
-"""Responses: conditions and ranges of requests, and responses that send a body or a part of it.
+"""Responses: conditional requests, range requests, and the sending of bodies.
 
-Ranges are those of RFC 9110, §14, entity tags of §8.8.3, preconditions of §13.
+They follow RFC 9110: ranges §14, entity tags §8.8.3, preconditions §13.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from service.formats.format import Block
 
 _SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 
-# Past every byte that a body can have; longer digit strings are not parsed.
+# Larger than the length of any body; longer digit strings are not parsed.
 _BEYOND_BYTES = 10**19
 _MAX_DIGITS = 19
 
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes from start to stop of a body, at least one."""
+    """A range of a body: the bytes from start to stop, stop excluded; at least one byte."""
 
     start: int
     stop: int
@@ -39,22 +39,26 @@ class Span:
         return self.stop - self.start
 
     def within(self, limit_bytes: int) -> "Span":
-        """Return the first bytes of the range, as many as a limit allows."""
+        """Return the range cut to at most ``limit_bytes`` bytes."""
         return Span(self.start, min(self.stop, self.start + limit_bytes))
 
     def content_range(self, length_bytes: int) -> str:
-        """Return the value of Content-Range for a body of a length."""
+        """Return the value of Content-Range, for a whole body of ``length_bytes`` bytes."""
         return f"bytes {self.start}-{self.stop - 1}/{length_bytes}"
 
 
 def requested_span(value: str | None, length_bytes: int) -> Span | None:
-    """Return the range that a Range header requests, None for the whole body.
+    """Return the range that a Range header requests; None for the whole body.
 
-    The whole body answers a header that is missing or malformed, has another unit or several
-    ranges: a recipient may always ignore the header. The body has at least one byte.
+    A header that is missing or malformed, or has another unit or several ranges, is ignored, as
+    RFC 9110 permits.
+
+    Args:
+        value: the Range header, or None.
+        length_bytes: the length of the whole body, at least 1.
 
     Raises:
-        RangeNotSatisfiable: the range begins past the end.
+        RangeNotSatisfiable: the range begins after the end of the body.
     """
     match = None if value is None else _SINGLE.fullmatch(value.strip())
     if match is None or not (match[1] or match[2]):
@@ -73,7 +77,7 @@ def requested_span(value: str | None, length_bytes: int) -> Span | None:
 
 
 def _number(digits: str) -> int:
-    """Return a number of bytes; a number past any body becomes _BEYOND_BYTES."""
+    """Return digits as an integer; too many digits become _BEYOND_BYTES."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) <= _MAX_DIGITS else _BEYOND_BYTES
 
@@ -82,14 +86,14 @@ _ENTITY_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
 
 def matches_any(if_match: str | None, tag: str) -> bool:
-    """Return whether a strong tag of If-Match is this one, or the header is absent or ``*``."""
+    """Return whether If-Match contains the strong tag ``tag``, or is absent or ``*``."""
     if if_match is None or if_match.strip() == "*":
         return True
     return any(not is_weak and match == tag for is_weak, match in _ENTITY_TAG.findall(if_match))
 
 
 def matches_none(if_none_match: str | None, tag: str) -> bool:
-    """Return whether no tag of If-None-Match is this one; tags are compared weakly."""
+    """Return whether If-None-Match is absent or does not contain ``tag``, compared weakly."""
     if if_none_match is None:
         return True
     if if_none_match.strip() == "*":
@@ -104,7 +108,7 @@ class Preconditions:
 
     Attributes:
         method: GET or HEAD.
-        if_match, if_none_match, if_range, range: the headers of that name, or None.
+        if_match, if_none_match, if_range, range: the header with this name, or None.
     """
 
     method: str
@@ -119,7 +123,10 @@ class Preconditions:
         return cls(scope["method"], *(list_header(scope, name) for name in names))
 
     def is_known(self, tag: str) -> bool:
-        """Return whether the client has the tag already; raises PreconditionFailed."""
+        """Return whether If-None-Match contains the tag, so that the answer is 304.
+
+        Raises PreconditionFailed if If-Match does not contain the tag.
+        """
         if not matches_any(self.if_match, tag):
             raise PreconditionFailed(
                 f"If-Match does not name the current tag: {shortened(self.if_match)}, "
@@ -128,9 +135,9 @@ class Preconditions:
         return not matches_none(self.if_none_match, tag)
 
     def span(self, tag: str, length_bytes: int) -> Span | None:
-        """Return the requested range, None for the whole body.
+        """Return the requested range; None for the whole body.
 
-        If If-Range is another entity tag, or a date, the client gets the whole body.
+        If If-Range is a date or another entity tag, Range is ignored.
         """
         if self.method != "GET" or self.if_range not in {None, tag}:
             return None
@@ -139,7 +146,7 @@ class Preconditions:
 
 @dataclass(frozen=True)
 class CachedBody:
-    """A body, and the value of its Repr-Digest header (RFC 9530)."""
+    """A whole body, and the value of its Repr-Digest header (RFC 9530)."""
 
     body: bytes
     repr_digest: str
@@ -151,7 +158,7 @@ class CachedBody:
 
 
 class Answer(Response):
-    """A response with exactly the given headers.
+    """A response that sends the given headers, and Content-Length, but no others.
 
     Args:
         status: the status code.
@@ -232,13 +239,15 @@ async def _disconnect_of(receive: Receive) -> AsyncGenerator[asyncio.Future[None
 
 @dataclass(frozen=True)
 class ResponseHead:
-    """A response without its body.
+    """The headers and the entity tag of a response.
 
     Attributes:
-        tag: the entity tag; empty for answers to POST.
-        headers: the headers of every status.
-        content_headers: the headers of a body, without Content-Length.
-        length_bytes: the length of the body where it is known in advance; such a body has ranges.
+        tag: the entity tag; empty in responses to POST.
+        headers: the headers of 200, 206 and 304 responses.
+        content_headers: Content-Type and other headers of responses with a body, without
+            Content-Length.
+        length_bytes: the length of the whole body; None if unknown in advance, and then ranges
+            are not supported.
     """
 
     tag: str
@@ -247,10 +256,10 @@ class ResponseHead:
     length_bytes: int | None
 
     def without_body(self, preconditions: Preconditions) -> Answer | None:
-        """Return the response to HEAD, or 304; None for a request that needs a body.
+        """Return the response 304, or to HEAD; None for a request that needs a body.
 
         Raises:
-            PreconditionFailed: If-Match names another tag.
+            PreconditionFailed: If-Match does not contain the tag.
         """
         if preconditions.is_known(self.tag):
             return Answer(HTTPStatus.NOT_MODIFIED, self.headers)
@@ -271,7 +280,13 @@ class ResponseHead:
         cached: CachedBody,
         pieces: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
-        """Return the response with a cached body or a range of it, at once or in pieces."""
+        """Return the response with a cached body, or with a range of it.
+
+        Args:
+            span: the range; None for the whole body.
+            cached: the whole body.
+            pieces: yields the bytes to send in pieces; None to send them at once.
+        """
         body = cached.body if span is None else memoryview(cached.body)[span.start : span.stop]
         digest = [(b"repr-digest", cached.repr_digest.encode())]
         return self.streamed(span, pieces or body, len(cached.body), digest=digest)
@@ -288,11 +303,12 @@ class ResponseHead:
         """Return the response with a body, or a range of it.
 
         Args:
-            span: the range, None for the whole body.
-            body: the bytes of the range, or its blocks.
-            length_bytes: the length of a body without ranges, where it is known.
-            counted: the same body once more, where its length has to be counted.
-            digest: the header with the digest of a cached body.
+            span: the range; None for the whole body.
+            body: the bytes to send, or a generator of their blocks.
+            length_bytes: the length of the whole body; by default the length in this head.
+            counted: a second generator of the same blocks, read first to compute the length; None
+                if the length is known or not sent.
+            digest: the Repr-Digest header of a cached body.
         """
         headers = [*self.headers, *self.content_headers, *(digest or ())]
         length_bytes = self.length_bytes if length_bytes is None else length_bytes

@@ -1,8 +1,9 @@
 """The base classes of families, and the parameter types that several families share.
 
-A family is one class. Its fields are the query parameters and the attributes of the formula; its
-docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds, parsing,
-canonical parameters, OpenAPI, documentation and contract tests follow from ``Family.registered``.
+A family is one kind of table or transformation, and one class. Its fields are the query parameters;
+its docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds, parsing,
+canonical parameters, OpenAPI, documentation and contract tests are generated from
+``Family.registered``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ _RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
 
 
 def _list_schema(types: list[str], pattern: str, items: Mapping[str, object]) -> WithJsonSchema:
-    """Return the schema of a list: text with commas, an array in JSON, or a single item there."""
+    """Return the JSON schema of a list: comma-separated text, an array, or a single item."""
     schema = {"type": types, "pattern": f"^{pattern}$", "items": items, "minItems": 1}
     return WithJsonSchema(schema)
 
@@ -76,12 +77,12 @@ Listed = TypeVar("Listed", Positions, AnyPositions)
 
 
 def about(description: str, example: Any, **bounds: Any) -> Any:
-    """Return the field of a parameter: its description, an example, and its bounds."""
+    """Return the pydantic field of a parameter with a description, an example and bounds."""
     return Field(description=description, examples=[example], **bounds)
 
 
 def optional(description: str, example: Any, **bounds: Any) -> Any:
-    """Return the field of a parameter that is None unless given."""
+    """Return the pydantic field of an optional parameter; its default is None."""
     return about(description, example, default=None, **bounds)
 
 
@@ -105,20 +106,20 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     related: ClassVar[Mapping[str, type["Parameters"]]] = {}
-    """Other families whose parameters are often sent here by mistake, by path."""
+    """Families, by path, whose parameters are often sent here by mistake; hints name them."""
 
     def chosen_part(self) -> str | None:
-        """Return the name of the one array that is requested (``part``), None for all."""
+        """Return the name of the requested array (``part``); None if all arrays are requested."""
         part: str | None = getattr(self, "part", None)
         return part
 
     def removable_axes(self) -> Mapping[str, str]:
-        """Return how to request the table without an axis, by the name of the axis."""
+        """Return how to request the table without an axis, by the axis name; {} if impossible."""
         return {}
 
     @classmethod
     def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Return how to correct an unknown parameter; None where only similar names help.
+        """Return a hint on how to correct an unknown parameter; None for the general hint.
 
         Args:
             name: the unknown parameter.
@@ -128,7 +129,7 @@ class Parameters(BaseModel):
 
 
 def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
-    """Return the values that a parameter of a closed list may have, else nothing."""
+    """Return the accepted values of a Literal parameter; () for any other parameter."""
     field = model.model_fields.get(name)
     if field is None or get_origin(field.annotation) is not Literal:
         return ()
@@ -136,7 +137,13 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
 
 
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
-    """Return the error of a parameter that does not go with the others."""
+    """Return the error for a parameter that cannot be combined with the other parameters.
+
+    Args:
+        parameter: the name of the parameter.
+        value: its value; None if the parameter is missing.
+        rule: the detail of the error.
+    """
     sent = None if value is None else shortened(grammar.to_query(value))
     return InvalidParameters(Fault(parameter, sent, rule))
 
@@ -144,12 +151,12 @@ def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
 def exclusion_faults(
     parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
 ) -> list[Fault]:
-    """Return a fault for every parameter that is given and excluded.
+    """Return a fault for every given parameter that another one excludes.
 
     Args:
-        parameters: all parameters.
-        others: for the name of an excluded parameter, the parameter that excludes it.
-        rule: the end of the sentence, with {} for the parameter that excludes.
+        parameters: the parameters of the request.
+        others: maps the name of each excluded parameter to the parameter that excludes it.
+        rule: the end of the error sentence; {} stands for the parameter that excludes.
     """
     return [
         Fault(name, grammar.to_query(value), f"{name} {rule.format(other)}")
@@ -178,7 +185,7 @@ class FirstParameters(Parameters):
 
 
 class StartParameters(FirstParameters):
-    """The positions of the rows of an array: consecutive from start on, or a list."""
+    """The positions of an array's rows: consecutive integers from start on, or a list."""
 
     positions: PositionList | None = optional(
         "Position of each row, integers and half-open ranges, in place of seq_len and start.",
@@ -186,7 +193,7 @@ class StartParameters(FirstParameters):
     )
 
     def positions_of(self, rows: int) -> Positions:
-        """Return the positions of the rows of an array."""
+        """Return the positions of ``rows`` rows; raises InvalidBody for a list of other length."""
         if self.positions is None:
             return contiguous(self.start or 0, rows)
         refuse_excluded(self, {"start": "positions"})
@@ -198,7 +205,7 @@ class StartParameters(FirstParameters):
 
 
 class LengthParameters(FirstParameters):
-    """The number of positions and the first one."""
+    """The number of positions and the first position."""
 
     seq_len: Integer | None = optional(
         "Number of positions; required unless positions is given.", 50, ge=1, le=2**63 - 1
@@ -217,7 +224,7 @@ class LengthParameters(FirstParameters):
 
 
 class PositionParameters(LengthParameters, StartParameters):
-    """The integer positions of a table: seq_len of them from start on, or a list."""
+    """The integer positions of a table: seq_len positions from start on, or a list."""
 
     def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
         """Return the positions; raises InvalidParameters unless they are given just once."""
@@ -239,7 +246,10 @@ class RealPositionParameters(LengthParameters):
 
 
 def contiguous(start: int, count: int, name: str = "start") -> Positions:
-    """Return consecutive positions; an error names the parameter that gives their start."""
+    """Return ``count`` consecutive positions from ``start`` on.
+
+    Raises InvalidParameters for the parameter ``name`` if the last position exceeds 2^62.
+    """
     if start + count - 1 > MAX_POSITION:
         rule = f"the last position, {start + count - 1}, lies beyond 2^62"
         raise impossible(name, start, rule)
@@ -252,16 +262,16 @@ _EXACT_LIMIT = 2.0**53
 
 @dataclass(frozen=True)
 class InputArray:
-    """An array that a request sends.
+    """The description of an array that a request body may contain.
 
     Attributes:
-        name: the tensor in a safetensors file, the key in a JSON object.
-        description: what it is, and its axes.
-        ranks: the numbers of axes it may have.
-        example: nested lists.
+        name: the tensor name in a safetensors file and the key in a JSON object.
+        description: the meaning of the array and its axes.
+        ranks: the accepted numbers of axes.
+        example: an example array as nested lists.
         is_integer: whether its elements are integers; they are read as int64.
-        is_required: whether the request is refused without it.
-        aliases: names of the array in other libraries; the refusal of one names this array.
+        is_required: whether a request without this array is refused.
+        aliases: names of the array in other libraries; they are refused with a hint to ``name``.
     """
 
     name: str
@@ -284,7 +294,7 @@ class InputArray:
             raise self._invalid("holds integers or booleans, and must hold floating-point numbers")
         if has_integers or not self.is_integer:
             return table
-        # JSON has one type of number.
+        # JSON has a single number type, so integers arrive as float64.
         values = to_float64(table.elements, table.dtype)
         if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
             raise self._invalid("must hold integers, from 2^53 on as int64")
@@ -296,25 +306,30 @@ class InputArray:
 
 @dataclass(frozen=True)
 class Choice:
-    """A parameter whose value names the array of a body that has no names (``.npy``)."""
+    """A parameter whose value selects the name of an unnamed array (``.npy``).
+
+    Attributes:
+        parameter: the name of the parameter.
+        names: maps each value of the parameter to an array name.
+    """
 
     parameter: str
     names: Mapping[str, str]
 
     def name(self, parameters: Parameters) -> str | None:
-        """Return the name of the array, or None where the parameter is not given."""
+        """Return the array name that the parameter selects; None if it is not given."""
         value = getattr(parameters, self.parameter)
         return None if value is None else self.names[value]
 
     def missing(self) -> InvalidParameters:
-        """Return the error of a body without names where the parameter is not given."""
+        """Return the error for an unnamed array when the parameter is missing."""
         named = self.names.items()
         ways = " or ".join(f"{self.parameter}={value} ({name})" for value, name in named)
         rule = f"an array without a name needs {ways}; safetensors and JSON name it"
         return InvalidParameters(Fault(self.parameter, None, rule))
 
     def check(self, parameters: Parameters, sent: Iterable[str]) -> None:
-        """Refuse a parameter that names an array other than those that were sent."""
+        """Raise InvalidParameters if the parameter selects an array that was not sent."""
         name = self.name(parameters)
         if name not in {None, *sent}:
             value = getattr(parameters, self.parameter)
@@ -329,12 +344,15 @@ class Family(Parameters):
     """A kind of table, registered under its path.
 
     Attributes:
-        path: the path of its URL, without an extension.
-        operation: the stem of its operationIds (``get`` + operation, ``post`` + operation); the
-            words of the path unless given.
-        summary: one line for the API's documentation; the first of the docstring unless given.
-        example: a query that works.
-        revision_of_bytes: moves when, and only when, a byte of a table of this kind changes.
+        registered: all families, in the order of their definition.
+        path: the URL path, without an extension.
+        operation: the stem of its operationIds (``get`` + operation, ``post`` + operation); by
+            default the words of the path.
+        summary: one line for the API documentation; by default the first paragraph of the
+            docstring.
+        example: a valid query.
+        revision_of_bytes: the revision number of the tables; it is increased if, and only if, a
+            byte of any table of this kind changes.
     """
 
     registered: ClassVar[list[type["Family"]]] = []
@@ -346,7 +364,7 @@ class Family(Parameters):
     revision_of_bytes: ClassVar[int] = 1
 
     def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
-        """Register a class that names its path; one that does not is a base of others."""
+        """Register a class that has a path; a class without one is a base class."""
         super().__init_subclass__(**options)
         if path is not None:
             cls.path = path
@@ -358,21 +376,21 @@ class Family(Parameters):
 
     @classmethod
     def kind(cls) -> str:
-        """Return the name of this kind of table: the path with hyphens."""
+        """Return the name of this kind of table: the path with hyphens in place of slashes."""
         return cls.path.strip("/").replace("/", "-")
 
     @property
     def element_type(self) -> DType:
-        """The element type that ``dtype`` names."""
+        """The element type of the table, from the parameter ``dtype``."""
         name: str = getattr(self, "dtype")  # noqa: B009
         return _DTYPES[name]
 
     def canonical(self) -> dict[str, ParameterValue]:
-        """Return the parameters that fix the numbers, defaults included, in a fixed order.
+        """Return the parameters that determine the exact numbers, defaults included.
 
-        These are the fields that families declare, in the order of declaration, without those
-        that are None; fields of mixins (positions, queries and keys, heads) and ``dtype`` are not
-        among them. Override it where that is not all.
+        These are the fields that Family subclasses declare, in the order of declaration, if they
+        are not None. Fields of mixins (positions, queries and keys, heads) and ``dtype`` are left
+        out; a family that needs some of them overrides this method.
         """
         names = [
             name
@@ -390,7 +408,10 @@ class Family(Parameters):
 
     @classmethod
     def like(cls, other: Parameters, **changes: Any) -> Self:
-        """Return a family that takes from other parameters the fields it has too, but changes."""
+        """Return an instance with the fields shared with ``other``, updated with ``changes``.
+
+        The values are not validated.
+        """
         shared = cls.model_fields.keys() & type(other).model_fields.keys()
         values = {name: getattr(other, name) for name in shared}
         # pydantic's plugin for mypy takes what a subclass constructs for this class.
@@ -401,17 +422,18 @@ class Family(Parameters):
     def describe(
         cls, arrays: Mapping[str, Table], parameters: Mapping[str, ParameterValue], **options: Any
     ) -> Document:
-        """Return the document of tables of this kind; options are further fields of Document."""
+        """Return a Document of this kind and revision; options are further Document fields."""
         return Document(cls.kind(), parameters, arrays, revision=cls.revision_of_bytes, **options)
 
 
 class TableFamily(Family):
-    """A kind of table that its parameters describe in full; served by GET.
+    """A kind of table that parameters alone determine; served by GET.
 
     Attributes:
-        array: the name of the array in the answer.
-        states_axes: whether the answer states its axes, because their order is a convention.
-        curves: what is one curve in a picture of the table; a heat map unless given.
+        array: the name of the array in the response.
+        states_axes: whether the response states the names of the axes, because their order is a
+            convention.
+        curves: how a picture draws the table as curves; None draws a heat map.
     """
 
     array: ClassVar[str]
@@ -427,12 +449,12 @@ class TableFamily(Family):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the axes; empty for positions by channels, which need none."""
+        """The names of the axes; empty for the shape (positions, channels)."""
         return ()
 
     @property
     def places(self) -> Mapping[str, Positions]:
-        """The positions along an axis by its name, where the parameters do not contain them."""
+        """The positions along axes, by axis name, if ``canonical`` does not contain them."""
         return {}
 
     def table(self) -> Table:
@@ -440,7 +462,7 @@ class TableFamily(Family):
         raise NotImplementedError
 
     def document(self) -> Document:
-        """Return the table with everything that fixes its numbers; nothing is computed yet."""
+        """Return the table with its canonical parameters and axes; no element is computed yet."""
         return self.describe(
             {self.array: self.table()},
             self.canonical(),
@@ -456,13 +478,18 @@ class TableFamily(Family):
 
 
 class ComposedFamily(Family):
-    """A kind of table that is made of the arrays in a request's body."""
+    """A kind of table that is computed from the arrays in a request body.
+
+    Attributes:
+        inputs: the descriptions of the accepted arrays.
+        choice: the parameter that names an unnamed array, if it could be any of several.
+    """
 
     inputs: ClassVar[tuple[InputArray, ...]]
     choice: ClassVar[Choice | None] = None
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
-        """Return the tables made of the arrays; raises InvalidParameters or InvalidBody."""
+        """Return the tables computed from arrays; raises InvalidParameters or InvalidBody."""
         raise NotImplementedError
 
     def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
@@ -471,7 +498,7 @@ class ComposedFamily(Family):
 
 
 class TransformFamily(Family):
-    """A transformation of every array in a body, of shape (..., positions, channels)."""
+    """A transformation of all arrays in a body, each of shape (…, positions, channels)."""
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
         """Return the transformed array and the canonical parameters of the transformation.
@@ -481,7 +508,7 @@ class TransformFamily(Family):
         raise NotImplementedError
 
     def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
-        """Return the document of all arrays, transformed."""
+        """Return the document of all transformed arrays."""
         return transformed(self.kind(), self.apply, arrays)
 
 
@@ -489,7 +516,7 @@ _BASES = frozenset({Family, TableFamily, ComposedFamily, TransformFamily})
 
 
 def selected(document: Document, parameters: Parameters) -> Document:
-    """Return a document, or the one part of it that ``part`` names; raises InvalidParameters."""
+    """Return a document, reduced to the array ``part`` if given; raises InvalidParameters."""
     document = replace(document, removable=parameters.removable_axes())
     part = parameters.chosen_part()
     if part is None:
@@ -508,9 +535,10 @@ def transformed(
     apply: Callable[[StoredTable], tuple[StoredTable, Mapping[str, ParameterValue]]],
     arrays: Mapping[str, StoredTable],
 ) -> Document:
-    """Return the document of transformed arrays, with the parameters that all have in common.
+    """Return the document of transformed arrays.
 
-    Raises InvalidBody with the name of an array that cannot be transformed.
+    Its parameters are those with the same value for all arrays. Raises InvalidBody, with the name
+    of the array, if one cannot be transformed.
     """
     results = {}
     for name, array in arrays.items():

@@ -1,7 +1,7 @@
-"""Axial rotary tables: the tokens of an image or a video, each axis with its own channels.
+"""Axial rotary tables for the tokens of an image or a video; each axis has its own channels.
 
-Each frequency is multiplied by the coordinate of one axis. ``axial_conventions`` states the
-channels, frequencies and coordinates of each axis by library and model.
+Each frequency is multiplied by the coordinate along one axis. ``axial_conventions`` defines the
+channels, frequencies and coordinates of each axis for each library and model.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,10 @@ _CANONICAL = (
 def arranged_axes(
     rules: Sequence[FrequencyRule], positions: Sequence[RowPositions], placing: Placing
 ) -> tuple[Axis, ...]:
-    """Return the axes with the columns of their frequencies, alternating or axis by axis."""
+    """Return each axis with its frequencies, positions and columns of the angle table.
+
+    Columns alternate between the axes, or are contiguous for each axis, as ``placing`` says.
+    """
     axes, first = [], 0
     for index, (rule, along) in enumerate(zip(rules, positions, strict=True)):
         columns = range(first, first + rule.count)
@@ -87,12 +90,12 @@ def arranged_axes(
 
 @dataclass(frozen=True)
 class WithClassToken:
-    """Positions of tokens and of a class token, at position 0, before or after them.
+    """The positions of tokens and an added class token, which has the position 0.
 
     Attributes:
-        positions: of the other tokens.
+        positions: the positions of the other tokens.
         rows: the number of the other tokens.
-        is_first: whether the class token comes before them.
+        is_first: whether the class token is the first row; otherwise it is the last row.
     """
 
     positions: RowPositions
@@ -104,7 +107,7 @@ class WithClassToken:
         return self.positions.farthest
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of the rows start to stop, shape (stop - start,)."""
+        """Return the positions of rows start to stop, stop excluded, shape (stop - start,)."""
         shift = int(self.is_first)
         first, last = max(start - shift, 0), min(stop - shift, self.rows)
         positions = np.zeros(stop - start, dtype=np.int64)
@@ -115,7 +118,7 @@ class WithClassToken:
 
 
 AxisPositions: TypeAlias = tuple[RowPositions, Fraction]
-"""The positions of tokens along an axis, and the coordinate of position 1."""
+"""The integer positions of tokens along an axis, and the coordinate of position 1."""
 
 
 def _per_axis(description: str, example: str) -> Any:
@@ -140,7 +143,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     integer coordinates; fractional coordinates are exact.
 
     Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
-    Source: each convention has its own.
+    Source: the library version in the description of each convention.
     Bound: every cosine and sine is within 4·2^-53 of the formula, rounded once to its element type.
     Trap: libraries differ in the order of axes, in coordinates and in frequencies: choose the
         convention of the library that runs the model.
@@ -184,19 +187,19 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         le=64,
     )
     grid_indexing: Literal["ij", "xy"] | None = optional(
-        "Order of the axes in the channels: ij, that of the grid, or xy, with the first two "
-        "swapped; ij unless given.",
+        "Order of the axes in the channels: ij, the order of the grid, or xy, with the first two "
+        "axes swapped; ij unless given.",
         "xy",
     )
     rope_theta: Real | None = optional(
-        "Base of the frequencies, or of the periods; the convention's unless given.",
+        "Base of the frequencies or of the periods; the default depends on the convention.",
         10000,
         gt=1,
         le=MAX_SCALED_BASE,
     )
     inv_freq: Reals | None = optional(
-        "The frequencies of every axis, in radians per coordinate, in place of the formula: for "
-        "an engine with its own, such as weights that hold rounded periods.",
+        "The frequencies of every axis, in radians per coordinate, in place of the formula; for "
+        "example the rounded frequencies that a model's weights contain.",
         "1,0.1",
         max_length=MAX_AXES_CHANNELS // 2,
     )
@@ -208,8 +211,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     )
     interpolation_scale: Reals | None = _per_axis("Divisor of coordinates.", "1,2,2")
     normalize_coords: Literal["separate", "max", "min"] | None = optional(
-        "Which side has the coordinates -1 to 1: separate: each side; max: the longer one; min: "
-        "the shorter one. separate unless given.",
+        "Which side of the grid has the coordinates -1 to 1: each side (separate), the longer side "
+        "(max) or the shorter side (min); separate unless given.",
         "max",
     )
     min_period: Real | None = _factor(
@@ -217,10 +220,11 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     )
     max_period: Real | None = _factor("The longest period.", 20)
     max_freq: Real | None = _factor(
-        "Twice the highest band (max_res of timm); the convention's unless given.", 256
+        "Twice the highest band (max_res in timm); the default depends on the convention.", 256
     )
     linear_bands: Boolean | None = optional(
-        "Whether bands are evenly spaced instead of geometric; the convention's unless given.",
+        "Whether bands are evenly spaced instead of geometric; the default depends on the "
+        "convention.",
         example=True,
     )
     class_token: Literal["first", "last"] | None = optional(
@@ -235,12 +239,12 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
 
     @property
     def recipe(self) -> AxialConvention:
-        """The published convention that ``convention`` names."""
+        """The entry of CONVENTIONS for the parameter ``convention``."""
         return CONVENTIONS[self.convention]
 
     @property
     def channels(self) -> int:
-        """The number of rotary channels, of all axes together."""
+        """The number of rotary channels of all axes together; raises InvalidParameters."""
         if self.head_dim is not None:
             return self.head_dim
         if self.axes_dim is None:
@@ -248,7 +252,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return sum(self.axes_dim)
 
     def canonical(self) -> dict[str, ParameterValue]:
-        """Return the parameters that fix the angles, with the defaults of the convention."""
+        """Return the parameters that determine the angles, with the convention's defaults."""
         defaults: dict[str, ParameterValue] = {}
         if self.inv_freq is None and self.min_period is None:
             names = PARAMETERS_OF_SERIES[self.recipe.series]
@@ -268,7 +272,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return canonical
 
     def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
-        """Return the frequencies of each axis, in the order of the channels."""
+        """Return the frequency rule of each axis, in the order of the axes in the channels."""
         head_dim = self.channels
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
@@ -277,7 +281,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
-            # Every axes-th frequency of one series over the whole head.
+            # Axis a has the frequencies a, a + axes, a + 2·axes, … of one series over the head.
             count = head_dim // 2
             series = Geometric(theta, head_dim, count)
             return [Picked(series, tuple(range(axis, count, axes))) for axis in range(axes)]
@@ -302,7 +306,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return widths
 
     def _series(self, theta: float, width: int) -> FrequencyRule:
-        """Return the frequencies of one axis, per coordinate."""
+        """Return the frequencies of an axis with width channels, in radians per coordinate."""
         count = width // 2
         if self.inv_freq is not None:
             if len(self.inv_freq) != count:
@@ -349,7 +353,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             along = [(WithClassToken(each, rows, is_first), unit) for each, unit in along]
             rows += 1
         if self.recipe.is_reversed != (self.grid_indexing == "xy"):
-            # As meshgrid with indexing="xy", which leaves a third axis in its place.
+            # Like meshgrid with indexing="xy": the first two axes are swapped, a third one stays.
             along = [*along[1::-1], *along[2:]]
         positions, units = zip(*along, strict=True)
         rules = map(ScaledFrequencies, self.frequency_rules(len(along)), units)
@@ -357,7 +361,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return AxesAngles(axes, rows, self.canonical(), self.angle)
 
     def _refuse_others(self) -> None:
-        """Refuse parameters that do not go with the convention, positions or inv_freq."""
+        """Raise InvalidParameters for parameters that convention, grid or inv_freq exclude."""
         lists = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
         others = (name for names in lists for name in names if name not in self.recipe.takes)
         excluded = dict.fromkeys(others, f"convention={self.convention}")
@@ -372,7 +376,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         refuse_excluded(self, excluded)
 
     def _from_lists(self) -> tuple[list[AxisPositions], int]:
-        """Return the listed positions along each axis, and the number of tokens."""
+        """Return the listed positions and the unit of each axis, and the number of tokens."""
         given = self.positions_by_axis(every=False)
         if not given:
             raise impossible("grid", None, "grid is required, unless positions are given")
@@ -384,7 +388,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return list(zip(given.values(), units, strict=True)), given["w"].count
 
     def _from_grid(self) -> tuple[list[AxisPositions], int]:
-        """Return the positions of the tokens of a grid along each axis, and their number."""
+        """Return the tokens' positions and the unit of each axis of a grid, and the token count."""
         grid = self.grid or ()
         check_grid(grid)
         scales = self._each_axis("interpolation_scale", len(grid), [1.0] * len(grid))
@@ -401,7 +405,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return along, prod(grid)
 
     def _in_blocks(self, positions: GridAxis, axis: int, grid: Sequence[int]) -> RowPositions:
-        """Return positions in the order of tokens: row by row, or in blocks of merged patches."""
+        """Return the positions along an axis in token order: row by row, or in merged blocks."""
         size, columns = self.spatial_merge_size, len(grid) - 1
         if size is None or axis < columns - 1:
             return positions
@@ -411,7 +415,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
     def _too_many_digits(self) -> InvalidParameters:
-        """Return the error of coordinates that are not whole multiples of a unit."""
+        """Return the error for coordinates without a common unit that is large enough."""
         names = PARAMETERS_OF_PLACES[self.recipe.places]
         given = [name for name in names if getattr(self, name) is not None] or ["grid"]
         rule = "leads to coordinates with too many digits: give shorter numbers"
@@ -438,7 +442,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
 
     def _each_axis(self, name: str, axes: int, default: Sequence[float]) -> list[Fraction]:
-        """Return a number for every axis, in the order of the grid."""
+        """Return the value of parameter ``name`` for each axis, in the order of the grid."""
         numbers = getattr(self, name)
         if numbers is not None and len(numbers) not in {1, axes}:
             rule = f"{name} must be one number, or {axes}, one for each axis"

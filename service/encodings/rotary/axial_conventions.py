@@ -1,7 +1,7 @@
 """The conventions of axial rotary tables: the order of axes, their channels and coordinates.
 
-CONVENTIONS is the only list of them: the values of ``convention``, the documentation and the
-refusals follow from its entries.
+CONVENTIONS lists all of them: the values of the parameter ``convention``, the documentation and the
+refusals of parameters are generated from its entries.
 """
 
 from collections.abc import Mapping
@@ -32,23 +32,23 @@ class AxialConvention:
     """A published convention of axial rotary tables.
 
     Attributes:
-        source: library and version.
-        formula: the axes in the channels, the frequencies of an axis with w channels, k = 0, 1, …,
-            b = rope_theta, and the coordinates of tokens.
-        axes: how many axes the grid may have.
-        series: the frequencies of an axis.
-        places: the coordinates of tokens on an axis.
-        is_reversed: whether the last axis of the grid comes first in the channels.
-        share: the channels of each axis.
-        placing: the order of frequencies: axis by axis (blocks), one of each axis in a cycle
-            (alternating), or axis by axis where axis a of n has every n-th frequency, from the
-            a-th on, of one series over the whole head (strided).
-        rope_theta: the base unless given.
-        offset: what is added to the coordinates unless given.
-        max_freq: twice the highest band of pixels unless given.
-        linear_bands: whether bands of pixels are evenly spaced unless given.
-        repeats_frames: whether a third axis, of time, repeats the table of one frame.
-        example: the rest of a query that works.
+        source: the library and its version.
+        formula: text for the documentation: the order of the axes in the channels, the frequencies
+            ω_k of an axis with w channels (k = 0, 1, …; b = rope_theta) and the coordinates.
+        axes: the accepted numbers of grid axes.
+        series: the name of the formula of an axis's frequencies.
+        places: the name of the formula of the coordinates of tokens along an axis.
+        is_reversed: whether the first two grid axes are swapped in the channels.
+        share: the rule that divides the channels of a head among the axes.
+        placing: the order of frequencies in the channels. blocks: contiguous for each axis;
+            alternating: one frequency of each axis in turn; strided: contiguous for each axis, and
+            axis a of n axes has the frequencies a, a + n, a + 2n, … of one series over the head.
+        rope_theta: the default base.
+        offset: the default number added to coordinates.
+        max_freq: the default of max_freq, twice the highest band.
+        linear_bands: the default of linear_bands: whether bands are evenly spaced.
+        repeats_frames: whether a third axis, time, repeats the table of one frame.
+        example: the example query, without the parameter ``convention``.
     """
 
     source: str
@@ -68,11 +68,11 @@ class AxialConvention:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The parameters of its places and of its series."""
+        """The names of the parameters that its coordinates and its frequencies accept."""
         return *PARAMETERS_OF_PLACES[self.places], *PARAMETERS_OF_SERIES[self.series]
 
     def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
-        """Return the channels of each axis, in the order of the channels."""
+        """Return the number of channels of each axis, in the order of the axes in the channels."""
         if self.share == "video":
             return head_dim // 4, head_dim // 8 * 3, head_dim // 8 * 3
         if self.share == "thirds":
@@ -86,14 +86,14 @@ _ANY_AXES = (2, 1, 3, 4)
 CONVENTIONS: Mapping[str, AxialConvention] = {
     "qwen2_vl": AxialConvention(
         "transformers 5.23.0 Qwen2-VL vision and its kin",
-        "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third axis of grid, of "
-        "frames, repeats them",
+        "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third grid axis, frames, "
+        "repeats the table of one frame",
         repeats_frames=True,
     ),
     "pixtral": AxialConvention(
         "transformers 5.23.0 Pixtral",
-        "axes h, w; frequencies of one series b^(−2k/head_dim) over the head, alternately for "
-        "each axis; coordinates 0, 1, …",
+        "axes h, w; frequencies b^(−2k/head_dim), one series for the head: h has the even k, "
+        "w the odd k; coordinates 0, 1, …",
         placing="strided",
     ),
     "llama4": AxialConvention(
@@ -105,7 +105,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
     "dinov3": AxialConvention(
         "dinov3 commit 6876159, timm 1.0.31",
         "axes h, w; ω_k = 2π/period, periods b^(2k/w) with b = 100, or min_period to "
-        "max_period; coordinates the centres of patches within ±1, by normalize_coords",
+        "max_period; coordinates: centres of patches scaled to −1 to 1, by normalize_coords",
         series="periods",
         places="centred",
         rope_theta=100.0,
@@ -151,7 +151,8 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
     ),
     "lumina": AxialConvention(
         "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
-        "axes h, w, frequency by frequency; ω_k = b^(−2k/w); coordinates 0, 1, …",
+        "axes h, w, alternating from one frequency to the next; ω_k = b^(−2k/w); "
+        "coordinates 0, 1, …",
         placing="alternating",
     ),
     "cogvideox": AxialConvention(
@@ -165,15 +166,15 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
     ),
     "allegro": AxialConvention(
         "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
-        "axes t, h, w, or a single one; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
-        "over interpolation_scale",
+        "axes t, h, w, or a single axis; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
+        "divided by interpolation_scale",
         axes=(3, 1),
         places="spread",
         example="head_dim=12&grid=1,2,2",
     ),
     "flux": AxialConvention(
         "diffusers 0.42.1 FluxPosEmbed",
-        "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the positions given",
+        "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the given positions",
         axes=(3, 2, 1, 4),
         example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
     ),

@@ -1,7 +1,7 @@
-"""``/rope`` and ``/rope/frequencies``, and the parameters of all that is rotary.
+"""``/rope`` and ``/rope/frequencies``, and the parameters that rotary families share.
 
-The frequencies follow from the width of a head and from a rule with its keys, or are listed; the
-angles from these and from positions along one sequence or along three axes (M-RoPE).
+The frequencies are listed, or computed by a rule from the number of rotary channels and the keys of
+the rule. The angles are frequencies times positions, along one sequence or three axes (M-RoPE).
 """
 
 from collections.abc import Callable, Iterable
@@ -68,7 +68,7 @@ from service.numerics.tables import Document, Table, decimal_table
 _XPOS_SCALE_BASE = 512.0
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 
-# The bound is worked out before anything else: for so many frequencies in some milliseconds.
+# The error bound is computed before the table: for this many channels in a few milliseconds.
 _MAX_ROUNDED_CHANNELS = 1024
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ else:
 
 
 class WidthParameters(Parameters):
-    """The number of channels of a head, and of its rotary channels."""
+    """The number of channels of a head, and how many of them are rotary."""
 
     head_dim: Integer | None = optional(
         "Number of channels of a head; required unless rotary_dim or inv_freq is given.",
@@ -100,7 +100,10 @@ class WidthParameters(Parameters):
     partial_rotary_factor: Annotated[Real | None, SHARE_FIELD] = None
 
     def rotary_channels(self, head_dim: int | None) -> int | None:
-        """Return the even number of rotary channels of a head; None if nothing gives it."""
+        """Return the number of rotary channels of a head; None if no parameter determines it.
+
+        Raises InvalidParameters if the number is odd or more than head_dim.
+        """
         factor = self.partial_rotary_factor
         if factor is None:
             if self.rotary_dim is None:
@@ -119,7 +122,13 @@ class WidthParameters(Parameters):
 
 
 def even_channels(origin: str, value: object, rotary_dim: int | None) -> int | None:
-    """Refuse a number of channels that do not go in pairs; the error names its origin."""
+    """Return rotary_dim; raises InvalidParameters if it is odd or below 2.
+
+    Args:
+        origin: the name of the parameter that determines rotary_dim, for the error.
+        value: the value of that parameter.
+        rotary_dim: the number of channels; None is returned unchanged.
+    """
     if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
         rule = (
             f"channels rotate in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
@@ -129,7 +138,7 @@ def even_channels(origin: str, value: object, rotary_dim: int | None) -> int | N
 
 
 class NamedRule(WidthParameters):
-    """The width of a head, and the name and base of a rule."""
+    """The channels of a head, and the name (rope_type) and base (rope_theta) of a rule."""
 
     rope_theta: Real | None = optional(
         "Base of the frequencies rope_theta^(-2k/rotary_dim); 10000 unless given.",
@@ -141,7 +150,7 @@ class NamedRule(WidthParameters):
 
 
 def _optional_key(kind: Any) -> tuple[Any, None]:
-    """Return the definition of a parameter for a key of a rule, None unless given."""
+    """Return pydantic's definition of an optional parameter for a rule key: type and default."""
     *others, field = kind.__metadata__
     annotated: Any = Annotated
     key_type = annotated[(kind.__origin__, *others)] if others else kind.__origin__
@@ -165,16 +174,20 @@ else:
 
 
 class RuleParameters(RuleKeys):
-    """The frequency of each pair of channels, by a rule or listed."""
+    """The frequency of each pair of channels: computed by a rule, or listed in inv_freq."""
 
     inv_freq: Reals | None = optional(
-        "The frequencies themselves, in place of rope_theta and rope_type.",
+        "The frequencies, in radians per position, in place of rope_theta and rope_type.",
         "1,0.1,0.01,0.001",
         max_length=MAX_CHANNELS // 2,
     )
 
     def rule(self, head_dim: int | None) -> RotaryFrequencies:
-        """Return the frequencies for heads of a width, if it is known; raises InvalidParameters."""
+        """Return the frequencies; raises InvalidParameters.
+
+        Args:
+            head_dim: the number of channels of a head; None if unknown.
+        """
         names = ("partial_rotary_factor", *RULE_KEYS)
         keys = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.inv_freq is not None:
@@ -192,7 +205,7 @@ class RuleParameters(RuleKeys):
         return rule.from_keys(rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
 
     def _whole_head(self, head_dim: int | None) -> int | None:
-        """Return the channels of a head, all of which are in pairs."""
+        """Return the number of rotary channels for a rule that rotates all channels of a head."""
         if head_dim is None:
             return self.rotary_dim
         if self.rotary_dim not in {None, head_dim}:
@@ -220,7 +233,7 @@ class RuleParameters(RuleKeys):
 
 
 def check_frequencies(inv_freq: tuple[float, ...]) -> None:
-    """Refuse frequencies for which phases are not exact."""
+    """Raise InvalidParameters for frequencies whose angles cannot be computed exactly."""
     for frequency in inv_freq:
         if not is_valid_frequency(frequency):
             rule = f"inv_freq must be 0 or from {MIN_FREQUENCY:g} to {MAX_FREQUENCY:g}"
@@ -228,7 +241,7 @@ def check_frequencies(inv_freq: tuple[float, ...]) -> None:
 
 
 def _along(axis: str) -> Any:
-    text = f"The position {axis} of each token, with those of the other axes; in place of grid."
+    text = f"Position of each token along the axis {axis}; with the other axes, in place of grid."
     return optional(text, "0,1,1,2")
 
 
@@ -240,10 +253,12 @@ class AxisParameters(Parameters):
     positions_w: PositionList | None = _along("w")
 
     def positions_by_axis(self, *, every: bool) -> dict[str, Positions]:
-        """Return the listed positions along each axis, all of one length; none if none are listed.
+        """Return the listed positions by axis (t, h, w); {} if none are listed.
+
+        Raises InvalidParameters if a required list is missing or the lengths differ.
 
         Args:
-            every: whether all axes are required, or only the last ones.
+            every: True requires all three axes; False accepts the last one, two or three.
         """
         lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
         given = {axis: positions for axis, positions in lists.items() if positions is not None}
@@ -264,31 +279,34 @@ class AxisParameters(Parameters):
 
 
 def check_grid(grid: tuple[int, ...]) -> None:
-    """Refuse a grid without tokens, or of more than MAX_LENGTH."""
+    """Raise InvalidParameters for a grid without tokens, or with more than MAX_LENGTH."""
     if min(grid) < 1 or prod(grid) > MAX_LENGTH:
         rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
         raise impossible("grid", grid, rule)
 
 
 def check_rounding(angle: AngleRounding, channels: int) -> None:
-    """Refuse float32 angles of more frequencies than engines have: their bound is costly."""
+    """Raise InvalidParameters for float32 angles with too many rotary channels.
+
+    Computing their error bound would take too long, and no engine has as many.
+    """
     if angle == "float32" and channels > _MAX_ROUNDED_CHANNELS:
         rule = f"angle=float32 is for at most {_MAX_ROUNDED_CHANNELS} rotary channels"
         raise impossible("angle", angle, rule)
 
 
 class AngleParameters(AxisParameters, RuleParameters):
-    """The rule of the frequencies, positions along axes, rounding and xPos."""
+    """The frequencies, the positions along axes, the rounding of angles, and xPos."""
 
     mrope_section: Integers | None = optional(
-        "M-RoPE: the numbers of frequencies that the positions t, h and w rotate.",
+        "M-RoPE: how many frequencies are multiplied by the position t, by h and by w.",
         "16,24,24",
         min_length=3,
         max_length=3,
     )
     mrope_interleaved: Boolean | None = optional(
-        "Whether the axes of M-RoPE alternate frequency by frequency (Qwen3-VL) instead of coming "
-        "one after the other (Qwen2-VL); false unless given.",
+        "Whether the axes of M-RoPE alternate from one frequency to the next (Qwen3-VL) instead of "
+        "having contiguous sections (Qwen2-VL); false unless given.",
         example=True,
     )
     grid: Integers | None = optional(
@@ -321,11 +339,12 @@ class AngleParameters(AxisParameters, RuleParameters):
     )
 
     def angles(self, head_dim: int | None, sequence: Callable[[], Positions]) -> RotaryAngles:
-        """Return the angles; raises InvalidParameters.
+        """Return the angles of all rows and frequencies; raises InvalidParameters.
 
         Args:
-            head_dim: channels of a head, if they are known.
-            sequence: returns the positions along one sequence.
+            head_dim: the number of channels of a head; None if unknown.
+            sequence: returns the positions along one sequence; not called if grid or lists
+                along axes give the positions.
         """
         rule, section = self.rule(head_dim), self.mrope_section
         channels = 2 * rule.count
@@ -367,7 +386,7 @@ class AngleParameters(AxisParameters, RuleParameters):
         return angles
 
     def _tokens(self) -> Tokens | None:
-        """Return the positions along three axes, None if they are not given."""
+        """Return the tokens with their positions t, h and w; None if not given."""
         if self.grid is not None:
             self._refuse_beside("grid")
             check_grid(self.grid)
@@ -379,7 +398,7 @@ class AngleParameters(AxisParameters, RuleParameters):
         return Tokens.of_lists(given)
 
     def _refuse_beside(self, *chosen: str) -> None:
-        """Refuse every other parameter of positions."""
+        """Raise InvalidParameters if a position parameter other than those chosen is given."""
         ways = ("seq_len", "start", "positions", "grid", *_POSITIONS)
         refuse_excluded(self, {name: chosen[0] for name in ways if name not in chosen})
 
@@ -387,16 +406,17 @@ class AngleParameters(AxisParameters, RuleParameters):
 class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     """Rotary tables: the cosines and sines that rotate queries and keys.
 
-    M-RoPE: with mrope_section=16,24,24 the position t rotates the first 16 frequencies, h the next
-    24, w the last 24 (Qwen2-VL). With mrope_interleaved=true (Qwen3-VL) frequency k has h if
-    k mod 3 is 1 and k < 3·section[1], w if k mod 3 is 2 and k < 3·section[2], otherwise t.
-    Positions are positions_t, positions_h and positions_w, or grid=t,h,w; plain positions are those
-    of text, the same for all three axes.
+    M-RoPE: with mrope_section=16,24,24 the first 16 frequencies are multiplied by the position t,
+    the next 24 by h, the last 24 by w (Qwen2-VL). With mrope_interleaved=true (Qwen3-VL) frequency
+    k is multiplied by h if k mod 3 is 1 and k < 3·section[1], by w if k mod 3 is 2 and
+    k < 3·section[2], otherwise by t. Positions are positions_t, positions_h and positions_w, or
+    grid=t,h,w; seq_len, start and positions give all three axes the same position, as for text.
 
     angle=float32 rounds frequencies, positions and their products to float32, as engines do, and
-    returns sines and cosines of that angle. With an engine's own inv_freq it is the engine's table,
-    to an ulp or two. ``Array-Error-Bound`` (``error_bound`` in JSON and safetensors) bounds its
-    distance from the exact formula over these positions, the rounding to the element type included.
+    returns sines and cosines of that angle. With the inv_freq that an engine computed, the table
+    equals the engine's table within one or two ulps. ``Array-Error-Bound`` (``error_bound`` in JSON
+    and safetensors) bounds the difference from the exact formula at these positions, including the
+    rounding to the element type.
 
     A rule refuses keys of other rules, except max_position_embeddings, which is also the number of
     rows unless another parameter gives it. inv_freq replaces the rule; attention_factor may be
@@ -438,7 +458,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     Formula: ``inv_freq`` (r/2,) in radians per position, by the rule; ``wavelength`` 2π/ω (r/2,)
         in positions, infinite where a frequency is 0; ``attention_factor`` (); the intermediates
         of the rule.
-    Source: that of the rule.
+    Source: see the rule, ``rope_type``.
     Bound: each number is the nearest to the formula; an infinite wavelength is null in JSON and inf
         in CSV.
     Trap: engines compute frequencies in float32, up to 2^-22 of their size away.
@@ -455,7 +475,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
 
     @classmethod
     def of(cls, rule: RotaryFrequencies) -> Document:
-        """Return the document of a rule."""
+        """Return the document of the frequencies and intermediates of a rule."""
         arrays: dict[str, Table] = {
             "inv_freq": decimal_table((rule.count,), rule.exact),
             "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact())),
