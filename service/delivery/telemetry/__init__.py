@@ -1,1 +1,1 @@
-"""Metrics, their counters across processes, and the request log."""
+"""The metrics, their sharing among processes, and the request log."""

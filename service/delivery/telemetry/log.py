@@ -1,7 +1,7 @@
-"""The log: lines that a thread writes, and the records of ``logging`` as lines of JSON.
+"""The log: a thread that writes lines, and ``logging`` records formatted as JSON lines.
 
-``LineWriter`` takes the place of the standard library's ``QueueListener``, which writes one record
-at a time, keeps no bound, and waits for a stuck reader without limit when it stops.
+``LineWriter`` replaces the standard library's ``QueueListener``, which writes one record at a time,
+has an unbounded queue, and never stops if the reader of the log is stuck.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ import orjson
 from service.settings import Settings
 
 MAX_WAITING_LINES = 8192
-"""The most lines that wait for a reader, usually two or three MiB; further lines are dropped."""
+"""The most lines that wait to be written, usually 2 to 3 MiB; further lines are dropped."""
 
 # Lines are written this often: a system call for each would cost more than the line.
 _WRITE_SECONDS = 0.05
@@ -31,18 +31,19 @@ _CLOSE_SECONDS = 2.0
 
 
 class LineWriter:
-    """Write lines from a thread, in large pieces, without ever blocking the threads that log.
+    """Writes lines on a thread, many in one system call; the threads that log never block.
 
     The lines wait in a list, whose operations are atomic; a queue with a lock would make each line
     10 % slower.
 
     Args:
-        descriptor: the file or pipe.
-        lock: is held while a piece is written, where several processes write to one pipe.
-        max_waiting_lines: how many may wait, beside those that are being written.
+        descriptor: the file descriptor of the file or pipe.
+        lock: returns a context manager that is held during each write; needed if several processes
+            write to one pipe.
+        max_waiting_lines: the most lines that may wait, not counting the lines being written.
 
     Attributes:
-        dropped: the number of lines that found the queue full, or the pipe closed.
+        dropped: the number of lines lost because too many waited or the pipe was closed.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class LineWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Write the waiting lines and end the thread, unless its reader is stuck."""
+        """Write the waiting lines and end the thread; give up after _CLOSE_SECONDS."""
         self._closing.set()
         self._thread.join(_CLOSE_SECONDS)
 
@@ -103,9 +104,9 @@ class LineWriter:
 
 @contextmanager
 def file_lock(file: Path) -> Iterator[None]:
-    """Hold a lock file: writes above PIPE_BUF would interleave between processes.
+    """Hold an exclusive lock on a file, so that the writes of several processes do not interleave.
 
-    A process that is killed releases it. Where the file cannot be made, nothing is locked.
+    The lock of a killed process is released. If the file cannot be created, nothing is locked.
     """
     try:
         opened = file.open("wb")
@@ -118,14 +119,14 @@ def file_lock(file: Path) -> Iterator[None]:
 
 
 class Clock:
-    """The present as RFC 3339 text, in UTC with milliseconds."""
+    """Formats the current time as RFC 3339 text, in UTC with milliseconds."""
 
     def __init__(self) -> None:
         self._milliseconds = 0
         self._text = ""
 
     def now(self) -> str:
-        """Format the present; many calls in a millisecond cost little more than one."""
+        """Return the current time; the text is cached for a millisecond."""
         milliseconds = int(time() * 1000)
         if milliseconds != self._milliseconds:
             second, rest = divmod(milliseconds, 1000)
@@ -135,17 +136,17 @@ class Clock:
 
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request that is being answered."""
+"""The id of the current request; None outside of requests."""
 
 MAX_TEXT_LENGTH = 16 * 1024
-"""The length of a message, or of the end of a traceback, in the log."""
+"""Longer messages are cut to this many first characters, tracebacks to the last ones."""
 
-# Libraries log many details at the level debug: only these loggers get it.
+# Only these loggers may write debug lines: other libraries write too many.
 _OWN_LOGGERS = ("posref", "uvicorn")
 
 
 def configure_logging(settings: Settings, writer: LineWriter) -> None:
-    """Send every log record, warnings of Python included, to a writer as lines of JSON."""
+    """Send every log record and Python warning to a writer, as JSON lines."""
     level = getattr(logging, settings.log_level.upper())
     root = logging.getLogger()
     root.handlers[:] = [RecordHandler(writer)]
@@ -156,7 +157,7 @@ def configure_logging(settings: Settings, writer: LineWriter) -> None:
 
 
 class RecordHandler(logging.Handler):
-    """Write log records as lines of JSON; an error in one is reported on stderr, never raised."""
+    """Writes log records as JSON lines; formatting errors go to stderr and are never raised."""
 
     def __init__(self, writer: LineWriter) -> None:
         super().__init__()
@@ -186,5 +187,5 @@ class RecordHandler(logging.Handler):
 
 
 def _encodable(text: str) -> str:
-    """Replace what UTF-8 cannot encode: the name of a file may hold lone surrogates."""
+    """Replace characters that UTF-8 cannot encode, such as lone surrogates in file names."""
     return text.encode(errors="replace").decode()

@@ -1,9 +1,8 @@
-"""Metrics for Prometheus: definitions, the counts that processes share, and their exposition.
+"""Metrics for Prometheus: definitions, counts shared among processes, and exposition.
 
-Processes that serve together share their counts: each writes all of its own to a file once a
-second, when it is scraped, and when it ends. A scrape of any process reads the files of all. So a
-counter never goes backwards, whichever process is scraped next, and whichever takes the place of
-one that was killed.
+The worker processes of a server share their counts: each process writes its counts to a file once a
+second, when it is scraped and when it ends, and a scrape of any process reads all files. Therefore a
+counter never decreases, whichever process is scraped, even after a killed process is replaced.
 """
 
 import asyncio
@@ -39,11 +38,11 @@ ROW_LENGTH = len(BUCKET_SECONDS) + 2
 
 Row: TypeAlias = list[float]
 Counts: TypeAlias = dict[str, dict[Labels, Row]]
-"""Rows by family and label values: one number, or those of a histogram."""
+"""Rows by metric family and label values; a row is one number, or a histogram's buckets and sum."""
 
 
 class Kind(Enum):
-    """The rule that combines the values of several processes, or of one and its successor."""
+    """The kind of a metric; it determines how the values of several processes are combined."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -52,7 +51,7 @@ class Kind(Enum):
 
     @property
     def outlives(self) -> bool:
-        """True if the value still counts after its process has ended."""
+        """True if the value is kept after its process has ended."""
         return self in {Kind.COUNTER, Kind.HISTOGRAM}
 
 
@@ -66,16 +65,16 @@ class MetricDefinition:
 
     @property
     def row_length(self) -> int:
-        """The number of values for each set of labels."""
+        """The number of values in a row."""
         return ROW_LENGTH if self.kind is Kind.HISTOGRAM else 1
 
     def joined(self, one: Row, other: Row) -> Row:
-        """Combine the rows of two processes."""
+        """Return the combined row of two processes: the minimum or the sum of each value."""
         join = min if self.kind is Kind.EARLIEST else operator.add
         return [join(*pair) for pair in zip(one, other, strict=True)]
 
     def metric(self, name: str, rows: Mapping[Labels, Row]) -> Metric:
-        """Convert to the metric of prometheus_client."""
+        """Return the rows as a metric of prometheus_client."""
         if self.kind is Kind.HISTOGRAM:
             return self._histogram(name, rows)
         of_kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
@@ -146,7 +145,7 @@ FAMILIES: Mapping[str, MetricDefinition] = MappingProxyType(
         for name, meaning in meanings.items()
     }
 )
-"""Every family by name; that of a counter without ``_total``."""
+"""All metric families by name; the names of counters lack the suffix ``_total``."""
 
 
 def add(counts: Counts, others: Counts) -> None:
@@ -158,23 +157,23 @@ def add(counts: Counts, others: Counts) -> None:
 
 
 def outliving(counts: Counts) -> Counts:
-    """Return the counts that remain when a process has ended."""
+    """Return the counts that are kept after a process has ended."""
     return {name: rows for name, rows in counts.items() if FAMILIES[name].kind.outlives}
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""The longest file that is read: more than all routes and statuses need."""
+"""Longer count files are not read; all routes and statuses together need less."""
 
 _SHARE_SECONDS = 1.0
 
-# A process that has written nothing for so long does not run, or hangs.
+# A process that has not written its file for this long has ended or hangs.
 _FRESH_SECONDS = 5.0
 
 _log = logging.getLogger("posref.counts")
 
 
 class _Snapshot(BaseModel):
-    """The content of a file: the clock of the machine, and all counts at that time."""
+    """The content of a count file: the time of writing (monotonic clock), and all counts."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -199,9 +198,9 @@ class _Snapshot(BaseModel):
 
 
 class SharedCounts:
-    """The counts of one process, in a file that the other processes of a server read.
+    """The count file of one process, which the other processes of the server read.
 
-    A process that replaces another has its slot, and continues its counts.
+    A process that replaces another one has the same slot, and continues its counts.
     """
 
     def __init__(self, directory: Path, slot: int) -> None:
@@ -212,7 +211,7 @@ class SharedCounts:
         self._has_failed = False
 
     def write(self, counts: Counts, *, is_last: bool = False) -> None:
-        """Write the counts of this process, added to those of the earlier ones in its slot."""
+        """Write the sum of these counts and the counts of earlier processes in the slot."""
         own = self._own(counts)
         self._replace(outliving(own) if is_last else own)
 
@@ -279,20 +278,20 @@ def _read(file: Path) -> _Snapshot | None:
 
 
 Reading: TypeAlias = float | Mapping[str, float] | Histogram
-"""A number, one for each value of the family's only label, or a histogram."""
+"""A number, a number for each value of the family's only label, or a histogram."""
 
 
 class Metrics(Collector):
-    """Expose the counts of all responses and all other numbers.
+    """Collects all metrics and formats them for Prometheus.
 
-    Counts are numbers in memory. The multiprocess mode of prometheus_client would take a lock and
-    write to a mapped file for each response, which takes as long as a small response itself, and
-    has no gauges that are read when they are scraped. Here all counts are shared once a second.
+    Counts are numbers in memory, shared once a second. The multiprocess mode of prometheus_client
+    takes a lock and writes to a mapped file for each response, which takes as long as a small
+    response itself; it also has no gauges that are read at the time of a scrape.
 
     Args:
         tallies: the counts of responses.
-        watched: the functions that read other metrics, by name.
-        shared: the counts of the other processes of a server.
+        watched: functions that return the current values of other metrics, by metric name.
+        shared: the count file of this process; None for a server of one process.
     """
 
     def __init__(
@@ -312,11 +311,11 @@ class Metrics(Collector):
         PlatformCollector(registry=self._registry)
 
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
-        """Read a metric whenever metrics are scraped."""
+        """Register a function that returns the current value of a metric."""
         self._watched[name] = read
 
     def counts(self) -> Counts:
-        """Return every number of this process."""
+        """Return the current values of all metrics of this process."""
         tallies = self._tallies.items()
         return {
             "posref_answers": {labels: [tally.number] for labels, tally in tallies},
@@ -330,23 +329,23 @@ class Metrics(Collector):
         }
 
     def _durations(self) -> dict[Labels, Row]:
-        """Add the durations of a path and a source, whatever the status and the format."""
+        """Return the duration histograms by (path, source), summed over statuses and formats."""
         counts: Counts = {}
         for (path, _, source, _), tally in self._tallies.items():
             add(counts, {"posref_answer_seconds": {(path, source): tally.row}})
         return counts.get("posref_answer_seconds", {})
 
     def share(self, *, is_last: bool = False) -> None:
-        """Write the counts for the other processes of a server; does nothing where there are none.
+        """Write the count file for the other processes; do nothing if there are none.
 
         Args:
-            is_last: whether this process ends.
+            is_last: whether this process is ending.
         """
         if self._shared is not None:
             self._shared.write(self.counts(), is_last=is_last)
 
     def collect(self) -> Iterable[Metric]:
-        """Return every metric, of all processes together."""
+        """Yield every metric, combined over all processes."""
         counts = self.counts()
         if self._shared is not None:
             counts = self._shared.combine(counts)
@@ -354,7 +353,7 @@ class Metrics(Collector):
             yield family.metric(name, counts.get(name, {}))
 
     def exposition(self, accept: str | None) -> tuple[bytes, str]:
-        """Return all metrics as text in the format that Accept prefers, and its media type."""
+        """Return all metrics as text, in the format that Accept prefers, and the media type."""
         encode, media_type = choose_encoder(accept or "")
         return encode(self._registry), media_type
 

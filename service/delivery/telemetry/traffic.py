@@ -1,7 +1,7 @@
-"""Telemetry of each request: its id, its counter and its line in the log.
+"""Telemetry of each request: its id, its counter and its log line.
 
-The fields of the log that are the same for every response of a cached body are serialized once,
-which makes the line of a request cheap enough to stay on.
+The log fields that all responses with the same cached body share are serialized once, so that a log
+line costs little time for each request.
 """
 
 import re
@@ -31,13 +31,18 @@ BUCKET_SECONDS = (
     *(1.0, 2.5, 5.0),
     *(10.0, 30.0, 60.0),
 )
-"""The upper bound of each bucket but the last, which has none."""
+"""The upper bounds of the histogram buckets, in seconds; the last bucket has no bound."""
 
 
 class Histogram:
-    """Count durations by bucket, on one event loop.
+    """Counts durations by bucket; belongs to one event loop.
 
-    Most durations fall into the first bucket, which is not counted: it is the total minus the rest.
+    Most durations fall into the first bucket. To save time it has no counter: its count is the
+    total minus all other buckets.
+
+    Attributes:
+        number: how many durations were observed.
+        sum_seconds: the sum of all durations.
     """
 
     __slots__ = ("_longer", "number", "sum_seconds")
@@ -55,17 +60,17 @@ class Histogram:
 
     @property
     def row(self) -> list[float]:
-        """The number in each bucket, and at the end the sum of all in seconds."""
+        """The count of each bucket, followed by the sum of all durations in seconds."""
         shortest = self.number - sum(self._longer)
         return [shortest, *self._longer[1:], self.sum_seconds]
 
 
 class Tally(Histogram):
-    """Count the responses with one set of labels, and their durations, on one event loop.
+    """Counts the responses with the same labels, and their durations; belongs to one event loop.
 
     Attributes:
-        labels: route, status, source, format.
-        body_bytes: the bytes of their bodies that were sent.
+        labels: (route, status, source, format); source is ``kept`` (cached) or ``made``.
+        body_bytes: how many bytes of response bodies were sent.
     """
 
     __slots__ = ("body_bytes", "labels")
@@ -84,12 +89,12 @@ class Tallies(dict[Labels, Tally]):
     """The tallies of all responses, by their labels."""
 
     def of(self, path: str, status: int, form: str, *, is_warm: bool) -> Tally:
-        """Return the tally of one set of labels.
+        """Return the tally with these labels; create it if missing.
 
         Args:
-            path: the path of a route, with ``{extension}`` for any.
-            status: the status code, 0 where there was no response.
-            form: the format of their bodies, as ``format_of`` returns it.
+            path: the route's path, with ``{extension}`` as a placeholder.
+            status: the status code; 0 if there was no response.
+            form: the format of the bodies, as ``format_of`` returns it.
             is_warm: whether the responses came from the cache.
         """
         labels = (path, str(int(status)), "kept" if is_warm else "made", form)
@@ -102,7 +107,7 @@ class Tallies(dict[Labels, Tally]):
 REQUEST_ID_HEADER = b"x-request-id"
 
 WARM_PATH = "posref.warm_path"
-"""The key of a scope for the route of a response that came from the cache."""
+"""The key in an ASGI scope for the route's path, set if the response came from the cache."""
 
 _OTHER = "other"
 _NONE = "none"
@@ -116,19 +121,19 @@ _FORMATS = MappingProxyType(
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of the route that matched a request."""
+    """Return the path of the route that matched a request, ``other`` if none did."""
     return getattr(scope.get("route"), "path", _OTHER)
 
 
 def target_of(scope: Scope) -> bytes:
-    """Return the path and the query of a request, as they were sent."""
+    """Return the path and the query of a request, still percent-encoded."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
 
 
 def format_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the extension of the format that the headers of a response name."""
+    """Return the extension of a response's format; ``problem``, ``other`` or ``none``."""
     for name, value in headers:
         if name == b"content-type":
             return _FORMATS.get(value.partition(b";")[0], _OTHER)
@@ -136,7 +141,7 @@ def format_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 LEVELS = ("debug", "info", "warning", "error")
-"""The levels of a line, the lowest first."""
+"""The log levels, the lowest first."""
 
 MAX_PATH_LENGTH = 512
 MAX_QUERY_LENGTH = 512
@@ -150,14 +155,14 @@ _START = '{"time":"'
 _MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
 
 LogFields: TypeAlias = tuple[str, str]
-"""The fields of a response, serialized, before and after those of one request."""
+"""Two parts of a serialized log line: the text before and after the fields of the request."""
 
 
 class RequestLog:
-    """Log the requests of one event loop.
+    """Logs the requests of one event loop.
 
-    The fields of a response are serialized apart from those of the request, so that a cached
-    response keeps them.
+    The fields of the response are serialized separately from the fields of the request, so that a
+    cached response can keep them.
     """
 
     def __init__(self, writer: LineWriter | None, settings: Settings) -> None:
@@ -183,14 +188,14 @@ class RequestLog:
         *,
         is_complete: bool = True,
     ) -> LogFields | None:
-        """Serialize the fields of a response; None where its level is not logged.
+        """Serialize the log fields of a response; return None if its level is not logged.
 
         Args:
             method: the method of the request.
-            target: its path and query, as they were sent.
+            target: the path and query of the request, percent-encoded.
             labels: the labels of the response's tally.
-            body_bytes: the number of bytes of the body that were sent.
-            is_complete: whether these are all of it.
+            body_bytes: how many bytes of the body were sent.
+            is_complete: whether the whole body was sent.
         """
         route, status, source, form = labels
         level = _level(route, status)
@@ -222,14 +227,14 @@ class RequestLog:
         seconds: float,
         forwarded_for: bytes | None = None,
     ) -> None:
-        """Log a request.
+        """Write the log line of a request.
 
         Args:
-            fields: the fields of its response; None for no line.
+            fields: the serialized fields of the response; None writes no line.
             request_id: the id of the request.
-            client: the address and the port of the client.
-            seconds: the duration.
-            forwarded_for: the header X-Forwarded-For.
+            client: the IP address and port of the client, if known.
+            seconds: the duration of the request.
+            forwarded_for: the header X-Forwarded-For, or None.
         """
         if fields is None or self._writer is None:
             return
@@ -272,7 +277,7 @@ class TelemetryMiddleware:
             return
         begun_at = perf_counter()
         request_id = self.log.request_id(_header(scope, REQUEST_ID_HEADER))
-        # Log records of this request carry it, too.
+        # Log records that are written during this request contain its id.
         REQUEST_ID.set(request_id)
         response = _ResponseObserver(send, request_id)
         try:
@@ -298,7 +303,7 @@ class TelemetryMiddleware:
 
 @dataclass
 class _ResponseObserver:
-    """Note the status, format and length of a response, and add the request id to its headers."""
+    """Records status, format and length of a response; adds the request id to its headers."""
 
     to_server: Send
     request_id: str
