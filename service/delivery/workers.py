@@ -1,8 +1,8 @@
-"""Worker threads for everything that computes, with bounded queues and bounded memory.
+"""Worker threads for all computations, with bounded queues and bounded memory.
 
 Only work that has not begun waits in a queue, and only such work is refused. A stream that has
-begun holds no place in a queue: the number of streams is bounded by that of connections. Work that
-no connected client waits for is cancelled.
+begun is not in a queue; the limit on connections also limits streams. Work is cancelled when no
+connected client waits for it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from service.formats.format import BLOCK_BYTES, Block
 from service.settings import Settings
 
 REASONS = ("waiting", "wait_time", "bodies", "connections")
-"""The reasons to refuse a valid request."""
+"""The reasons to refuse a valid request: names in the metric posref_refused."""
 
 _MIN_RETRY_SECONDS = 1
 _MAX_RETRY_SECONDS = 60
@@ -48,11 +48,11 @@ class Gate:
     """The limits that all requests of a process share; belongs to one event loop.
 
     Attributes:
-        max_waiting: the length of each queue.
+        max_waiting: the most requests that may wait in each queue.
         wait_seconds: the longest wait in a queue.
-        max_held_body_bytes: the memory that all request bodies may take together.
-        held_body_bytes: the memory that they take.
-        held_seconds: the mean time that bodies stay in memory.
+        max_held_body_bytes: the most memory that all request bodies together may use.
+        held_body_bytes: the memory that they use now.
+        held_seconds: the mean time that a request body stays in memory.
         refusals: the number of refused requests, by reason.
     """
 
@@ -72,8 +72,8 @@ class Gate:
 
         Args:
             reason: one of REASONS.
-            detail: the limit that is reached, and its setting.
-            seconds: the estimated time until there is room, for Retry-After.
+            detail: the limit that was reached, and the name of its setting.
+            seconds: the estimated time until a request is accepted again, for Retry-After.
         """
         self.count_refusal(reason)
         retry_seconds = min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
@@ -81,7 +81,7 @@ class Gate:
 
 
 class BodyMemory:
-    """The memory of one request body, from its arrival until its answer has been sent."""
+    """Counts the memory of one request body, from arrival until the response has been sent."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -89,9 +89,10 @@ class BodyMemory:
         self._since = monotonic()
 
     def grow(self, held_bytes: int) -> None:
-        """Raise the memory of this body to a total; raises Overloaded where others leave no room.
+        """Set the memory of this body to ``held_bytes``, if that is more than before.
 
-        A body has room in any case where no other is held: it has limits of its own.
+        Raises Overloaded if all bodies together would use too much memory. A body that is alone in
+        memory is never refused here; it has a limit of its own.
         """
         if held_bytes <= self._bytes:
             return
@@ -105,7 +106,7 @@ class BodyMemory:
         self._bytes = held_bytes
 
     def release(self) -> None:
-        """Return the memory; may be called twice."""
+        """Subtract the memory of this body from the total; may be called twice."""
         if self._bytes:
             self._gate.held_body_bytes -= self._bytes
             self._bytes = 0
@@ -135,8 +136,8 @@ class _Place:
     """A place in the queue of a lane.
 
     Attributes:
-        deadline: the time of the event loop at which the wait ends.
-        begun_at: the time at which the work began.
+        deadline: the event-loop time until which the work must have begun.
+        begun_at: the monotonic time at which the work began; None before.
     """
 
     deadline: float
@@ -144,9 +145,9 @@ class _Place:
 
 
 class _Piece(Generic[Result]):
-    """A piece of work in the queue of a lane; its memory is freed when it is withdrawn.
+    """A function that a thread of a lane calls; withdrawing it frees its memory at once.
 
-    The executor's own queue keeps cancelled work until a thread reaches it.
+    The executor's own queue keeps cancelled functions until a thread reaches them.
     """
 
     def __init__(self, threads: ThreadPoolExecutor, work: Callable[[], Result]) -> None:
@@ -155,7 +156,7 @@ class _Piece(Generic[Result]):
         self._done = asyncio.wrap_future(self._future)
 
     async def wait(self, seconds: float) -> None:
-        """Return when the work is done, or after some seconds."""
+        """Wait until the work is done, at most ``seconds``."""
         try:
             await asyncio.wait({self._done}, timeout=seconds)
         except asyncio.CancelledError:
@@ -164,14 +165,14 @@ class _Piece(Generic[Result]):
             raise
 
     async def result(self) -> Result:
-        """Return the result; cancellation withdraws the work."""
+        """Return the result of the work; if the caller is cancelled, withdraw the work."""
         try:
             return await self._done
         finally:
             self.withdraw()
 
     def withdraw(self) -> bool:
-        """Cancel the work, and return whether it had not begun."""
+        """Cancel the work unless it has begun; return whether it was cancelled."""
         is_withdrawn = self._future.cancel()
         if is_withdrawn:
             self._work = None
@@ -190,8 +191,10 @@ class WorkLane:
     """The threads of one kind of work, and their queue: first come, first served.
 
     Attributes:
-        work_seconds: the mean duration of a piece of work.
-        building: limits the bodies that are built at once.
+        name: the name in metrics and errors.
+        work_seconds: the mean duration of work.
+        building: a semaphore: at most one body for each thread is built at the same time.
+        threads: the executor.
     """
 
     def __init__(self, gate: Gate, name: str, threads: int, *, gives_way: bool = True) -> None:
@@ -211,7 +214,7 @@ class WorkLane:
 
     @contextmanager
     def place(self) -> Iterator[_Place]:
-        """Wait in the queue until the work begins; raises Overloaded if the queue is full."""
+        """Hold a place in the queue until the work begins; raises Overloaded if it is full."""
         if len(self) >= self._gate.max_waiting:
             rule = f"{len(self)} requests wait already for {self.name} work (POSREF_MAX_WAITING)"
             raise self._overloaded("waiting", rule)
@@ -233,7 +236,7 @@ class WorkLane:
             raise self._late() from None
 
     async def first(self, work: Callable[[], Result], place: _Place) -> _Piece[Result]:
-        """Do the first piece of work of a place; raises Overloaded unless it begins in time."""
+        """Do the first work of a place and return it; raises Overloaded at the deadline."""
 
         def begin() -> Result:
             place.begun_at = monotonic()
@@ -253,11 +256,11 @@ class WorkLane:
     async def blocks(
         self, turn: _Turn, ahead: _Piece[Block | None] | None = None
     ) -> AsyncGenerator[Block, None]:
-        """Yield the blocks of all turns; each is computed while the previous one is used.
+        """Yield the blocks of all turns; each is computed while the previous one is consumed.
 
         Args:
-            turn: computes the next block.
-            ahead: the first block, where its computation has begun.
+            turn: computes the next block, None at the end.
+            ahead: the work that computes the first block, if it has begun already.
         """
         ahead = ahead or _Piece(self.threads, turn)
         try:
@@ -279,12 +282,13 @@ class WorkLane:
 
 
 class Workers:
-    """Lanes of worker threads: short work never waits for long work, and none for a drawing.
+    """Three lanes of worker threads: for short work, for long work and for drawings.
 
-    Each lane serves turns in order of arrival. A turn of long work is one block, so all streams
-    and builds share the threads of their lane evenly. A drawing is one long block.
+    Work of one lane never waits for another lane. Each lane serves turns in order of arrival. A
+    turn of long work computes one block, so all streams and builds share the threads of their lane
+    evenly. A drawing is one long turn.
 
-    All methods but ``iterate`` raise Overloaded where their queue is full, and after
+    ``run``, ``begin`` and ``collect`` raise Overloaded if the queue is full, or after
     POSREF_WAIT_SECONDS in the queue.
     """
 
@@ -295,7 +299,12 @@ class Workers:
         self._lanes = (self._short, self._long, self._drawing)
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
-        """Return the result of work on a thread; its cost is estimated in sines."""
+        """Do work on a thread and return its result.
+
+        Args:
+            work: the function to call.
+            cost: its estimated cost in sines; up to SHORT_WORK it runs in the short lane.
+        """
         lane = self._short if cost <= SHORT_WORK else self._long
         with lane.place() as place:
             piece = await lane.first(work, place)
@@ -307,8 +316,8 @@ class Workers:
         """Yield blocks, computed in turns of bounded time and size; never refused.
 
         Args:
-            blocks: computes them.
-            drawn: whether one of them is a drawing, whose time has no bound.
+            blocks: the iterator that computes the blocks.
+            drawn: whether the body is a drawing, whose turn has no time limit.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
         return lane.blocks(turn)
@@ -328,9 +337,9 @@ class Workers:
         *,
         drawn: bool = False,
     ) -> Result:
-        """Compute all blocks of a body; as many bodies at a time as there are threads.
+        """Compute all blocks of a body and return ``put_together`` of their list.
 
-        A body waits as a whole: half-built bodies would take memory.
+        At most one body for each thread is built at a time, because half-built bodies use memory.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
         with lane.place() as place:
@@ -343,7 +352,7 @@ class Workers:
                 lane.building.release()
 
     def waiting_by_lane(self) -> Mapping[str, int]:
-        """Return the length of each queue, by lane."""
+        """Return the number of waiting requests, by the name of the lane."""
         return {lane.name: len(lane) for lane in self._lanes}
 
     def close(self) -> None:
@@ -352,7 +361,7 @@ class Workers:
             lane.threads.shutdown(wait=True, cancel_futures=True)
 
     def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[WorkLane, _Turn]:
-        """Return the lane of blocks, and the function of a turn."""
+        """Return the lane that computes the blocks, and the function that computes one turn."""
         if drawn:
             return self._drawing, partial(_drawing_turn, blocks)
         return self._long, partial(_turn, blocks)
@@ -365,7 +374,7 @@ def _give_way() -> None:
 
 
 def _drawing_turn(blocks: Iterator[Block]) -> Block | None:
-    """Take a turn with a short switch interval, so that the event loop is not delayed."""
+    """Compute a drawing with a short switch interval, so that the event loop is not delayed."""
     usual_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_DRAWING_SWITCH_SECONDS)
     try:
@@ -375,7 +384,7 @@ def _drawing_turn(blocks: Iterator[Block]) -> Block | None:
 
 
 def _turn(blocks: Iterator[Block]) -> Block | None:
-    """Join blocks until they reach a size or a time; None at the end."""
+    """Compute blocks for a limited size and time; return them joined, None at the end."""
     taken: list[Block] = []
     taken_bytes, end = 0, monotonic() + _TURN_SECONDS
     for block in blocks:
@@ -395,7 +404,10 @@ async def disconnected(receive: Receive) -> None:
 
 
 async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
-    """Return an answer; if the client disconnects first, cancel it and raise ClientDisconnect."""
+    """Return the result of a coroutine, or cancel it if the client disconnects first.
+
+    Raises ClientDisconnect.
+    """
     answer = asyncio.ensure_future(answering)
     disconnect = asyncio.ensure_future(disconnected(receive))
     try:

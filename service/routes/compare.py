@@ -51,7 +51,9 @@ T = TypeVar("T")
 Value = Annotated[int | float | str, Field(description="NaN and infinities are strings.")]
 GoodPosition = Annotated[
     int | float | None,
-    Field(description="Every position up to this one is good; null where the first is not."),
+    Field(
+        description="All positions up to this one are within the bound; null if the first is not."
+    ),
 ]
 
 
@@ -92,7 +94,7 @@ class ToleranceReport(Report):
 
 
 class ComparedPrefix(Report):
-    """The axis along which only a part is compared."""
+    """The lengths of the axis along which only the first elements are compared."""
 
     axis: str | None
     yours: Count
@@ -120,12 +122,12 @@ class LargestErrors(Report):
         description="The largest |error|/|table number|, over nonzero table numbers."
     )
     ulp: ErrorLocation | None = Field(
-        description="The largest in the ulp of the tolerance; null for integers."
+        description="The largest error in ulps of the tolerance's type; null for integers."
     )
 
 
 class PositionRun(Report):
-    """Consecutive positions, the last included."""
+    """A run of consecutive positions from first to last, both included."""
 
     first: Number
     last: Number
@@ -141,7 +143,7 @@ class GoodPositions(Report):
 
 
 class ErrorRange(PositionRun):
-    """The largest error in a range of positions or channels, the last included."""
+    """The largest error in a range of positions or channels, both ends included."""
 
     largest: FiniteOrNull
 
@@ -154,15 +156,15 @@ class EpsilonReport(Report):
 
 
 class ComparisonVerdicts(Report):
-    """The verdicts: equal values, equal bytes, within the tolerance."""
+    """Whether values are equal, whether bytes are equal, whether errors are tolerated."""
 
     equal: bool = Field(description="Whether all compared elements are equal.")
     equal_bytes: bool = Field(description="Whether type, shape and every byte are equal.")
-    within: bool = Field(description="Whether all are within the tolerance.")
+    within: bool = Field(description="Whether all compared elements are within the tolerance.")
 
 
 class ArrayDifferences(ComparisonVerdicts):
-    """The verdicts, and the differences between one array and the one of the table, if given."""
+    """The verdicts, and the differences between an array and the table's array, if given."""
 
     array: ArrayAndTable[ArrayType] = ABSENT
     tolerance: ToleranceReport = Field(
@@ -187,7 +189,7 @@ class ArrayDifferences(ComparisonVerdicts):
 
 
 class ArrayComparison(ArrayDifferences):
-    """The differences between one array and the one of the table."""
+    """The differences between a submitted array and the table's array."""
 
     model_config = ConfigDict(json_schema_extra={"required": [*ArrayDifferences.model_fields]})
 
@@ -198,9 +200,9 @@ class ComparedTable(ComparisonVerdicts):
     to: str = Field(json_schema_extra={"format": "uri-reference"})
 
 
-# The order of the bases is that of the keys.
+# The order of the base classes determines the order of the JSON keys.
 class CompareReport(ArrayDifferences, ComparedTable):
-    """The differences between the arrays. For a table of one array they are beside the verdicts."""
+    """The differences between the arrays; at the top level if the table has one array."""
 
     not_sent: list[str] = ABSENT
     arrays: dict[str, ArrayComparison] = ABSENT
@@ -254,7 +256,7 @@ def compare_arrays(parameters: CompareParameters, content: Input) -> CompareRepo
 
 
 def _dtype_name(array: StoredTable, content: Input) -> str | None:
-    """Return the name of the type of an array in the body; None for text."""
+    """Return the dtype name of an array in the body; None for JSON, which has no dtypes."""
     if content.is_text:
         return None
     name = next(name for name, each in content.arrays.items() if each is array)
@@ -262,7 +264,7 @@ def _dtype_name(array: StoredTable, content: Input) -> str | None:
 
 
 def _by_name(document: Document, content: Input) -> Mapping[str, StoredTable]:
-    """Return the arrays of a body by their names in a document."""
+    """Return the arrays of a body, by the names in the document; raises InvalidBody."""
     arrays, names = content.arrays, tuple(document.arrays)
     if len(arrays) == len(names) == 1:
         return {names[0]: next(iter(arrays.values()))}
@@ -302,8 +304,8 @@ def _compared(
         document: the document of the table.
         name: the name of the array in the document.
         array: the array of the body.
-        dtype_name: the name of its type; None for text, whose numbers have none and are rounded
-            to the type of the table.
+        dtype_name: the name of the array's dtype; None for JSON numbers, which are rounded to the
+            dtype of the table.
 
     Raises:
         InvalidBody: the array cannot be compared with the table.
@@ -341,8 +343,8 @@ class _ReportWriter:
     Attributes:
         comparison: the comparison.
         overlay: the array and the table.
-        names: the names of the axes of the table.
-        positions: the positions of the rows.
+        names: the axis names of the table.
+        positions: the positions of the rows, (rows,).
     """
 
     comparison: Comparison
@@ -351,7 +353,7 @@ class _ReportWriter:
     positions: Numbers
 
     def report(self, dtype_name: str | None, epsilons: Iterable[float]) -> ArrayComparison:
-        """Return the report; text has no name of a type."""
+        """Return the report; ``dtype_name`` is None for JSON numbers."""
         comparison, array, table = self.comparison, self.overlay.array, self.overlay.table
         is_same_type = (dtype_name or array.dtype.name) == table.dtype.name
         is_same = comparison.is_equal and comparison.has_equal_signs
@@ -387,7 +389,7 @@ class _ReportWriter:
         return number
 
     def _good_to(self, good: Bools) -> int | float | None:
-        """Return the position before the first that is not good."""
+        """Return the position of the row before the first False in ``good``; None if none."""
         first_bad = len(good) if good.all() else int(good.argmin())
         return self._position(first_bad - 1) if first_bad else None
 

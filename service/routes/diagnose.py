@@ -1,8 +1,8 @@
 """``POST /diagnose``: find the shortest known mistakes that turn the expected table into an array.
 
-The body has the expected table, or a URL names it: then it is read in float64 where its family has
-that type, and the tables that mistaken settings give are compared with the array as well. A URL may
-also name the rotation that turned ``x`` into ``rotated``.
+The expected table is in the body, or a URL names it. A table from a URL is computed in float64 if
+its family has this type, and the array is also compared with the tables of mistaken settings. A URL
+may also name the rotation that should have converted ``x`` to ``rotated``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ from service.routes.table_urls import (
 
 
 class TableLink(Report):
-    """A table of this server."""
+    """A link to a table of this server."""
 
     url: str = Field(json_schema_extra={"format": "uri-reference"})
 
@@ -94,7 +94,7 @@ class UnexplainedElement(Report):
 
 
 class CheckedElements(Report):
-    """The extent and the tolerance of the check."""
+    """The number of checked elements, and the tolerance."""
 
     elements: Count
     allowed: float
@@ -178,7 +178,7 @@ def diagnose_arrays(parameters: DiagnoseParameters, content: Input) -> DiagnoseR
 
 
 def _bad_url(rule: str, url: str | None = None) -> InvalidParameters:
-    """Return the error of the parameter to."""
+    """Return the error for the parameter ``to``."""
     return InvalidParameters(Fault("to", url, rule))
 
 
@@ -198,12 +198,12 @@ def _check_names(content: Input, url: str | None) -> None:
 
 
 def _arrays_of(role: str, arrays: Arrays, *, is_alone: bool) -> Arrays:
-    """Return the arrays that have a role, have or want: one array, or cosines and sines.
+    """Return the arrays with a role: one array, or cosines and sines; raises InvalidBody.
 
     Args:
-        role: have or want.
+        role: ``have`` (the submitted table) or ``want`` (the expected table).
         arrays: the arrays of the body.
-        is_alone: whether the body has no arrays of another role, so that these need no prefix.
+        is_alone: whether the body has only arrays of this role: then cos and sin need no prefix.
     """
     pair = {part: arrays[name] for part in _PAIR if (name := f"{role}_{part}") in arrays}
     if not pair and is_alone:
@@ -227,10 +227,11 @@ def _samples(arrays: Arrays) -> dict[str, Sample]:
 
 
 def finite_sample(name: str, table: StoredTable) -> Sample:
-    """Return an array whose numbers are finite and at most 2^64 in size.
+    """Return an array as a Sample.
 
     Raises:
-        InvalidBody: it has other numbers, or more than are examined.
+        InvalidBody: the array has more than MAX_ELEMENTS elements, or an element that is not
+            finite or has a magnitude above 2^64.
     """
     shown = shortened(name)
     rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible"
@@ -246,7 +247,10 @@ def finite_sample(name: str, table: StoredTable) -> Sample:
 
 
 def _by_expected_names(have: dict[str, Sample], expected: ExpectedTable) -> dict[str, Sample]:
-    """Return the arrays by the names of the table: a single array takes its name."""
+    """Return the arrays by the table's array names; a single array may have any name.
+
+    Raises InvalidBody if the names differ.
+    """
     names = sorted(expected.arrays)
     if len(have) == len(names) == 1:
         return {names[0]: next(iter(have.values()))}
@@ -263,7 +267,7 @@ _MAX_IDENTIFIED_ELEMENTS = 2**19
 
 _ROWS = ("seq_len", "start", "positions")
 
-# The mistakes that explain the numbers of a table in the arithmetic of a narrow type.
+# For each arithmetic in a narrow type, the mistakes that describe it.
 _NARROW = {
     narrow_arithmetic(part, dtype): Narrowing(dtype, **{rounded_part: True}).mistakes
     for dtype in (BFLOAT16, FLOAT16)
@@ -311,7 +315,7 @@ def with_matching_table(
 
 
 def _identified_table(have: Mapping[str, Sample]) -> Verdict | None:
-    """Return the match of the table that all of the arrays are equal to."""
+    """Return the best match among this server's tables for the arrays; None if none matches."""
     elements = sum(prod(sample.shape) for sample in have.values())
     if elements > _MAX_IDENTIFIED_ELEMENTS:
         return None
@@ -330,7 +334,7 @@ def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
 
 
 def _other_table(match: TableRequest, expected: TableRequest | None) -> tuple[Mistake, ...]:
-    """Return the mistake of the matching table; none where it is the expected one."""
+    """Return the mistake that the arrays are another table; () if it is the expected one."""
     if expected is None:
         return (Mistake("another-table", {"have": url_of(match), "want": "what is wanted"}),)
     if are_alike(match, expected, tables):
@@ -356,8 +360,8 @@ def _positions(request: TableRequest) -> str:
     return f"{start}:{start + int(str(given['seq_len']))}" if "seq_len" in given else "one by one"
 
 
-# A longer table is read as a whole, up to this many times the length of the array, and never much
-# more than a large upload.
+# The expected table may have this many times the elements of the array, plus _SHORT_ELEMENTS, and
+# at most _MOST_ELEMENTS.
 _TIMES_LONGER = 8
 _SHORT_ELEMENTS = 2**16
 _MOST_ELEMENTS = 2**24
@@ -370,10 +374,10 @@ def expected_table(url: str, array_elements: int) -> tuple[TableRequest, Expecte
 
     Args:
         url: the value of ``to``.
-        array_elements: the number of elements of the arrays to compare it with.
+        array_elements: the number of elements of the submitted arrays.
 
     Raises:
-        InvalidParameters: the URL names no table, or one that is far larger.
+        InvalidParameters: the URL has no table, or its table is far larger than the arrays.
     """
     _, document = table_in_to(url)
     elements = sum(map(size, document.arrays.values()))
@@ -389,7 +393,7 @@ def expected_table(url: str, array_elements: int) -> tuple[TableRequest, Expecte
 def alternative_tables(
     request: TableRequest,
 ) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
-    """Yield the tables that mistaken settings turn a table into, each with its mistake."""
+    """Yield the tables for mistaken settings of a request: mistake, request, table."""
     for mistake, other in variants(request):
         try:
             yield mistake, other, _expected(other, tables(other))
@@ -432,7 +436,7 @@ def row_positions(request: TableRequest) -> Float64s | None:
 
 
 def _grid(request: TableRequest) -> tuple[int, int] | None:
-    """Return height and width, where the rows are the places of a grid of two axes."""
+    """Return (height, width) if the rows are the tokens of a 2-D grid, else None."""
     parameters = request.parameters
     if {"height", "width"} <= set(parameters) and "depth" not in parameters:
         return integer(parameters["height"]), integer(parameters["width"])
@@ -448,12 +452,12 @@ _MOST_ROWS = 2**16
 def diagnose_rotation(
     url: str, x: StoredTable, rotated: StoredTable
 ) -> tuple[TableRequest, Diagnosis]:
-    """Diagnose an array that should have been rotated as a URL says.
+    """Diagnose an array that should have been rotated by the rotation of a URL.
 
     Args:
-        url: ``/rope?…``, or ``/rope/apply?…``, which has the layout too.
+        url: ``/rope?…``, or ``/rope/apply?…``, which also has the layout.
         x: the array before the rotation, (…, positions, head_dim).
-        rotated: the array after it.
+        rotated: the array after the rotation, with the same shape.
 
     Raises:
         InvalidParameters: the URL names no rotation.

@@ -1,4 +1,4 @@
-"""``POST /identify``: find the tables that an array is equal to, or the nearest one."""
+"""``POST /identify``: find the tables that equal an array, or else the nearest table."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -71,7 +71,7 @@ class IdentifiedTable(Report):
 
 
 class ArithmeticReport(Report):
-    """A float arithmetic."""
+    """The floating-point types and rounding steps of a computation."""
 
     name: str
     description: str
@@ -120,7 +120,7 @@ class IdentifiedArray(Report):
 
 
 class IdentifyReport(Report):
-    """The identification of an array."""
+    """The tables that match an array, or else the nearest table."""
 
     verdict: Literal["identified", "ambiguous", "none"] = Field(
         description="ambiguous: several tables match the array, but their next rows differ."
@@ -139,21 +139,22 @@ class IdentifyParameters(Parameters):
     """Parameters of an identification."""
 
     d_model: Integer | None = optional(
-        "The number of channels of the whole encoding, as far as that is known.",
+        "Number of channels of the whole encoding, if known.",
         512,
         ge=1,
         le=MAX_CHANNELS,
     )
     positions: RealPositionList | None = optional(
-        "The position of each row, as far as they are known; each greater than the one before it.",
+        "Position of each row, if known; each must be greater than the previous one.",
         "0,5,9:20:2",
     )
     start: Position | None = optional(
-        "The position of the first row, where the others follow one by one; found unless given.", 0
+        "Position of the first row, if the rows are consecutive; it is searched for unless given.",
+        0,
     )
     dtype: RealDTypeName | None = optional(
-        "The type that numbers had before they were written as text; float32 unless given, if "
-        "every number is the shortest decimal of one, otherwise float64.",
+        "Type of the elements before they were written as JSON; the default is float32 if every "
+        "number is the shortest decimal of a float32, otherwise float64.",
         "float32",
     )
 

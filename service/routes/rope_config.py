@@ -44,13 +44,13 @@ class TableUrls(Report):
 
 
 class LengthRegime(TableUrls):
-    """The tables at a length from which on another frequency rule holds."""
+    """The tables at a context length from which on other frequencies apply."""
 
     context_length: AtLeastOne
 
 
 def _add_rule_keys(schema: dict[str, Any]) -> None:
-    """Add the keys that rotary rules have in configs."""
+    """Add the config keys of frequency rules to the properties of a JSON schema."""
     for name, kind in RULE_KEYS.items():
         if name in RULE:
             schema["properties"].setdefault(name, _SCHEMA_OF_TYPE[kind.__origin__])
@@ -58,7 +58,7 @@ def _add_rule_keys(schema: dict[str, Any]) -> None:
 
 
 class RotarySettings(TableUrls):
-    """The rotary settings of some layers, with the keys of their frequency rule."""
+    """The rotary settings of some or all layers, with the keys of their frequency rule."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra=_add_rule_keys)
 
@@ -73,7 +73,9 @@ class RotarySettings(TableUrls):
     rope_type: RuleType
     max_position_embeddings: AtLeastOne
     context_length: AtLeastOne = ABSENT
-    attention_factor: Number = Field(description="The factor of every cosine and sine.")
+    attention_factor: Number = Field(
+        description="The factor that multiplies every cosine and sine."
+    )
     mrope_section: list[int] = ABSENT
     mrope_interleaved: bool = ABSENT
     partial_rotary_factor: Number = ABSENT
@@ -86,7 +88,7 @@ class RotarySettings(TableUrls):
 
 
 class QueryTemperature(Report):
-    """The scaling of queries by their position."""
+    """The factor, depending on the position, that multiplies each query."""
 
     formula: str
     layers: Layers = ABSENT
@@ -188,7 +190,7 @@ def _settings(entry: LayerSettings, context_length: int | None) -> RotarySetting
 
 
 def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
-    """Yield the faults in the config that make its frequencies or its table impossible."""
+    """Yield the faults in the config for which its table cannot be computed."""
     try:
         angles = _angles(values)
         if _BYTES_PER_ANGLE * angles.rows * angles.count > MAX_TABLE_BYTES:
@@ -207,7 +209,7 @@ def _angles(values: Mapping[str, ResolvedValue]) -> RotaryAngles:
 
 
 def _urls(values: Mapping[str, ResolvedValue]) -> dict[str, str]:
-    """Return the fields of TableUrls."""
+    """Return the URLs of a table: the fields of TableUrls, by name."""
     query = {name: to_query(value) for name, value in _query(values).items()}
     of_frequencies = {name: text for name, text in query.items() if name not in _TABLE_ONLY}
     text = urlencode(query, safe=",")

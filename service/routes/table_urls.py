@@ -32,9 +32,9 @@ CONVENTION_URLS: Mapping[str, str] = {
     for resource in reversed(RESOURCES)
     for name in choices(resource.parameters, "convention")
 }
-"""The URL of each convention: that of its first table."""
+"""The URL of the first table of each convention, by the convention's name."""
 
-# urlsplit drops some of these.
+# urlsplit silently removes some of these characters.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -48,28 +48,28 @@ class TableUrl:
 
     @property
     def document(self) -> Document:
-        """The document of the URL; raises PosrefError as GET does."""
+        """The document of the URL; raises the same PosrefError as a GET of the URL."""
         document = table_document(self.resource, self.parameters)
         check_revision(document, revision_of(self.parameters))
         return document
 
     @property
     def canonical(self) -> str:
-        """The URL without a format, its parameters in the order of the resource."""
+        """The URL without a format extension; its parameters are in a fixed order."""
         given = self.parameters.model_fields_set
         query = {name: value for name, value in self.parameters if name in given}
         return url_of(TableRequest(self.resource.path[1:], query))
 
 
 def read_url(url: str) -> TableUrl:
-    """Parse a URL as GET does.
+    """Parse a URL in the same way as a GET request.
 
     Args:
         url: path and query, as in ``/encoding.npy?seq_len=50&d_model=512``; scheme and host are
             ignored.
 
     Raises:
-        PosrefError: as the server would.
+        PosrefError: the error that a GET of the URL would return.
     """
     split = split_url(url)
     path, dot, text = split.path.partition(".")
@@ -96,7 +96,7 @@ def table_request(url: str) -> TableRequest:
 
 
 def document_of(url: str) -> Document:
-    """Return the document that a URL names, whatever its format; raises PosrefError as GET does."""
+    """Return the document of a URL, whatever its format; raises PosrefError like a GET of it."""
     return read_url(url).document
 
 
@@ -104,7 +104,7 @@ def table_in_to(url: str) -> tuple[TableUrl, Document]:
     """Return the URL in the parameter ``to``, and its document.
 
     Raises:
-        InvalidParameters: there is none; the error points at the parameter and says why.
+        InvalidParameters: the URL has no document; the error names the parameter and the reason.
     """
     with pointing_at_to(url):
         parsed = read_url(url)
@@ -113,10 +113,10 @@ def table_in_to(url: str) -> tuple[TableUrl, Document]:
 
 @contextmanager
 def pointing_at_to(url: str) -> Iterator[None]:
-    """Attribute the errors of a URL to the parameter ``to``, whose value it is.
+    """Convert errors about a URL into InvalidParameters for the parameter ``to``.
 
     Raises:
-        InvalidParameters: in place of any other PosrefError but InvalidBody.
+        InvalidParameters: replaces every PosrefError except InvalidBody.
     """
     try:
         yield
@@ -135,8 +135,8 @@ def unknown_parameter_hint(name: str, values: Mapping[str, object], arrays: str)
 
     Args:
         name: the unknown parameter.
-        values: the parameters; a URL in ``to`` ends at its first ``&`` that is not encoded.
-        arrays: the names of arrays.
+        values: all parameters; the URL in ``to`` may be cut at an ``&`` that was not encoded.
+        arrays: the accepted array names, for the hint.
     """
     if isinstance(values.get(name), list):
         return f"an array goes by the name of {arrays} in JSON"

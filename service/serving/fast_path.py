@@ -1,7 +1,7 @@
 """The fast path: cached responses are written to the connection without the application.
 
-Of the time that the application takes for a small cached response, nine tenths are its task, scope
-and events, and the checks of every header.
+For a small cached response, the application spends nine tenths of its time on the task, the scope,
+the events and the header checks, which the fast path avoids.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from service.serving.protocol import LimitedProtocol
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _JOINED_BYTES = 64 * 1024
 
-# Headers that are not part of the cache key and change a response or the way it is sent.
+# Requests with these headers go to the application: they can change the response.
 _DECISIVE_HEADERS = frozenset(
     {
         b"authorization",
@@ -31,17 +31,17 @@ _DECISIVE_HEADERS = frozenset(
 
 
 class CachedResponseProtocol(LimitedProtocol):
-    """A protocol that looks into the response cache before it starts the application.
+    """A protocol that looks up a request in the response cache before it starts the application.
 
-    It answers a plain GET of a whole body on an idle connection; any other request goes to the
-    application. Time-outs, shutdown and pipelining are uvicorn's own.
+    It answers a GET without conditions or ranges, on an idle connection; every other request goes
+    to the application. uvicorn handles time-outs, shutdown and pipelining.
     """
 
     _request_id: bytes | None = None
     _forwarded_for: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection; where API keys are set, the application checks each request."""
+        """Begin a connection; with API keys set, all requests go to the application."""
         super().connection_made(transport)
         self._own_transport = transport
         self._is_cache_allowed = not (self._is_beyond or self.limits.keys)
@@ -81,7 +81,7 @@ class CachedResponseProtocol(LimitedProtocol):
         )
 
     def _request_key(self) -> RequestKey | None:
-        """Return the cache key of a GET of a whole body; None for any other request."""
+        """Return the cache key of a GET without conditions or ranges; None for other requests."""
         parser = self.parser
         is_plain = (
             parser.get_method() == b"GET"

@@ -51,8 +51,8 @@ class Server(uvicorn.Server):
 
     Args:
         app: the application.
-        settings: of the application.
-        channel: a socket to the supervisor, for heartbeats.
+        settings: the settings of the application.
+        channel: the socket to the supervisor, for heartbeats; None without supervisor.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)
 
     async def on_tick(self, counter: int) -> bool:
-        """Do the work of every tenth of a second; return whether to stop accepting requests."""
+        """Run periodic checks, ten times a second; return whether to stop accepting requests."""
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
         if (
@@ -122,7 +122,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _watch(self) -> None:
-        """Check the limits of connections, and send the supervisor a heartbeat."""
+        """Enforce the time limits of connections, and send the supervisor a heartbeat."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             assert isinstance(connection, LimitedProtocol)
@@ -144,7 +144,7 @@ class Server(uvicorn.Server):
 
 
 class CannotListen(Exception):
-    """An address cannot be listened on; the message names its settings."""
+    """The server cannot listen on the address; the message names the settings."""
 
 
 def listen(settings: Settings) -> list[socket.socket]:
@@ -166,10 +166,10 @@ def listen(settings: Settings) -> list[socket.socket]:
 
 
 def duplicate_listeners(listeners: list[socket.socket]) -> list[socket.socket]:
-    """Return every listener several times, so that an event loop accepts several connections.
+    """Return the listeners with duplicates, so that each iteration accepts several connections.
 
-    uvloop 0.23 accepts one connection of each listener per iteration, which is long while many
-    requests are answered: a new client waits one iteration for each connection before its own.
+    uvloop 0.23 accepts one connection per listener and iteration of the event loop. Under load
+    iterations are long, and new clients would wait for many of them.
     """
     copies = range(_ACCEPTS_PER_ITERATION - 1)
     return [*listeners, *(listener.dup() for listener in listeners for _ in copies)]

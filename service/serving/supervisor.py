@@ -1,4 +1,4 @@
-"""Worker processes on the same sockets: started, watched, replaced, and stopped together."""
+"""The supervisor: starts, watches, replaces and stops worker processes on shared sockets."""
 
 import logging
 import os
@@ -30,10 +30,10 @@ _MARGIN_SECONDS = 10.0
 _log = logging.getLogger("posref.supervisor")
 
 Serve = Callable[[Settings, list[socket.socket], socket.socket, Path, int], None]
-"""The function of a worker process, of settings, listeners, a channel, a folder and a slot.
+"""The main function of a worker process: (settings, listeners, channel, folder, slot).
 
 It serves on the listeners, sends a heartbeat byte over the channel each second and ends when the
-channel closes. All workers share the folder; the slot is the number of a worker.
+channel closes. All workers share the folder; the slot is the index of the worker.
 """
 
 
@@ -74,7 +74,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Keep a number of worker processes serving until a signal arrives."""
+    """Keeps ``settings.workers`` worker processes running until a signal arrives."""
 
     def __init__(
         self, settings: Settings, listeners: list[socket.socket], folder: Path, serve: Serve
@@ -89,7 +89,7 @@ class Supervisor:
         self._watched_at = monotonic()
 
     def run(self) -> int:
-        """Serve; return the exit code."""
+        """Run the workers until a signal arrives; return the exit code."""
         with handle_signals(self._receive):
             try:
                 self._workers = [self._start(slot) for slot in range(self._settings.workers)]
@@ -131,7 +131,7 @@ class Supervisor:
                 self._replace(worker)
 
     def _was_paused(self) -> bool:
-        """Return whether this process was paused, and with it probably the whole machine."""
+        """Return whether this process, and probably the whole machine, was paused."""
         before, self._watched_at = self._watched_at, monotonic()
         return self._watched_at - before > _HUNG_SECONDS / 2
 

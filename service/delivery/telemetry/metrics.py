@@ -1,7 +1,7 @@
 """Metrics for Prometheus: definitions, counts shared among processes, and exposition.
 
 The worker processes of a server share their counts: each process writes its counts to a file once a
-second, when it is scraped and when it ends, and a scrape of any process reads all files. Therefore a
+second, when it is scraped and when it ends. A scrape of any process reads all files. Therefore a
 counter never decreases, whichever process is scraped, even after a killed process is replaced.
 """
 
