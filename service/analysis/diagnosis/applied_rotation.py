@@ -1,9 +1,9 @@
 """Model how queries or keys were rotated, correctly or not, and compare the model with the result.
 
 An ``Application`` of a rotation has two parts: the ``Wiring`` says which channels are pairs and
-where the results go, and ``RotationAngles`` how the cosines and sines differ from the expected
-ones, the ``Target``. ``Evidence`` has the arrays before and after, predicts the result of an
-application, and bounds the rounding error of every element.
+which channels hold the results; ``RotationAngles`` says how the cosines and sines differ from the
+expected cosines and sines of the ``Target``. ``Evidence`` has the arrays before and after the
+rotation, predicts the result of an application, and bounds the rounding error of every element.
 """
 
 from collections.abc import Iterator
@@ -46,17 +46,17 @@ class Wiring:
     (x0, x1) to (x0·c − x1·n, x1·c + x0·n).
 
     Attributes:
-        head_dim: channels of a head.
-        width: channels that rotate.
-        offset: channels before the first that rotates.
-        read: the layout of the pairs before.
-        written: their layout after.
+        head_dim: the number of channels of a head.
+        width: the number of channels that are rotated.
+        offset: the number of channels before the first rotated channel.
+        read: the layout of the pairs in the array before the rotation.
+        written: the layout of the pairs in the result.
         form: ``rotation``, or a wrong form: other signs of the sines, or sines that multiply the
             channel itself instead of its partner (halves in the wrong order).
-        is_tiled_otherwise: whether cosines and sines have the other layout: f0,f0,f1,f1… instead
-            of f0,f1,…,f0,f1,… or the reverse.
-        is_exchanged: whether the two channels of a pair are written in each other's place.
-        is_rest_zero: whether channels that do not rotate become zero.
+        is_tiled_otherwise: True if cosines and sines are repeated in the other layout: frequencies
+            0, 0, 1, 1, … instead of 0, 1, …, 0, 1, … or the reverse.
+        is_exchanged: True if the two rotated channels of each pair are written in swapped order.
+        is_rest_zero: True if channels outside the rotated ones become 0 instead of being copied.
     """
 
     head_dim: int
@@ -71,11 +71,11 @@ class Wiring:
 
     @property
     def count(self) -> int:
-        """The number of pairs that rotate."""
+        """The number of rotated channel pairs."""
         return self.width // 2
 
     def apply(self, x: Float64s, cosine: Float64s, sine: Float64s) -> Float64s:
-        """Rotate x of shape (H, S, head_dim) by cosines and sines (S, count)."""
+        """Return x, (H, S, head_dim), rotated by the cosines and sines, (S, count) each."""
         links = self.links
         y = np.zeros_like(x) if self.is_rest_zero else x.copy()
         y[..., links.place] = (
@@ -85,18 +85,26 @@ class Wiring:
         return y
 
     def sizes(self, x: Float64s) -> Float64s:
-        """Return |x0| + |x1| of the pair from which a channel is computed; |x| elsewhere."""
+        """Return a factor of the error bound of each channel of the result, of the shape of x.
+
+        The factor is |x0| + |x1| for a channel computed from the pair (x0, x1), and |x| for a
+        copied channel.
+        """
         links, size = self.links, np.abs(x)
         sums = size.copy()
         sums[..., links.place] = size[..., links.own] + size[..., links.other]
         return sums
 
     def measure(self, x: Float64s, y: Float64s) -> tuple[Complexes, Float64s]:
-        """Find the cosines and sines that best rotate x to y, by least squares over heads.
+        """Fit the cosines and sines that rotate x to y, by least squares over heads and channels.
+
+        Args:
+            x: the array before the rotation, (H, S, head_dim).
+            y: the array after the rotation, (H, S, head_dim).
 
         Returns:
-            cosine + i·sine, (S, count), and the weight of each: the sum of the squares of the
-            numbers it multiplies, 0 where it cannot be determined.
+            cosine + i·sine, (S, count), and the weight of each fit, about the sum of the squares
+            of the elements of x that the cosine multiplies; 0 if x does not determine the angle.
         """
         links = self.links
         with_cosine = _by_pair(x[..., links.own], links.frequency)
@@ -129,7 +137,10 @@ class Wiring:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The sources of rotated channels: place = own·cosine + other·sign·sine of a frequency."""
+    """The source channels of each rotated channel, r entries each.
+
+    y[place] = x[own]·cosine[frequency] + x[other]·sign·sine[frequency].
+    """
 
     own: Indices
     other: Indices
@@ -146,25 +157,26 @@ def _pair_channels(layout: Layout, count: int, offset: int) -> tuple[Indices, In
 
 
 def _by_pair(values: Float64s, frequency: Indices) -> Float64s:
-    """Arrange channels as (H, S, frequency, two)."""
+    """Return channels (H, S, 2K) grouped by frequency, (H, S, K, 2)."""
     order = np.argsort(frequency, kind="stable")
     return values[..., order].reshape(*values.shape[:2], -1, 2)
 
 
-# Angles that deviate by less than this in 64 rows are on a straight line.
+# Angles whose deviation from a line is below this many radians in 64 rows are linear.
 _STRAIGHT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The expected cosines and sines.
+    """The expected cosines and sines of S rows and K frequencies.
 
     Attributes:
         unit: e^(i·angle), (S, K).
-        size: their scale, (S, K).
-        positions: of the rows, (S,).
-        omega: radians per position, (K,); None where angles are not positions times frequencies.
-        omega_error: of each frequency, (K,).
+        size: the scale that multiplies each cosine and sine, (S, K).
+        positions: the positions of the rows, (S,).
+        omega: frequencies in radians per position, (K,); None if angles are not linear in
+            positions.
+        omega_error: a bound on the absolute error of each frequency, (K,).
     """
 
     unit: Complexes
@@ -181,7 +193,7 @@ class Target:
         positions: Float64s | None = None,
         omega: Float64s | None = None,
     ) -> "Target":
-        """Read cosines and sines (S, K); measure positions and frequencies that are not given."""
+        """Return the target of cosines and sines, (S, K); measure missing positions and omega."""
         phasors = cosine + 1j * sine
         size = np.abs(phasors)
         unit = np.divide(phasors, size, out=np.ones_like(phasors), where=size > 0)
@@ -205,15 +217,15 @@ class Target:
         return len(self.unit)
 
     def position(self, row: int) -> float | None:
-        """Return the position of a row, where it is known."""
+        """Return the position of the row with this index; None if frequencies are unknown."""
         return None if self.omega is None else float(self.positions[row])
 
 
 def steps_of(phasors: Complexes, weights: Float64s, omega: Float64s) -> float | None:
-    """Find the integer k for which phasors are about e^(ikω).
+    """Return the integer number of positions k for which phasors (K,) are about e^(i·k·omega).
 
-    The slowest frequency gives an estimate of k, which must be within half a rotation, and each
-    faster one refines it. None where no frequency is nonzero and has weight.
+    The slowest frequency, whose angle must be within ±π, gives an estimate of k; each faster one
+    refines it. None if all frequencies are 0 or have the weight 0.
     """
     usable = (omega != 0) & (weights > 0)
     if not usable.any():
@@ -226,16 +238,17 @@ class RotationAngles:
     """How the cosines and sines of an application differ from the expected ones.
 
     Attributes:
-        rows: for each row, the expected row that was used instead.
-        shift: added to positions, of all rows or of each.
-        omega: the frequencies that were used instead.
-        times: how often the angle was applied.
-        is_inverse: whether the direction was reversed.
-        is_exchanged: whether cosines and sines were exchanged.
-        powers: how often cosines, and sines, were multiplied by the expected scale.
-        factor: a further factor of both.
-        dtype: the type to which they were rounded.
-        beyond: the first of the last rows that are all ``unrotated`` or all ``zero``, and which.
+        rows: for each row, the index of the expected row used instead, (S,); None if correct.
+        shift: the offset added to the positions: one for all rows, or one per row, (S,).
+        omega: the frequencies used instead, radians per position, (K,); None if correct.
+        times: the number of times that the angle was applied, 1 if correct.
+        is_inverse: True if the rotation has the opposite direction.
+        is_exchanged: True if sines were used as cosines and cosines as sines.
+        powers: the exponents of the expected scale in cosines and in sines, (1, 1) if correct.
+        factor: an additional factor of cosines and sines.
+        dtype: the narrow dtype to which cosines and sines were rounded; None if they were not.
+        beyond: (row, "unrotated" or "zero"): from this row on, the result is a copy of the input
+            or 0; None if every row was rotated.
     """
 
     rows: Indices | None = None
@@ -250,15 +263,15 @@ class RotationAngles:
     beyond: tuple[int, str] | None = None
 
     def positions(self, target: Target, rows: Indices) -> Float64s:
-        """Return the positions that were used for rows."""
+        """Return the positions, (R,), from which the angles of the given rows were computed."""
         return np.asarray(target.positions[self._source(rows)] + self._shift(rows))
 
     def frequencies(self, target: Target) -> Float64s | None:
-        """Return the frequencies that were used; None where angles have none."""
+        """Return the frequencies used, in radians per position, (K,); None if unknown."""
         return target.omega if self.omega is None else self.omega
 
     def unit(self, target: Target, rows: Indices) -> Complexes:
-        """Return e^(i·angle) of rows, applied once and in the expected direction."""
+        """Return e^(i·angle) of the given rows, (R, K), for one rotation in positive direction."""
         if self.omega is not None:
             return np.asarray(np.exp(1j * np.outer(self.positions(target, rows), self.omega)))
         unit = target.unit[self._source(rows)]
@@ -268,7 +281,7 @@ class RotationAngles:
         return unit * np.exp(1j * shift)
 
     def cosines_and_sines(self, target: Target, rows: Indices) -> tuple[Float64s, Float64s]:
-        """Return the cosines and sines that multiplied channels, (rows, K) each."""
+        """Return the cosines and sines that multiply the channels of the given rows, (R, K)."""
         phasors = self.unit(target, rows) ** self.times
         if self.is_inverse:
             phasors = phasors.conj()
@@ -280,7 +293,7 @@ class RotationAngles:
         return rounded(cosine, self.dtype), rounded(sine, self.dtype)
 
     def undone(self, phasors: Complexes, target: Target, rows: Indices) -> Complexes:
-        """Undo the scale, the exchange and the direction of measured phasors."""
+        """Return measured phasors (R, K) without the scale, the exchange and the inversion."""
         size = self._size(target, rows, phasors.shape[1])
         cosine, sine = (
             part / size**power
@@ -304,7 +317,7 @@ class RotationAngles:
 
 @dataclass(frozen=True, eq=False)
 class Application:
-    """A way in which an array may have been rotated, with the aspect that each mistake changes."""
+    """A model of how an array was rotated, with its mistakes and the aspect that each changes."""
 
     wiring: Wiring
     angles: RotationAngles = field(default_factory=RotationAngles)
@@ -312,11 +325,11 @@ class Application:
     aspects: tuple[str, ...] = ()
 
     def with_wiring(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
-        """Make one more mistake, which changes attributes of the wiring."""
+        """Return the application with one more mistake, which changes ``wiring`` attributes."""
         return self._with_mistake(aspect, mistake, wiring=replace(self.wiring, **changes))
 
     def with_angles(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
-        """Make one more mistake, which changes attributes of the angles."""
+        """Return the application with one more mistake, which changes ``angles`` attributes."""
         return self._with_mistake(aspect, mistake, angles=replace(self.angles, **changes))
 
     def _with_mistake(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
@@ -324,10 +337,10 @@ class Application:
         return replace(self, mistakes=mistakes, aspects=aspects, **changes)
 
 
-# Cosine, sine, two products and their sum are each rounded by half an ulp at most, and |x0| + |x1|
-# bounds all of them: 2 for a product and its factor, 1 for the sum, and one to spare.
+# Cosine, sine, two products and their sum each have a rounding error of at most half an ulp. In
+# half ulps of |x0| + |x1|: 2 for a product and its factor, 1 for the sum, and 1 as a margin.
 _ROUNDINGS = 4
-# A frequency of float32 has an error of some ulp (a power, a division), and so has an angle.
+# A float32 frequency has an error of a few ulps (a power, a division), and so has an angle.
 _FLOAT32 = 2.0**-24
 _ANGLE_ROUNDINGS = 4
 
@@ -336,12 +349,14 @@ _CHUNK_ELEMENTS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """An array before and after its rotation, x and y, (H, S, head_dim).
+    """An array before and after its rotation, with the expected cosines and sines.
 
     Attributes:
+        x: the array before the rotation, (H, S, head_dim).
+        y: the array after the rotation, (H, S, head_dim).
         target: the expected cosines and sines.
-        roundoff: half an ulp of 1 in the type of the arrays.
-        least: the largest error of an underflow.
+        roundoff: half an ulp of 1 in the dtype of the arrays.
+        least: the largest absolute error caused by underflow.
     """
 
     x: Float64s
@@ -353,7 +368,12 @@ class Evidence:
     def errors(
         self, application: Application, heads: slice, rows: Indices
     ) -> tuple[Float64s, Float64s, Float64s]:
-        """Return the predicted rows, the error of each element, and the largest allowed error."""
+        """Compare the given heads and rows with the prediction of an application.
+
+        Returns:
+            For each element, (H, R, head_dim): the predicted value, the absolute difference from
+            it, and the largest difference allowed.
+        """
         wiring, angles = application.wiring, application.angles
         x, y = self.x[heads][:, rows], self.y[heads][:, rows]
         cosine, sine = angles.cosines_and_sines(self.target, rows)
@@ -371,24 +391,24 @@ class Evidence:
             return predicted, np.abs(y - predicted), allowed
 
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
-        """Return for some rows the share of elements that an application explains."""
+        """Return for each given row the fraction of its elements within their error bounds."""
         _, error, allowed = self.errors(application, heads, rows)
         return np.asarray((error <= allowed).mean(axis=(0, 2)))
 
     def row_shares(self, application: Application, heads: slice = slice(None)) -> Float64s:
-        """Return for all rows the share of elements that an application explains."""
+        """Return for each row of the array the fraction of its elements within error bounds."""
         shares = [self.explained_shares(application, heads, rows) for rows in self.chunks()]
         return np.concatenate(shares)
 
     def chunks(self) -> Iterator[Indices]:
-        """Yield all rows, some at a time to bound memory."""
+        """Yield the indices of all rows in chunks of limited memory."""
         size = max(1, _CHUNK_ELEMENTS // (self.x.shape[0] * self.x.shape[2]))
         for start in range(0, self.target.rows, size):
             yield np.arange(start, min(start + size, self.target.rows))
 
     @cached_property
     def untouched(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return masks of the channels that are unchanged in all rows, and of those that are 0."""
+        """Return two masks (head_dim,): channels unchanged in all rows, and channels that are 0."""
         is_kept = np.ones(self.x.shape[2], dtype=bool)
         is_zero = is_kept.copy()
         for rows in self.chunks():
@@ -400,7 +420,10 @@ class Evidence:
         return is_kept, is_zero
 
     def _relative_error(self, angles: RotationAngles, rows: Indices) -> Float64s:
-        """Bound the error of a rotated channel relative to its size, (rows, K)."""
+        """Return a bound on the relative error of rotated channels, by row and frequency, (R, K).
+
+        It is relative to ``Wiring.sizes``.
+        """
         target, omega = self.target, angles.frequencies(self.target)
         positions = angles.positions(target, rows)
         size = np.abs(positions)
@@ -408,14 +431,17 @@ class Evidence:
         # Engines compute angles in float32 for half types.
         angle_error = _ANGLE_ROUNDINGS * min(self.roundoff, _FLOAT32) * np.outer(size, rates)
         if len(target.omega_error) == len(rates):
-            # The angle at a position that the table lacks is computed from the nearest row.
+            # The angle at a position without a row in the table comes from the nearest row.
             away = size + np.abs(positions - target.positions[rows])
             angle_error += np.outer(away, target.omega_error + 2.0**-50 * rates)
         error: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
         return max(1, angles.times) * error
 
     def _rounding_step(self, angles: RotationAngles, rows: Indices, bound: Float64s) -> Float64s:
-        """Bound an error after rounding to a narrow type: a whole step, or nothing."""
+        """Return the largest change, (R, K), by which rounding to the narrow dtype raises errors.
+
+        An error within ``bound`` changes the rounded value by a whole step, or not at all.
+        """
         parts = replace(angles, dtype=None).cosines_and_sines(self.target, rows)
         steps = [
             rounded(part + bound, angles.dtype) - rounded(part - bound, angles.dtype)

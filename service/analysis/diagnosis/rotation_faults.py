@@ -1,8 +1,8 @@
-"""Mistakes of an applied rotation: each function yields an application with one more mistake.
+"""Mistakes of an applied rotation: each function yields applications with one more mistake.
 
-Mistakes without parameters come first. The unchanged channels give widths, and the first row that
-is not explained gives lengths. ``RotationMeasurement`` measures factors, frequencies and shifts of
-positions.
+Mistakes without parameters come first. The unchanged channels give candidates for the rotary
+width, and the first row with an unexplained element gives the truncated length.
+``RotationMeasurement`` measures factors, frequencies and offsets of positions.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ _EXCHANGED_COMPONENTS = "sines stand for cosines and cosines for sines"
 
 
 def wiring_mistakes(application: Application) -> Iterator[Application]:
-    """Yield other ways to pair channels, and other signs and places of their results."""
+    """Yield mistakes in the pairs of channels, the signs of sines and the order of results."""
     yield from _layout_mistakes(application)
     for form, (name, how) in _FORMS.items():
         mistake = Mistake(name, {"how": how}, "rotation")
@@ -86,7 +86,7 @@ def _layout_mistakes(application: Application) -> Iterator[Application]:
 
 
 def angle_mistakes(application: Application) -> Iterator[Application]:
-    """Yield other uses of the expected angles."""
+    """Yield mistakes in the use of the expected angles: inverted, doubled, skipped, exchanged."""
     yield application.with_angles("direction", Mistake("inverse"), is_inverse=True)
     yield application.with_angles("times", Mistake("rotated-twice"), times=2, powers=(2, 2))
     yield application.with_angles("times", Mistake("not-rotated"), times=0, powers=(0, 0))
@@ -95,7 +95,10 @@ def angle_mistakes(application: Application) -> Iterator[Application]:
 
 
 def size_mistakes(application: Application, factor: float | None) -> Iterator[Application]:
-    """Yield other uses of the expected factor; None where it differs between angles, as in xPos."""
+    """Yield mistakes in the scale of cosines and sines: missing, applied twice, on one of them.
+
+    ``factor`` is the expected scale; None if it differs between angles, as in xPos.
+    """
     if factor == 1.0:
         return
     values = {} if factor is None else {"factor": factor}
@@ -115,7 +118,7 @@ def size_mistakes(application: Application, factor: float | None) -> Iterator[Ap
 
 
 def position_mistakes(application: Application, target: Target) -> Iterator[Application]:
-    """Yield reversed, stuck and narrow positions."""
+    """Yield mistakes in positions: reversed, the same in all rows, rounded to a narrow dtype."""
     rows = target.rows
     if rows > 1:
         reverse = np.arange(rows)[::-1]
@@ -134,7 +137,7 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
 
 
 def narrow_mistakes(application: Application, target: Target) -> Iterator[Application]:
-    """Yield frequencies, and cosines and sines, that were stored in a narrow type."""
+    """Yield mistakes by rounding to a narrow dtype: of frequencies, or of cosines and sines."""
     omega = application.angles.frequencies(target)
     for dtype in (BFLOAT16, FLOAT16):
         if omega is not None:
@@ -146,10 +149,11 @@ def narrow_mistakes(application: Application, target: Target) -> Iterator[Applic
 
 
 def width_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
-    """Yield other widths and offsets of the rotating channels, where the others are unchanged.
+    """Yield wrong widths and offsets of the rotated channels.
 
-    The frequencies are b^(-2k/width) for another width, where the expected ones are such a series;
-    or the first of the expected ones, where fewer channels rotate.
+    All other channels must be unchanged or 0. The frequencies are b^(-2k/width) for the wrong
+    width, if the expected frequencies are a geometric series of base b; or the first expected
+    frequencies, if fewer channels are rotated.
     """
     wiring, target = application.wiring, evidence.target
     is_kept, is_zero = evidence.untouched
@@ -179,13 +183,16 @@ def width_mistakes(application: Application, evidence: Evidence) -> Iterator[App
 
 
 def _channel_ranges(wiring: Wiring, changed: Indices) -> list[tuple[int, int]]:
-    """List widths and offsets that may rotate: common ones, and those of the changed channels."""
+    """Return candidate (width, offset) pairs of the rotated channels.
+
+    They are common widths and offsets, and the range of the changed channels.
+    """
     head_dim = wiring.head_dim
     widths = {head_dim, head_dim // 2, head_dim // 4, 3 * head_dim // 4, wiring.width}
     widths |= {2 * wiring.width, wiring.width // 2}
     first, last = (int(changed[0]), int(changed[-1])) if len(changed) else (0, -1)
     widths |= {last + 1 - first, last + 1 - wiring.offset, last + 2 - first}
-    # In the layout half the last pairs of both halves may rotate too slowly to change.
+    # In the ``half`` layout, the last pairs of both halves may have angles too small to change x.
     widths |= {2 * (len(changed) // 2), 2 * ((len(changed) + 1) // 2)}
     return [
         (width, offset)
@@ -211,7 +218,7 @@ def _frequencies_of_width(
 
 
 def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
-    """Yield mistakes that begin at the first row of one head that is not explained."""
+    """Yield mistakes that start at the first row with an unexplained element in the first head."""
     rows, angles = evidence.target.rows, application.angles
     is_explained = evidence.row_shares(application, slice(0, 1)) == 1
     length = int(np.argmin(is_explained))
@@ -234,21 +241,27 @@ def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Ap
 
 @dataclass(frozen=True, eq=False)
 class FrequencyEstimate:
-    """Measured frequencies in radians per position, (K,), error bounds, and count of rows."""
+    """Measured frequencies.
+
+    Attributes:
+        omega: radians per position, (K,).
+        error: bounds on the absolute errors of ``omega``, (K,).
+        rows: the number of rows on which they were measured.
+    """
 
     omega: Float64s
     error: Float64s
     rows: int
 
 
-# Too many frequencies fit fewer rows.
+# With fewer rows, too many frequencies fit.
 _ENOUGH_ROWS = 4
 
 
 def frequency_mistakes(
     application: Application, target: Target, measured: FrequencyEstimate
 ) -> Iterator[Application]:
-    """Yield the mistakes with a name that lead to measured frequencies."""
+    """Yield a linear factor or another base, if it gives the measured frequencies."""
     expected = application.angles.frequencies(target)
     if expected is not None and len(expected) == len(measured.omega):
         if (np.abs(measured.omega - expected) <= measured.error).all():
@@ -260,7 +273,7 @@ def frequency_mistakes(
 def unnamed_frequencies(
     application: Application, target: Target, measured: FrequencyEstimate
 ) -> Iterator[Application]:
-    """Yield the measured frequencies themselves as a mistake.
+    """Yield the generic mistake ``wrong-rule``, with the measured frequencies themselves.
 
     Negative frequencies are not a mistake here: they mean the inverse rotation.
     """
@@ -297,7 +310,7 @@ def _base_mistakes(
 ) -> Iterator[Application]:
     if len(measured.omega) < 2:
         return
-    # Frequencies that were stored in bfloat16 are a geometric series within 2^-8 of each.
+    # Frequencies rounded to bfloat16 are a geometric series within relative errors of 2^-8.
     loose = measured.error + 2.0**-8 * np.abs(measured.omega)
     fitted = (fit_geometric(measured.omega, error) for error in (measured.error, loose))
     series = next((each for each in fitted if each), None)
@@ -326,7 +339,7 @@ _MOST = 128
 
 
 class RotationMeasurement:
-    """Measure the cosines and sines of sampled rows, and yield the mistakes that they show."""
+    """Measure the cosines and sines of sampled rows, and yield the mistakes that explain them."""
 
     def __init__(self, evidence: Evidence, heads: slice, rows: Indices) -> None:
         self.evidence, self._rows = evidence, rows
@@ -334,13 +347,13 @@ class RotationMeasurement:
         self._measured: dict[Wiring, tuple[Complexes, Float64s]] = {}
 
     def measured(self, wiring: Wiring) -> tuple[Complexes, Float64s]:
-        """Return cosine + i·sine of a wiring in the sampled rows, (R, K), and their weights."""
+        """Return cosine + i·sine in the sampled rows, (R, K), for a wiring, and their weights."""
         if wiring not in self._measured:
             self._measured[wiring] = wiring.measure(self._x, self._y)
         return self._measured[wiring]
 
     def mistakes(self, application: Application) -> Iterator[Application]:
-        """Yield the mistakes whose numbers can be measured."""
+        """Yield applications with a measured factor, frequency or position mistake added."""
         if not self.measured(application.wiring)[1].any():
             return
         yield from self._factors(application)
@@ -350,13 +363,13 @@ class RotationMeasurement:
             yield from self._shifts(application)
 
     def unnamed_mistakes(self, application: Application) -> Iterator[Application]:
-        """Yield applications with a generic mistake of the measured frequencies."""
+        """Yield applications with the generic mistake ``wrong-rule`` added."""
         if self.measured(application.wiring)[1].any():
             for estimate in self._frequencies(application):
                 yield from unnamed_frequencies(application, self.evidence.target, estimate)
 
     def _factors(self, application: Application) -> Iterator[Application]:
-        """Compare norms, which do not depend on angles."""
+        """Yield a wrong factor of cosines and sines, measured from norms √(cos² + sin²)."""
         angles, (phasors, weights) = application.angles, self.measured(application.wiring)
         expected = np.hypot(*angles.cosines_and_sines(self.evidence.target, self._rows))
         if expected.shape != phasors.shape:
@@ -376,7 +389,7 @@ class RotationMeasurement:
                 yield application.with_angles("factor", mistake, factor=angles.factor * factor)
 
     def _frequencies(self, application: Application) -> Iterator[FrequencyEstimate]:
-        """Measure frequencies, which do not depend on a shift of positions."""
+        """Yield estimates of the frequencies on the first rows; a position offset has no effect."""
         angles, target = application.angles, self.evidence.target
         if not angles.times:
             return
@@ -391,7 +404,7 @@ class RotationMeasurement:
             if count < 2 or not (np.diff(places) > 0).all():
                 continue
             omega, error = _weighted_frequencies(undone[order], weights[order], places)
-            # The rounding of a frequency to float32 moves all rows alike.
+            # The rounding of a frequency to float32 changes the angles of all rows alike.
             error = error + 4 * min(roundoff, 2.0**-24) * np.abs(omega) + roundoff * 2.0**-6
             yield FrequencyEstimate(omega / angles.times, error / angles.times, count)
 
@@ -415,7 +428,7 @@ class RotationMeasurement:
         position = steps(phasors)
         if position is not None and angles.rows is None:
             mistake = Mistake("positions-stuck", {"position": position})
-            # From the nearest row: the angles are more exact, the fewer positions lie between.
+            # Start from the row of the nearest position, which gives the most exact angles.
             row = int(np.argmin(np.abs(target.positions - position)))
             rows, shift = np.full(target.rows, row), position - float(target.positions[row])
             yield application.with_angles("rows", mistake, rows=rows, shift=shift)
@@ -424,7 +437,13 @@ class RotationMeasurement:
 def _weighted_frequencies(
     phasors: Complexes, weights: Float64s, places: Float64s
 ) -> tuple[Float64s, Float64s]:
-    """Return frequencies that are fitted with weights, and their errors."""
+    """Return frequencies in radians per position, (K,), and their errors, by weighted fits.
+
+    Args:
+        phasors: cosine + i·sine, (R, K).
+        weights: the weight of each phasor, (R, K).
+        places: the positions of the rows, rising, (R,).
+    """
     omega = measure(phasors, places).omega
     tiny = np.finfo(np.float64).tiny
     total = np.maximum(weights.sum(axis=0), tiny)

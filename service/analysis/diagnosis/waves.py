@@ -39,11 +39,11 @@ class Waves:
     """A table of sines and cosines, S rows of C columns.
 
     Attributes:
-        frequency: the index of the frequency in each column, (C,).
-        is_sine: whether a column has the sine, (C,).
-        positions: of the rows, (S,).
+        frequency: the index of each column's frequency, (C,).
+        is_sine: True if a column has sines, False if it has cosines, (C,).
+        positions: the positions of the rows, (S,).
         omega: the frequencies in radians per position, (K,).
-        scale: of sines and cosines.
+        scale: the factor that multiplies sines and cosines.
         base: b and d if frequency k is b^(-2k/d); None if the frequencies are no powers.
     """
 
@@ -55,7 +55,7 @@ class Waves:
     base: tuple[float, int] | None
 
     def phasors(self, rows: Float64s) -> Complexes:
-        """Read rows (S, C) of the same layout: cosine + i·sine of each frequency, (S, K)."""
+        """Return cosine + i·sine of each frequency, (S, K), from rows (S, C) of the same layout."""
         cosine, sine = (
             [np.flatnonzero((self.frequency == k) & part)[0] for k in range(len(self.omega))]
             for part in (~self.is_sine, self.is_sine)
@@ -64,7 +64,7 @@ class Waves:
         return phasors
 
     def restricted(self, columns: Indices, rows: int) -> "Waves | None":
-        """Keep some columns and the first rows; None unless the columns are whole pairs."""
+        """Return the waves of some columns and the first ``rows`` rows; None if a pair is cut."""
         frequency, is_sine = self.frequency[columns], self.is_sine[columns]
         sines, cosines = np.unique(frequency[is_sine]), np.unique(frequency[~is_sine])
         count = len(sines)
@@ -79,7 +79,7 @@ class Waves:
         )
 
     def of_width(self, channels: int) -> "Waves":
-        """Compute the frequencies for another number of channels, if they have a base."""
+        """Return waves with the frequencies base^(−2k/channels); unchanged without a base."""
         if self.base is None:
             return self
         base, _ = self.base
@@ -88,13 +88,13 @@ class Waves:
 
 
 def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Waves | None:
-    """Read rows (S, C) as waves; None if they are not sines and cosines of one position each.
+    """Return the waves of a table; None if its rows are not sines and cosines of one position.
 
     Args:
-        rows: cosines and sines; the columns of two arrays side by side.
-        is_pair: whether they are two arrays, the cosines first.
-        positions: of the rows, rising, where they are known; otherwise consecutive integers, of
-            which the angles determine the first.
+        rows: the table, (S, C); two arrays are joined along the columns.
+        is_pair: True if the columns are those of two arrays, cosines first.
+        positions: the positions of the rows, rising, (S,); None for consecutive integers, the
+            first of which is determined from the angles.
     """
     if len(rows) < 2 or rows.shape[1] < 2:
         return None
@@ -119,7 +119,7 @@ def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Wa
 
 
 def _extended(waves: Waves, reading: LayoutReading, positions: Float64s) -> Waves | None:
-    """Extend waves from the first rows to all; None if the later rows have other norms."""
+    """Extend waves from the first rows to all rows; None if the norms of pairs differ."""
     if not _has_equal_norms(reading):
         return None
     positions = positions + (waves.positions[0] - positions[0])
@@ -155,7 +155,7 @@ def _waves(reading: LayoutReading, positions: Float64s) -> Waves | None:
 
 
 def _has_equal_norms(reading: LayoutReading) -> bool:
-    """Return whether all pairs have one norm, and copies are equal."""
+    """Return whether all (cosine, sine) pairs have one norm and repeated columns are equal."""
     norms = np.abs(reading.phasors)
     scale = float(np.median(norms))
     most = _LARGEST_ERROR * scale
@@ -163,7 +163,7 @@ def _has_equal_norms(reading: LayoutReading) -> bool:
 
 
 def _refined(phasors: Complexes, positions: Float64s, omega: Float64s) -> Float64s:
-    """Measure frequencies on all rows, unless an angle may be off by a whole rotation."""
+    """Refine the frequencies (K,) on all rows; return them unchanged if angles differ by > 1."""
     if len(phasors) <= EARLY_ROWS:
         return omega
     residual = np.angle(phasors * np.exp(-1j * np.outer(positions, omega)))
@@ -177,7 +177,10 @@ def _refined(phasors: Complexes, positions: Float64s, omega: Float64s) -> Float6
 def _powers_of_base(
     omega: Float64s, error: Float64s
 ) -> tuple[Float64s, tuple[float, int]] | tuple[None, None]:
-    """Return the powers of a round base that frequencies are, with base and channels."""
+    """Return the exact frequencies b^(−2k/d) for a round base b, and (b, d).
+
+    Return (None, None) if the measured frequencies are no powers of a round base.
+    """
     series = fit_geometric(omega, error)
     if series is None or len(omega) < 2:
         return None, None
@@ -191,14 +194,14 @@ def _powers_of_base(
 
 
 def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> float | None:
-    """Find the integer position that has given angles; None if there is none.
+    """Return the integer position p with p·omega = phase modulo 2π; None if there is none.
 
     The slowest frequency gives an estimate, and each faster one refines it.
 
     Args:
         phase: the angles modulo 2π, (K,).
-        omega: radians per position, (K,).
-        tolerance: of an angle.
+        omega: frequencies in radians per position, (K,).
+        tolerance: the largest allowed error of an angle, in radians.
     """
     position = 0.0
     for k in np.argsort(np.abs(omega), kind="stable"):
@@ -210,7 +213,7 @@ def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> floa
 
 
 LARGEST_INTEGERS = {BFLOAT16: 256, FLOAT16: 2048}
-"""A narrow type has every integer up to this one: 2^p with p bits of precision."""
+"""The largest integer up to which a narrow dtype represents all integers: 2^p for p bits."""
 
 
 @dataclass(frozen=True)
@@ -240,14 +243,15 @@ NARROWINGS = tuple(
 
 @dataclass(frozen=True, eq=False)
 class AngleFault:
-    """Waves with wrong angles or another scale.
+    """Mistakes in the angles or the scale of waves.
 
     Attributes:
-        mistakes: that lead to them.
-        cosine, sine: radians per position of cosines and of sines, (K,).
-        shift: added to the positions.
-        narrowing: what is rounded to a narrow type.
-        factor: a further factor of all numbers.
+        mistakes: the mistakes, in order.
+        cosine: the frequencies used for cosines, in radians per position, (K,).
+        sine: the frequencies used for sines, in radians per position, (K,).
+        shift: the offset added to all positions.
+        narrowing: the values rounded to a narrow dtype; None if there are none.
+        factor: an additional factor of all elements.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -258,11 +262,11 @@ class AngleFault:
     factor: float = 1.0
 
     def with_mistakes(self, *mistakes: Mistake, **changes: Any) -> "AngleFault":
-        """Add mistakes, which change these attributes."""
+        """Return the fault with more mistakes, and with the attributes in ``changes`` replaced."""
         return replace(self, mistakes=(*self.mistakes, *mistakes), **changes)
 
     def table(self, waves: Waves, rows: slice | np.ndarray) -> tuple[Float64s, Float64s]:
-        """Compute rows of the table, and the error weight of each element."""
+        """Return the wrong table's elements in the given rows, (R, C), and their error weights."""
         positions = waves.positions[rows] + self.shift
         narrow = self.narrowing
         if narrow and narrow.positions:
@@ -287,10 +291,10 @@ class AngleFault:
 
 
 def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
-    """Return weights (S, K) to which the errors of angles are proportional.
+    """Return weights (S, K) to which the errors of angles (S, K) are proportional.
 
-    Engines that compute a frequency as e^(-k·ln b/n) in float32 round the exponent: ln ω has the
-    relative error that the angle has by other steps, and so ω has that times |ln ω|.
+    Engines that compute a frequency ω as e^(-k·ln b/n) in float32 round the exponent: a relative
+    error e of ln ω gives ω, and so the angle, the relative error e·|ln ω|.
     """
     logarithms = np.log(np.where(omega == 0, 1.0, np.abs(omega)))
     weights: Float64s = np.abs(angles) * (1 + np.abs(logarithms) / 2)
@@ -298,7 +302,7 @@ def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
 
 
 def _clipped(values: Float64s, dtype: DType) -> Float64s:
-    """Round to a narrow type, large values to its largest number: infinity has no sine."""
+    """Round to a narrow dtype, and clip to its finite range, since infinity has no sine."""
     most = largest_finite(dtype)
     return rounded(np.clip(values, -most, most), dtype)
 
@@ -309,24 +313,24 @@ COMMON_BASES = (USUAL_BASE, 500000.0, 1000000.0)
 # a second mistake is tried with common values.
 _FACTORS = (2.0, 4.0, 8.0)
 _SHIFTS = 64
-# bfloat16 moves a number by 2^-8 at most, float32 arithmetic by far less.
+# bfloat16 changes an element by 2^-8 at most, float32 arithmetic by far less.
 _NEAR = 2.0**-7
 
 _LEAST_FACTOR_IN_USE = 1.01
 
 LEAST_FACTOR = 2.0**-64
-"""No model multiplies by less."""
+"""The smallest factor of a table that counts as a mistake; no model uses a smaller one."""
 
 
 def tutorial_slips(waves: Waves, rows: Float64s) -> Iterator[AngleFault]:
-    """Yield the slips of loops in tutorials, alone and with one mistake more.
+    """Yield the wrong exponents of tutorials' loops, alone and with one more mistake.
 
-    In a loop over channels i in steps of 2, the exponent of both components is i/d. Slips are
-    (i + 1)/d for the cosine, and 2i/d, 2(i + 1)/d and the like as if the loop counted pairs.
+    In a loop over channels i in steps of 2, the right exponent of sine and cosine is i/d. Wrong
+    exponents are (i + 1)/d for the cosine, and 2i/d or 2(i + 1)/d, as if the loop counted pairs.
 
     Args:
-        waves: the expected table; without a base it has no slips.
-        rows: the first rows of the table that was sent.
+        waves: the expected table; nothing is yielded if it has no base.
+        rows: the first rows of the submitted table, (S, C).
     """
     if waves.base is None:
         return
@@ -386,7 +390,7 @@ def _shifts(slip: AngleFault, waves: Waves, first: Float64s) -> list[int]:
 
 
 def linear_mistake(ratio: float, factor: float) -> Mistake:
-    """Return the mistake for a ratio of all frequencies, which is the factor or 1 over it."""
+    """Return the mistake of multiplying all frequencies by ``ratio``: ``factor`` or 1/factor."""
     if ratio == 2:
         return Mistake("rotated-twice")
     how = "divided" if ratio < 1 else "multiplied"
@@ -394,7 +398,7 @@ def linear_mistake(ratio: float, factor: float) -> Mistake:
 
 
 def factor_mistake(factor: float) -> Mistake:
-    """Return the mistake for a factor of all numbers.
+    """Return the mistake of multiplying all elements by ``factor``.
 
     The smallest factors in use are the attention factors of YaRN, 0.1·ln 2 + 1 for twice the
     length, and of longrope, √(1 + ln 2/ln L) for L positions, above 1.01 up to L = 2^40.
