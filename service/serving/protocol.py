@@ -1,7 +1,7 @@
-"""Connections: limits on the size, the time and the number of requests, and the transport.
+"""Connections: limits on the size, duration and number of requests, and the transport.
 
-Requests beyond a limit do not reach the application; the protocol answers them with a problem. The
-transport lets other threads run while it writes a long block.
+A request that exceeds a limit does not reach the application; the protocol answers it with a
+problem. The transport lets other threads run while it writes a long block.
 """
 
 import asyncio
@@ -38,11 +38,10 @@ from service.settings import Settings
 
 _LONG_BYTES = 64 * 1024
 
-# The bytes that the kernel buffers for a connection beyond those in flight: more would only fill
-# its memory.
+# The most unsent bytes that the kernel buffers for a connection; more would only use memory.
 _UNSENT_BYTES = 128 * 1024
 
-# How long a client that is still sending may take to notice the response.
+# How long the server waits before it closes a connection whose client is still sending.
 _LINGER_SECONDS = 5.0
 
 
@@ -92,7 +91,7 @@ class FreeingTransport:
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close, at once unless the client may still be sending."""
+        """Close the connection: at once, or later if the client may still be sending."""
         if self.is_lingering or self._transport.is_closing() or not self._has_unread():
             self._transport.close()
             return
@@ -110,7 +109,7 @@ def _limit_unsent_bytes(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
 
 
-# The cycle of a request that was answered without the application.
+# Replaces uvicorn's cycle object for a request that was answered without the application.
 _ANSWERED: Any = SimpleNamespace(
     response_complete=True, more_body=False, message_event=SimpleNamespace(set=lambda: None)
 )
@@ -154,7 +153,7 @@ class UvicornProtocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def start_application(self, *, keep_alive: bool) -> None:
-        """Make the scope, as uvicorn does at the first byte of a request, and start."""
+        """Create the scope, which uvicorn does at the first byte, and start the application."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
         self.url, self.headers, self.expect_100_continue = url, headers, expects
@@ -208,7 +207,7 @@ _EXTRA_CONNECTIONS = 256
 
 
 class LimitedProtocol(UvicornProtocol):
-    """A protocol with limits; a request beyond one is answered with a problem.
+    """A protocol with limits; a request that exceeds one is answered with a problem.
 
     The server calls ``check`` about once a second to enforce the time limits: a timer for each
     request would cost a tenth of a small response.
@@ -232,7 +231,7 @@ class LimitedProtocol(UvicornProtocol):
         self._has_begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection; one far beyond the limit is closed at once."""
+        """Begin a connection; abort it if far too many connections are open."""
         super().connection_made(tune(transport, self._has_unread))
         self._is_beyond = len(self.connections) > self.limits.max_connections
         if len(self.connections) > self.limits.max_connections + _EXTRA_CONNECTIONS:
@@ -274,7 +273,7 @@ class LimitedProtocol(UvicornProtocol):
             )
 
     def on_body(self, body: bytes) -> None:
-        """Receive a part of a body; the trailers after it have a limit of their own."""
+        """Receive a part of a body, and reset the count of header bytes for the trailers."""
         self._is_new_head, self._head_bytes = True, 0
         super().on_body(body)
 
@@ -306,7 +305,7 @@ class LimitedProtocol(UvicornProtocol):
             self._begun, self._in_head, self._has_begun = now, True, False
 
     def _fail(self, error: PosrefError) -> NoReturn:
-        """Raise an error in a callback, and keep it: httptools raises an error of its own."""
+        """Store an error and raise it in a parser callback; httptools would hide it."""
         self._fault = error
         raise error
 
@@ -351,11 +350,11 @@ class LimitedProtocol(UvicornProtocol):
             )
 
     def _has_unread(self) -> bool:
-        """Return whether the client may still send bytes that are not read."""
+        """Return whether the client may still send bytes that the server has not read."""
         return self._is_refused or self.has_unread_body()
 
     def _has_stalled(self, now: float) -> bool:
-        """Return whether the client has read nothing of a waiting response for too long."""
+        """Return whether the client has read no bytes of a response for ``stall_seconds``."""
         waiting_bytes = self.transport.get_write_buffer_size()
         if waiting_bytes == 0:
             self._stalled = None
@@ -364,7 +363,7 @@ class LimitedProtocol(UvicornProtocol):
         return self._stalled is not None and now - self._stalled[1] > self.limits.stall_seconds
 
     def _refuse(self, error: PosrefError) -> None:
-        """Respond with a problem, unless a response has begun, and close."""
+        """Send a problem response, unless a response has begun, and close the connection."""
         self._is_refused = True
         if self.may_answer():
             self._respond(refusal(error))

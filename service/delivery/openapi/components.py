@@ -63,10 +63,10 @@ COMPONENTS: Json = {
 
 
 def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> list[Json]:
-    """Describe the parameters of a query.
+    """Return the OpenAPI parameters of a query.
 
-    Only those of the example have an ``example``, which documentation pages fill in: others may
-    exclude each other. Their examples are in their schemas.
+    Only parameters in ``example`` get an OpenAPI ``example``, which documentation pages fill in:
+    other parameters may exclude each other. Every schema has its own examples.
     """
     schema = object_schema(model)
     parameters: list[Json] = []
@@ -97,7 +97,7 @@ def _as_text(schema: Json) -> Json:
 
 
 def object_schema(model: type[Parameters]) -> Json:
-    """Describe the parameters of a JSON object."""
+    """Return the schema of a JSON object of parameters."""
     schema = deepcopy(_schema(model))
     # The revision, which few requests have, comes last.
     names = sorted(schema["properties"], key=lambda name: name == "revision")
@@ -168,7 +168,7 @@ def _simplified(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _merged_choices(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return ``anyOf`` as a list of types, where at most one choice says more than its type."""
+    """Replace ``anyOf`` with a list of types, if at most one choice has more than a type."""
     choices = schema.get("anyOf")
     if choices is None or not all(isinstance(each.get("type"), str | list) for each in choices):
         return schema
@@ -274,7 +274,7 @@ _BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-A
 
 
 def problem_headers(status: str) -> Json:
-    """Return the headers of a problem of a status."""
+    """Return the headers of a problem response with this status code."""
     special = _BY_STATUS.get(status)
     return {**UNCACHED_HEADERS, **(_named(special) if special else {})}
 
@@ -347,13 +347,13 @@ _OF_ANY_REQUEST = (
 
 
 def shared_responses() -> Json:
-    """Return the components of the problems that any request may meet before it is routed."""
+    """Return the response components of the problems that can occur before routing."""
     responses = problem_responses(_OF_ANY_REQUEST)
     return {name: responses[status] for status, name in _component_names().items()}
 
 
 def shared_references() -> Json:
-    """Return references to those components, by status."""
+    """Return references to the components of ``shared_responses``, by status code."""
     names = _component_names()
     return {status: {"$ref": f"#/components/responses/{name}"} for status, name in names.items()}
 
@@ -367,11 +367,11 @@ def _component_names() -> dict[str, str]:
 def problem_responses(
     listed: Iterable[ErrorType], examples: Mapping[ErrorType, errors.PosrefError] | None = None
 ) -> Json:
-    """Describe the problems of errors by status; those of one status share a response.
+    """Return the OpenAPI responses of errors, by status; problems with one status share a response.
 
     Args:
-        listed: the errors.
-        examples: examples of errors in place of the usual ones.
+        listed: the error classes.
+        examples: example errors that replace the default examples.
     """
     shown = {**_EXAMPLES, **(examples or {})}
     responses: Json = {}

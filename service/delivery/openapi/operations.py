@@ -119,7 +119,7 @@ class _Example:
 
     @cached_property
     def body(self) -> Json:
-        """The JSON object that is posted, with a query except where there is no other input."""
+        """The example body of a POST, as JSON; for NoInput the parameters of the query."""
         inputs = self.endpoint.inputs
         if isinstance(inputs, NamedArrays):
             required = [array for array in inputs.inputs if array.is_required]
@@ -145,7 +145,7 @@ class _Example:
 
 
 def get_operation(endpoint: Endpoint) -> Json:
-    """Return FastAPI's documentation of a GET."""
+    """Return the arguments of ``add_api_route`` that document a GET."""
     example = _Example(endpoint)
     parameters = query_parameters(endpoint.parameters, example.query)
     for parameter in parameters:
@@ -162,9 +162,9 @@ def get_operation(endpoint: Endpoint) -> Json:
 
 
 def post_operation(endpoint: Endpoint) -> Json:
-    """Return FastAPI's documentation of a POST.
+    """Return the arguments of ``add_api_route`` that document a POST.
 
-    The parameters of the example are in the query, which arrays of any format may have.
+    The example has its parameters in the query, which is possible for bodies of any format.
     """
     example, is_table = _Example(endpoint), isinstance(endpoint.inputs, NoInput)
     is_json_only = isinstance(endpoint.inputs, NoInput | JsonObject)
@@ -214,14 +214,14 @@ def _extension(document: Document) -> Json:
 
 
 def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
-    """Return FastAPI's documentation of a page that takes no parameters."""
+    """Return the arguments of ``add_api_route`` that document a page without parameters."""
     content = {media_type: {"schema": dict(schema)}}
     shown = {"description": "Successful", "headers": PAGE_HEADERS, "content": content}
     return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_ERRORS))
 
 
 def _operation(name: str, summary: str, tag: str, responses: Json, **extra: Any) -> Json:
-    """Return the arguments that FastAPI takes; every operation shares some problems."""
+    """Return the arguments of ``add_api_route``, with the problems that all operations share."""
     listed = dict(sorted((responses | shared_references()).items()))
     return {
         "operation_id": name,
@@ -236,7 +236,7 @@ def _tag(endpoint: Endpoint) -> str:
 
 
 def _documents(example: _Example, headers: Json) -> Json:
-    """Describe an answer of arrays."""
+    """Return the OpenAPI response with arrays."""
     content: Json = {
         form.media_type: {"schema": _TEXT if form.is_text else _BINARY} for form in FORMATS.values()
     }
@@ -248,7 +248,7 @@ def _documents(example: _Example, headers: Json) -> Json:
 
 
 def _report(endpoint: Endpoint) -> Json:
-    """Describe an answer that is a report."""
+    """Return the OpenAPI response with a report."""
     assert endpoint.report is not None
     name, description = endpoint.operation, endpoint.report.__doc__ or ""
     shown = {
@@ -263,7 +263,7 @@ def _report(endpoint: Endpoint) -> Json:
 
 
 def _body(example: _Example) -> Json:
-    """Describe the body of a POST in every format that it may have."""
+    """Return the OpenAPI content of a POST body, for every accepted format."""
     inputs = example.endpoint.inputs
     if isinstance(inputs, JsonObject):
         return {JSON.media_type: {"schema": {"type": "object"}, "example": example.body}}
@@ -317,7 +317,7 @@ def _described(array: InputArray) -> str:
 
 
 def _lists(array: InputArray) -> Json:
-    """Return the schema of an array: nested lists, as deep as it has axes."""
+    """Return the schema of an array: nested lists, one level for each axis."""
     leaves = ["integer", "boolean"] if array.is_integer else ["number"]
     kinds = [_nested(rank, leaf) for rank in array.ranks for leaf in leaves]
     schema = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
