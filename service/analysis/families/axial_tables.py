@@ -61,10 +61,10 @@ class ConventionAxes:
     """The axes of a table in the order in which a named convention has their channels.
 
     Attributes:
-        widths: the channels of each axis.
-        order: the index of each axis in the grid.
-        axis_of: the index in the grid of the axis of each frequency.
-        waves: the measured frequencies of each axis.
+        widths: the number of channels of each axis.
+        order: the grid index of each axis.
+        axis_of: the grid index of each frequency's axis, (K,).
+        waves: the measured rates and phases of each axis.
     """
 
     name: str
@@ -91,7 +91,7 @@ class ConventionAxes:
 
 @dataclass(frozen=True, eq=False)
 class AxialFit:
-    """Request parameters of an axial table, and what they give.
+    """Request parameters of an axial table, with the coordinates and frequencies that they give.
 
     Attributes:
         values: the request parameters.
@@ -107,7 +107,7 @@ class AxialFit:
 
 
 def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/rope/axial`` tables for an array, or for cosines and sines."""
+    """Propose ``/rope/axial`` tables for one array, or for arrays of cosines and of sines."""
     proposed: list[TableRequest] = []
     for table in packed_tables(request):
         if table.scale != 1.0:
@@ -168,7 +168,7 @@ def _of_tokens(
 
 
 def _residual(fit: AxialFit, axes: ConventionAxes) -> float:
-    """Return the largest difference between the phasors of a fit and those of the array."""
+    """Return the largest difference between phasors of the fit and phasors of the array."""
     largest = 0.0
     for index, axis in enumerate(axes.order):
         line: Complexes = axes.tokens.lines[axis][:, axes.axis_of == axis]

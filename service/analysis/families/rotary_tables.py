@@ -89,7 +89,7 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _narrow_readings(request: IdentifyInput) -> list[PackReading]:
-    """Return the readings with the fewest pairs, and all of few rows, the narrowest first."""
+    """Return the pack readings with the fewest frequencies; all readings if rows are few."""
     sample = request.sample
     if sample.values.ndim > (3 if has_pair_axis(sample) else 2):
         return []
@@ -117,7 +117,7 @@ def _scattered(request: IdentifyInput, reading: PackReading, unit: float) -> Ite
 
 
 def _common_norm(reading: PackReading, unit: float) -> str | None:
-    """Return a sentence on the norm of all pairs; None where they have several."""
+    """Return a sentence about the norm √(cos² + sin²) of all pairs; None if norms differ."""
     norms = np.abs(reading.first_phasors)
     scale = float(np.median(norms))
     if not (scale > 0 and float(np.abs(norms - scale).max()) <= _NORM_ERROR * unit * scale):
@@ -153,7 +153,7 @@ _COMPONENTS: tuple[Component, ...] = ("cos", "sin")
 
 
 def propose_rotary_components(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose rotary tables whose cosines or sines alone are the array."""
+    """Propose rotary tables that contain only the cosines or only the sines."""
     if not all(has_real_numbers(sample) for sample in request.arrays.values()):
         return
     every = located_components(request, unit_of(request.sample))
@@ -166,7 +166,9 @@ def propose_rotary_components(request: IdentifyInput) -> Iterator[Proposal]:
 def located_components(
     request: IdentifyInput, unit: float
 ) -> Iterator[tuple[str, Component, LocatedRows]]:
-    """Yield packs, components, rules and positions of cosines or sines of consecutive positions.
+    """Yield (pack, component, rule and positions) for an array of only cosines or only sines.
+
+    The rows must have consecutive positions.
 
     x(p + L) + x(p − L) = 2·cos(L·ω)·x(p) gives the frequency of each channel, and least squares
     give its phase.
@@ -226,7 +228,7 @@ def _wave_frequencies(wave: Float64s, unit: float) -> tuple[Float64s, Float64s]:
 
 
 def _nearest_angle(angle: Float64s, near: Float64s) -> Float64s:
-    """Return the angle with the same cosine that is nearest to another."""
+    """Return angle + 2πn or −angle + 2πn for an integer n, whichever is nearest to ``near``."""
     plus, minus = (wrap_angles(each - near) for each in (angle, -angle))
     return near + np.where(np.abs(plus) <= np.abs(minus), plus, minus)
 
@@ -276,7 +278,7 @@ def propose_inverse_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def propose_angles(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose rotary tables whose angles, in radians, are the array."""
+    """Propose rotary tables of angles in radians, without cosines and sines."""
     sample = request.sample
     if request.is_pair or sample.is_complex or not has_real_numbers(sample):
         return
@@ -315,7 +317,10 @@ def _measured(omega: Float64s, relative_error: float) -> MeasuredFrequencies:
 def _angle_rows(
     rows: Float64s, unit: float, known: Float64s | None
 ) -> Iterator[tuple[MeasuredFrequencies, Float64s]]:
-    """Yield frequencies and positions: known positions, or those for a first frequency of 1."""
+    """Yield frequencies and positions (S,) of rows of angles (S, K).
+
+    Unknown positions are consecutive, or the first angles if the first frequency is 1.
+    """
     rounded = np.round(rows[:, 0])
     positions = rounded if known is None else known
     if known is None and len(rows) > 1 and rows[-1, 0] != rows[0, 0]:

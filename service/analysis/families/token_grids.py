@@ -31,9 +31,9 @@ class AxisLines:
     """The rows of a grid along each axis, where the other axes are at their first token.
 
     Attributes:
-        lengths: tokens along each axis, the slowest first.
-        lines: the rows along each axis, (length, C).
-        depends: for each axis, whether channels change along it, (C,).
+        lengths: the number of tokens along each axis, the slowest axis first.
+        lines: for each axis, the rows along it, (length, C).
+        depends: for each axis, a mask of the channels that change along it, (C,).
     """
 
     lengths: tuple[int, ...]
@@ -41,7 +41,7 @@ class AxisLines:
     depends: tuple[NDArray[np.bool_], ...]
 
     def only(self, axis: int, channels: Sequence[int] | NDArray[np.intp]) -> bool:
-        """Return whether channels change along this axis alone, if at all."""
+        """Return whether the channels with these indices are constant along all other axes."""
         others = (depends for other, depends in enumerate(self.depends) if other != axis)
         return not any(depends[channels].any() for depends in others)
 
@@ -85,7 +85,10 @@ def spread_channels(count: int, most: int) -> NDArray[np.intp]:
 
 
 def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int, ...]]:
-    """Yield grids of three axes before those of two, which may join two of three axes."""
+    """Yield the lengths of grids of three axes, then of two axes, that fit the columns (S, C).
+
+    A grid of three axes also fits as one of two axes, with two axes joined.
+    """
     count = len(columns)
     spans = [span for span in range(2, count) if count % span == 0]
     steady = {span: _is_steady(columns, span, tolerance) for span in spans}
@@ -101,7 +104,7 @@ def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int,
 
 
 def _are_kinds(*kinds: NDArray[np.bool_]) -> bool:
-    """Return whether every channel is of some kind, and each kind has a channel of its own.
+    """Return whether every channel has at least one kind, and each kind is some channel's only.
 
     Each kind is a mask (C,) of the channels of that kind.
     """
@@ -135,10 +138,11 @@ class AxialTokens:
     Attributes:
         lengths: tokens along each axis, the slowest first.
         lines: the phasors along each axis, where the others are at their first token, (length, K).
-        depends: whether each frequency rotates along each axis, (A, K).
-        class_token: the place of a further row that has no angle, ``first`` or ``last``.
-        merge: rows and columns of the square blocks of tokens; 1 where there are none.
-        frames: how often the grid is repeated.
+        depends: True where the angle of a frequency changes along an axis, (A, K).
+        class_token: the position of an additional row with all angles 0, ``first`` or ``last``;
+            None if there is no such row.
+        merge: the side length of the square blocks of tokens; 1 if tokens are in row order.
+        frames: the number of repetitions of the grid.
     """
 
     lengths: tuple[int, ...]
@@ -159,7 +163,7 @@ class AxialTokens:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """The lengths, after the number of frames where there are several."""
+        """The lengths of the axes, preceded by the number of frames if there are several."""
         return (self.frames, *self.lengths) if self.frames > 1 else self.lengths
 
     def may_be(self, axis_of: NDArray[np.intp]) -> bool:
@@ -181,7 +185,7 @@ class AxialTokens:
         return widths if min(widths) > 0 and np.array_equal(axis, expected) else None
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Return the parameters of the tokens, without the grid."""
+        """Return the request parameters for the class token and the square blocks of tokens."""
         return {
             **unless_default("class_token", self.class_token or "", ""),
             **unless_default("spatial_merge_size", self.merge, 1),
@@ -200,14 +204,14 @@ class AxialTokens:
 
 
 def block_order(lengths: tuple[int, ...], merge: int) -> NDArray[np.intp]:
-    """Return the row-by-row index of each token of a grid that comes in square blocks."""
+    """Return, for tokens ordered in merge×merge blocks, the index of each token in row order."""
     *outer, height, width = lengths
     tokens = np.arange(prod(lengths)).reshape(*outer, height // merge, merge, width // merge, merge)
     return np.moveaxis(tokens, -3, -2).reshape(-1)
 
 
 def axial_tokens(phasors: Complexes, rounding: float) -> Iterator[AxialTokens]:
-    """Yield the grids that rows of phasors (S, K) may be the tokens of, the simplest first."""
+    """Yield the token grids that fit the rows of phasors (S, K), the simplest first."""
     is_constant = np.abs(phasors - 1).max(axis=1) <= 4 * rounding
     yield from _grids(phasors, rounding, None)
     if is_constant[0]:
@@ -232,7 +236,7 @@ def _count_frames(phasors: Complexes, rounding: float) -> int:
 
 
 def _grids(phasors: Complexes, rounding: float, class_token: str | None) -> Iterator[AxialTokens]:
-    """Yield the grids of tokens row by row, and of tokens in blocks."""
+    """Yield the grids that fit tokens in row order, then those that fit tokens in blocks."""
 
     def tokens(parts: Float64s, lengths: tuple[int, ...], merge: int) -> AxialTokens:
         along, count = axis_lines(parts, lengths, rounding), phasors.shape[1]
