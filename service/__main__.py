@@ -137,7 +137,9 @@ def find_body(url: str) -> Body:
 
 
 def save(body: Body, path: Path) -> None:
-    """Write a body to a file, pipe or device; after a failure, remove an incomplete file.
+    """Write a body to a file, pipe or device; remove an incomplete file after a failure.
+
+    A symbolic link and its file stay.
 
     Raises:
         OSError: the file cannot be written, or the disk has no room for it.

@@ -24,7 +24,7 @@ def test_documented_pictures_are_the_served_ones(name: str) -> None:
     assert difference.mean() < 4
 
 
-def test_every_picture_is_small_and_generated() -> None:
+def test_every_picture_is_small_and_listed() -> None:
     sizes = {path.stem: path.stat().st_size for path in FOLDER.iterdir()}
 
     assert sizes.keys() == PICTURES.keys() | MEASURED

@@ -124,7 +124,9 @@ def _alignments(shape: Shape, table_shape: Shape) -> Iterator[Alignment]:
 def _of_equal_rank(
     shape: Shape, table_shape: Shape, own: list[int], others: list[int]
 ) -> Iterator[Alignment]:
-    """Yield alignments of as many axes of the array as of the table, equal lengths first.
+    """Yield alignments that pair as many axes of the array as of the table.
+
+    Alignments with equal lengths come first, then those in which one pair of lengths differs.
 
     Args:
         shape: the shape of the array.
@@ -495,7 +497,7 @@ _AXES_OF_MANY_SIZES = {(), ("head",)}
 
 
 def rounded_to(array: StoredTable, dtype: DType) -> StoredTable:
-    """Return a float64 array rounded to a real dtype, and any other array unchanged."""
+    """Round the elements of a float64 array to a real dtype; return other arrays unchanged."""
     if array.dtype is not FLOAT64 or dtype.name not in REAL_DTYPES:
         return array
     return round_array(array.elements, dtype)

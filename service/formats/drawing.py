@@ -134,7 +134,7 @@ def _number_of_place(numbers: Numbers, place: float) -> float | None:
 
 
 def _limits(values: Masked) -> tuple[float, float]:
-    """Return the ends of the colour map, symmetric where there are negative values."""
+    """Return the ends of the colour map, symmetric if there are negative values."""
     if not values.count():
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())

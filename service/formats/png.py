@@ -107,7 +107,7 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
 
 
 def number_text(number: float) -> str:
-    """Format a number of an axis: integers in full, others to six digits."""
+    """Format a number of an axis: integers in full, others to six significant digits."""
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 

@@ -207,7 +207,7 @@ class TextModel:
         return None if name is None else self.values.get(name)
 
     def default(self, name: str, *, warns: bool = True) -> ResolvedValue | None:
-        """Return the class default of a value, with a warning."""
+        """Return the class default of a value, or None; warn of it unless warns is False."""
         value = self.type.defaults.get(name)
         if value is None:
             return None

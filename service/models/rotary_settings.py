@@ -304,8 +304,8 @@ class LayerSettings:
     def _rope_theta(self) -> ResolvedValue:
         """Return rope_theta of the block, the layer type's own key, the top or the class.
 
-        At the top, rope_ratio is a multiple of 10000 (GLM). Class defaults are a warning, and so is
-        10000 for an unknown class.
+        A class may fix it instead. At the top, rope_ratio is a multiple of 10000 (GLM). Class
+        defaults, and 10000 for an unknown class, are reported as warnings.
         """
         model, kind = self.model, self.model.type
         if "rope_theta" in kind.fixed:

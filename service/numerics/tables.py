@@ -55,7 +55,7 @@ def setup_work(table: object) -> int:
 def overflows(table: object) -> bool:
     """Return whether numbers of a table may exceed its element type, without computing any.
 
-    They do not, unless the table has an attribute ``overflows``; then they are infinite.
+    Only numbers of a table with a true attribute ``overflows`` may; they become infinite.
     """
     may_overflow: bool = getattr(table, "overflows", False)
     return may_overflow

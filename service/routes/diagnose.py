@@ -423,7 +423,7 @@ def _elements(table: Table) -> Elements:
 
 
 def row_positions(request: TableRequest) -> Float64s | None:
-    """Return the positions of the rows; None where they are 0, 1, 2, …."""
+    """Return the row positions that the request states; None if it states none."""
     parameters = request.parameters
     if "positions" in parameters:
         positions = real_positions(parameters["positions"])

@@ -396,7 +396,10 @@ def _positions_one_by_one(view: LayoutView, omega: Float64s) -> PositionedRows |
 
 
 def _locate_one(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositions | None:
-    """Return the position of one row, (1, K): an integer if the fraction would have many digits."""
+    """Return the position of one row of phases, (1, K); None if none fits.
+
+    An integer that fits is preferred to a fraction of many digits.
+    """
     located = locate(phases, errors, omega)
     if located is None:
         return None

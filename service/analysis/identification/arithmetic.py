@@ -120,7 +120,7 @@ class Claim(ABC):
 
 
 class ExactClaim(Claim):
-    """The claim that every element equals the table's, bit by bit."""
+    """The claim that every element equals the number in the table; −0 equals 0."""
 
     def predict(self, rows: np.ndarray, expected: RowsByName) -> dict[str, Prediction]:  # noqa: ARG002
         return {name: (values, np.zeros_like(values)) for name, values in expected.items()}

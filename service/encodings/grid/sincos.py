@@ -158,7 +158,7 @@ class Layout:
     """The axes, channels and extra rows of a grid table.
 
     Attributes:
-        along: the axes by name, the last of which tokens are numbered along first.
+        along: the axes by name; token numbers run fastest along the last.
         blocks: the channels of a row.
         leading: how many leading grid axes stay separate axes of the table; the remaining ones are
             flattened into one token axis.

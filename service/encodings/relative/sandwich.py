@@ -28,7 +28,8 @@ from service.numerics.tables import FREQUENCY_WORK, ParameterValue, Table, row_s
 class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     """Sandwich's bias for every head, query and key.
 
-    Formula: (Σ cos(d·ω_k) − n)/(8h/H) for head h = 1 … H and distance d,
+    Formula: (Σ cos(d·ω_k) − n)/(8h/H) for head h = 1 … H and distance d = query − key, or 0 for
+        keys after the query; d = |query − key| with causal=false;
         ω_k = base^(−2k/head_dim), k = 1 … n = head_dim/2. It is computed as
         −(H/4h)·Σ sin²(d·ω_k/2), because near distance 0 the sum of cosines is almost n and the
         difference loses digits.

@@ -195,6 +195,6 @@ def test_coordinates_are_countable_within_max_position(
         spread(2, Fraction(-MAX_POSITION), Fraction(2 * MAX_POSITION)),
     ],
 )
-def test_a_step_that_no_position_holds_is_not_countable(coordinates: Coordinates) -> None:
-    """One token has no step to take, and two may lie within the positions with one too long."""
+def test_a_step_beyond_max_position_is_not_countable(coordinates: Coordinates) -> None:
+    """The step counts even for one token; two tokens can be in range with a step too long."""
     assert not coordinates.is_countable
