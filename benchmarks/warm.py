@@ -44,7 +44,7 @@ class Result:
         return [load.rate for load in self.loads[server.name]]
 
     def is_at_limit(self, server: Server) -> bool:
-        """Whether the client's core was saturated, so that the server may be faster."""
+        """True if the client's core was saturated, so that the server may be faster."""
         return median(load.client_share for load in self.loads[server.name]) > _LIMIT_SHARE
 
     def against(self, peer: Server) -> Measured:

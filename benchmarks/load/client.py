@@ -33,7 +33,7 @@ class Client(asyncio.Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has finished after leave()."""
+        """True after leave(), once the connection is closed."""
         return self._is_leaving and self._transport is None and self._connecting is None
 
     def begin(self) -> None:

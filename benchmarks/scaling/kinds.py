@@ -28,7 +28,7 @@ class Kind:
 
     @property
     def is_cold(self) -> bool:
-        """Whether every request differs from all before."""
+        """True if every request differs from all earlier ones."""
         return "{}" in self.target or self.range_bytes > 0
 
     def numbered(self, number: int) -> str:

@@ -22,7 +22,7 @@ Complexes = NDArray[np.complex128]
 _TWO_PI = 2 * np.pi
 
 EARLY_ROWS = 256
-"""How many first rows are used to measure frequencies: errors of float32 angles are small there."""
+"""Number of first rows that measure frequencies: the errors of float32 angles are small there."""
 
 USUAL_BASE = 10000.0
 

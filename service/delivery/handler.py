@@ -70,7 +70,7 @@ A slow client keeps such a body in memory even after its eviction from the cache
 
 @dataclass
 class Readiness:
-    """Whether a process reports ready; a draining process reports not ready but still answers."""
+    """The answer to readiness probes: a draining process is not ready, but it answers requests."""
 
     is_draining: bool = False
 

@@ -39,7 +39,7 @@ MAX_FREQUENCY = 1e18
 MIN_FREQUENCY = 1e-300
 
 CACHED_ELEMENTS = 4096
-"""As many elements as leave the dozen arrays of an evaluation in a core's own cache."""
+"""Elements of a step: its dozen arrays of this length fit into the cache of a core."""
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

@@ -156,7 +156,7 @@ class EpsilonReport(Report):
 
 
 class ComparisonVerdicts(Report):
-    """Whether values are equal, whether bytes are equal, whether errors are tolerated."""
+    """Three results of a comparison: equal elements, equal bytes, errors within the tolerance."""
 
     equal: bool = Field(description="Whether all compared elements are equal.")
     equal_bytes: bool = Field(description="Whether type, shape and every byte are equal.")

@@ -95,11 +95,6 @@ def table_request(url: str) -> TableRequest:
     return TableRequest(split.path.partition(".")[0].strip("/"), _query(split))
 
 
-def document_of(url: str) -> Document:
-    """Return the document of a URL, whatever its format; raises PosrefError like a GET of it."""
-    return read_url(url).document
-
-
 def table_in_to(url: str) -> tuple[TableUrl, Document]:
     """Return the URL in the parameter ``to``, and its document.
 

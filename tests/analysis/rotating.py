@@ -19,7 +19,7 @@ TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Engine:
-    """How an engine rotates (..., S, head_dim); the defaults are right."""
+    """The choices of an engine that rotates (..., S, head_dim); the defaults are right."""
 
     width: int
     base: float = 10000.0

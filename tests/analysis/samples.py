@@ -18,7 +18,7 @@ from service.analysis.precision import round_array
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.table_urls import document_of, tables
+from service.routes.table_urls import read_url, tables
 
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)}
 
@@ -51,7 +51,7 @@ def sample_of(resource: str, **parameters: ParameterValue) -> Sample:
 
 def input_of(url: str, part: str | None = None, positions: Float64s | None = None) -> IdentifyInput:
     """Return the input that identifies the arrays of a URL, or one of them."""
-    arrays = samples_of(document_of(url))
+    arrays = samples_of(read_url(url).document)
     return IdentifyInput({"array": arrays[part]} if part else arrays, positions=positions)
 
 

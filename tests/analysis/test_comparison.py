@@ -32,7 +32,7 @@ from service.numerics.dtypes import (
     Elements,
 )
 from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table
-from service.routes.table_urls import document_of
+from service.routes.table_urls import read_url
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_blocks_contain_every_element_once(
 
 
 def test_blocks_have_a_bounded_size() -> None:
-    table = document_of("/encoding?seq_len=1000000000&d_model=512").arrays["encoding"]
+    table = read_url("/encoding?seq_len=1000000000&d_model=512").document.arrays["encoding"]
     over = overlay(np.zeros((1000, 512)), table)
 
     sizes = {block.values.size for block in over.blocks()}
@@ -275,7 +275,7 @@ def test_blocks_have_a_bounded_size() -> None:
 
 
 def test_work_is_counted_in_whole_rows() -> None:
-    table = document_of("/encoding?seq_len=10000000&d_model=4096").arrays["encoding"]
+    table = read_url("/encoding?seq_len=10000000&d_model=4096").document.arrays["encoding"]
 
     assert overlay(np.zeros((1, 4096)), table).work < 2**21
     assert overlay(np.zeros((10_000_000, 1)), table).work > 2**35
@@ -284,11 +284,11 @@ def test_work_is_counted_in_whole_rows() -> None:
 def test_work_of_a_very_long_row_is_its_compared_part() -> None:
     url = "/relative/alibi?num_heads=1&head=0&query_len=1&key_len=9000000000"
 
-    assert overlay(np.zeros((1, 10**6)), document_of(url).arrays["bias"]).work < 2_000_000
+    assert overlay(np.zeros((1, 10**6)), read_url(url).document.arrays["bias"]).work < 2_000_000
 
 
 def test_complex_numbers_are_compared_by_component() -> None:
-    table = document_of("/rope?head_dim=8&seq_len=4&pack=complex").arrays["rope"]
+    table = read_url("/rope?head_dim=8&seq_len=4&pack=complex").document.arrays["rope"]
     elements = table.read(0, 16).reshape(4, 4)
 
     (block,) = overlay(elements, table, COMPLEX64).blocks()

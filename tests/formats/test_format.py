@@ -1,4 +1,4 @@
-"""What each format holds, and arrays of request bodies."""
+"""The tables that each format accepts, and arrays of request bodies."""
 
 from dataclasses import replace
 

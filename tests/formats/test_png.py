@@ -28,7 +28,7 @@ from service.numerics.dtypes import (
     Elements,
 )
 from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
-from service.routes.table_urls import document_of
+from service.routes.table_urls import read_url
 
 ROOT = Path(__file__).parents[2]
 
@@ -251,7 +251,7 @@ def test_integers_of_an_axis_are_written_in_full() -> None:
     ],
 )
 def test_places_are_numbered_by_the_document(url: str, axis: str, expected: list[float]) -> None:
-    document = document_of(url)
+    document = read_url(url).document
     (table,) = document.arrays.values()
     count = table.shape[document.axes.index(axis)]
 
@@ -260,7 +260,7 @@ def test_places_are_numbered_by_the_document(url: str, axis: str, expected: list
 
 
 def test_numbering_the_first_places_does_not_number_all() -> None:
-    document = document_of("/encoding?positions=3:9000000000:2&d_model=4")
+    document = read_url("/encoding?positions=3:9000000000:2&d_model=4").document
     (table,) = document.arrays.values()
 
     assert axis_numbers("position", table.shape[0], document, 3).tolist() == [3, 5, 7]

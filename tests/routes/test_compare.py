@@ -14,7 +14,7 @@ from service.delivery.endpoints import RESOURCES, Endpoint
 from service.delivery.openapi.components import report_schema
 from service.numerics.tables import size
 from service.routes.compare import MOST_RANGES, MOST_RUNS, CompareReport
-from service.routes.table_urls import document_of
+from service.routes.table_urls import read_url
 from tests.client import Client, npy_bytes
 
 Array = NDArray[Any]
@@ -30,7 +30,7 @@ SAFETENSORS = "application/vnd.safetensors"
 def tables(url: str) -> dict[str, Array]:
     return {
         name: each.read(0, size(each)).reshape(each.shape or (1,)).copy()
-        for name, each in document_of(url).arrays.items()
+        for name, each in read_url(url).document.arrays.items()
     }
 
 
@@ -64,7 +64,8 @@ def test_every_table_equals_itself_in_every_format(client: Client, resource: End
     report = compare(client, url, arrays)
 
     assert (report["equal"], report["within"]) == (True, True)
-    assert report["equal_bytes"] == all(each.shape for each in document_of(url).arrays.values())
+    sizes = [each.shape for each in read_url(url).document.arrays.values()]
+    assert report["equal_bytes"] == all(sizes)
     for name, array in arrays.items():
         single = {"x" if len(arrays) == 1 else name: array.tolist()}
         if np.isfinite(array).all():

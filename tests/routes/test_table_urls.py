@@ -11,7 +11,6 @@ from service.numerics.tables import ParameterValue, size
 from service.routes import REPORTS
 from service.routes.table_urls import (
     CONVENTION_URLS,
-    document_of,
     read_url,
     table_in_to,
     table_request,
@@ -29,7 +28,7 @@ def test_request_its_url_and_the_canonical_url_have_the_same_table(resource: End
         read_url(f"http://posref.test{url_of(request)}").canonical,
     )
 
-    for other in (document_of(url_of(request)), document_of(canonical)):
+    for other in (read_url(url_of(request)).document, read_url(canonical).document):
         assert (other.kind, dict(other.parameters)) == (expected.kind, dict(expected.parameters))
         for name, table in expected.arrays.items():
             numbers, others = (each.read(0, size(each)) for each in (table, other.arrays[name]))

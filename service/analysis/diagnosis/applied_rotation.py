@@ -235,7 +235,7 @@ def steps_of(phasors: Complexes, weights: Float64s, omega: Float64s) -> float | 
 
 @dataclass(frozen=True, eq=False)
 class RotationAngles:
-    """How the cosines and sines of an application differ from the expected ones.
+    """The differences between the cosines and sines that were applied and the expected ones.
 
     Attributes:
         rows: for each row, the index of the expected row used instead, (S,); None if correct.

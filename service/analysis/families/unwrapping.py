@@ -230,11 +230,10 @@ def whole_positions(angles: Float64s, omega: Float64s, error: float) -> Int64s:
     while len(values) and bounds.max() > _CERTAIN and k + 1 < len(order):
         # The fastest frequency whose full periods the values determine, or else the next one.
         k = max(k + 1, int(np.count_nonzero(rates * bounds.max() < 1)) - 1)
-        finer = (phases[k] + _TWO_PI * np.round((values * rates[k] - phases[k]) / _TWO_PI)) / rates[
-            k
-        ]
-        values = finer[np.abs(finer - values) <= bounds + error / rates[k]]
-        bounds = error / rates[k] + np.abs(values) * ENGINE_ERROR
+        phase, rate = phases[k], rates[k]
+        finer = (phase + _TWO_PI * np.round((values * rate - phase) / _TWO_PI)) / rate
+        values = finer[np.abs(finer - values) <= bounds + error / rate]
+        bounds = error / rate + np.abs(values) * ENGINE_ERROR
     positions = np.unique(np.round(values[np.abs(values) < _FARTHEST_WHOLE])).astype(np.int64)
     positions = positions[np.argsort(np.abs(positions), kind="stable")]
     allowed = 2 * error + np.outer(np.abs(positions), rates) * ENGINE_ERROR

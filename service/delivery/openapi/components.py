@@ -316,14 +316,21 @@ _EXAMPLES = _by_type(
         "application/vnd.safetensors or application/json"
     ),
     problems.FAILURE,
-    errors.MalformedRequest("the request line is not one of HTTP"),
+    errors.MalformedRequest("the bytes are not an HTTP request"),
     errors.Unauthorized(
         "The server needs an API key, and the request has no valid one: "
         "send one in the header Authorization: Bearer KEY"
     ),
-    errors.RequestTimeout("the body did not come within 120 seconds (POSREF_BODY_SECONDS)"),
-    errors.URLTooLong("the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"),
-    errors.HeadersTooLarge("the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"),
+    errors.RequestTimeout(
+        "the body of the request took longer than 120 s to arrive (POSREF_BODY_SECONDS)"
+    ),
+    errors.URLTooLong(
+        "the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES): "
+        "send long lists in the body of a POST"
+    ),
+    errors.HeadersTooLarge(
+        "the request line and headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"
+    ),
     errors.Overloaded("256 requests wait already for long work (POSREF_MAX_WAITING)"),
     errors.NotReady("this process is about to end: send requests to another"),
 )

@@ -42,7 +42,7 @@ def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance
 @settings(max_examples=80)
 @given(st.integers(1, 24), st.floats(1e4, 1e100), st.integers(-1, 1))
 def test_small_angles_have_small_errors(half: int, base: float, distance: int) -> None:
-    """Where a cosine is almost 1, the bias keeps all its digits."""
+    """The bias keeps all its digits if a cosine is almost 1."""
     values = Sandwich(num_heads=3, head_dim=2 * half, base=base, causal=False)
 
     ((value,),) = values.values(np.array([distance], dtype=np.int64), range(1, 2)).tolist()

@@ -253,7 +253,7 @@ def test_frames_of_a_video_repeat_the_table_of_one(client: Client) -> None:
 
 
 def test_inv_freq_replaces_the_frequencies_of_every_axis(client: Client) -> None:
-    """Those of periods in bfloat16, as DINOv3 weights hold them, are not those of the formula."""
+    """DINOv3 weights contain bfloat16 periods, whose frequencies are not those of the formula."""
     periods = (100.0 ** (np.arange(4) / 4)).astype(ml_dtypes.bfloat16).astype(np.float64)
     listed = ",".join(repr(float(value)) for value in 2 * np.pi / periods)
     url = f"{URL}.npy?convention=dinov3&head_dim=16&grid=3,5&pack=angle&dtype=float64"

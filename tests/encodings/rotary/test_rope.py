@@ -281,7 +281,7 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
 
 @EVERY_DTYPE
 def test_nan_results_have_one_bit_pattern(dtype: DType) -> None:
-    """Which NaN of two a sum keeps, and the sign of infinity minus infinity, differ by CPU."""
+    """CPUs differ in the NaN that a sum of two keeps, and in the sign of inf - inf."""
     values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
 
     out = rotate(stored(values, dtype), dtype, start=1, layout="half").elements
