@@ -41,11 +41,6 @@ class Turn:
         """CPU time of the client for each request."""
         return self.load.client_seconds / self.load.requests
 
-    @property
-    def body_rate(self) -> float:
-        """Bytes per second, heads included."""
-        return self.load.received_bytes / self.load.seconds
-
 
 @dataclass(frozen=True)
 class Site:
