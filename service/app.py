@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.delivery.cache import ResponseCacheMiddleware
+from service.delivery.clients import ClientAddresses
 from service.delivery.handler import STATE, Delivery, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import complete_document
@@ -65,5 +66,10 @@ def create_app(
     if settings.keys:
         app.add_middleware(Authorized, keys=settings.keys)
     app.add_middleware(CorsMiddleware)
-    app.add_middleware(TelemetryMiddleware, tallies=delivery.tallies, log=delivery.log)
+    app.add_middleware(
+        TelemetryMiddleware,
+        tallies=delivery.tallies,
+        log=delivery.log,
+        addresses=ClientAddresses(settings.trusted_networks),
+    )
     return app

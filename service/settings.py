@@ -4,7 +4,8 @@ import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -13,6 +14,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from service.grammar import Boolean, Integer
 
 MIB = 1024 * 1024
+
+Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
+
 # Bounds of settings that are times.
 _SECONDS = {"ge": 1, "le": 3600}
 # Limits of which the first must be at least the second.
@@ -39,6 +43,22 @@ def _check_keys(keys: SecretStr) -> SecretStr:
                 "letters, digits and any of -._~+/, with = at the end only"
             )
     return keys
+
+
+def _networks(text: str) -> Networks:
+    """Return the networks in a text, with commas between; an address is a network of its own."""
+    return tuple(map(ip_network, text.split(","))) if text else ()
+
+
+def _check_proxies(text: str) -> str:
+    try:
+        _networks(text)
+    except ValueError as error:
+        raise ValueError(
+            "must be addresses and networks, such as 192.0.2.1 and 10.0.0.0/8, with commas "
+            f"between: {error}"
+        ) from None
+    return text
 
 
 def _setting(default: Any, description: str, **bounds: int) -> Any:
@@ -105,6 +125,9 @@ class Settings(BaseSettings):
     api_keys: Annotated[SecretStr, AfterValidator(_check_keys)] = _setting(
         SecretStr(""), "API keys, with commas between; none: open to all."
     )
+    trusted_proxies: Annotated[str, AfterValidator(_check_proxies)] = _setting(
+        "", "Proxies whose X-Forwarded-For names the client."
+    )
     log_requests: Boolean = _setting(default=True, description="Log each request.")
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "Lowest level that is logged."
@@ -126,6 +149,11 @@ class Settings(BaseSettings):
         """The API keys; a request must have one of them, unless there are none."""
         keys = self.api_keys.get_secret_value().split(",")
         return tuple(key.encode() for key in keys if key)
+
+    @property
+    def trusted_networks(self) -> Networks:
+        """The networks of the proxies whose X-Forwarded-For is believed."""
+        return _networks(self.trusted_proxies)
 
 
 class InvalidSettings(Exception):

@@ -54,13 +54,18 @@ def unit_of(name: str) -> str:
 def default_of(field: FieldInfo) -> str:
     if field.default_factory:
         return "number of cores but one"
-    if isinstance(field.default, SecretStr):
+    if isinstance(field.default, SecretStr) or field.default == "":
         return "none"
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
 
 
-def bounds_of(field: FieldInfo) -> str:
+NETWORKS = "addresses and networks, with commas between"
+
+
+def bounds_of(name: str, field: FieldInfo) -> str:
     """Describe the bounds of a setting."""
+    if name == "trusted_proxies":
+        return NETWORKS
     if get_origin(field.annotation) is Literal:
         *others, last = get_args(field.annotation)
         return f"{', '.join(others)} or {last}"
@@ -79,7 +84,7 @@ def test_every_setting_is_documented_with_unit_default_and_bounds() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| `POSREF_")]
     assert rows == [
         f"| `POSREF_{name.upper()}` | {unit_of(name)} | {default_of(field)} "
-        f"| {bounds_of(field)} | {field.description} |"
+        f"| {bounds_of(name, field)} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]
 

@@ -1,5 +1,7 @@
 """Settings: bounds, and messages that name the variable."""
 
+from ipaddress import ip_network
+
 import pytest
 from annotated_types import Ge, Le
 
@@ -129,6 +131,45 @@ def test_invalid_api_key_stops_the_start_and_is_not_shown(
 
     assert message.startswith("POSREF_API_KEYS: must be keys with commas between")
     assert not any(len(part) > 5 and part in message for part in keys.replace(",", " ").split())
+
+
+def test_trusted_proxies_are_addresses_and_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_TRUSTED_PROXIES", "192.0.2.1,10.0.0.0/8,2001:db8::/32")
+
+    assert load_settings().trusted_networks == (
+        ip_network("192.0.2.1/32"),
+        ip_network("10.0.0.0/8"),
+        ip_network("2001:db8::/32"),
+    )
+
+
+def test_no_proxy_is_trusted_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().trusted_networks == default_settings().trusted_networks == ()
+    monkeypatch.setenv("POSREF_TRUSTED_PROXIES", "")
+    assert load_settings().trusted_networks == ()
+
+
+@pytest.mark.parametrize(
+    ("proxies", "wrong"),
+    [
+        ("edge", "'edge'"),
+        ("10.0.0.1/8", "10.0.0.1/8 has host bits set"),
+        ("10.0.0.0/33", "'10.0.0.0/33'"),
+        ("10.0.0.1, 10.0.0.2", "' 10.0.0.2'"),
+        ("10.0.0.1,", "''"),
+        ("10.0.0", "'10.0.0'"),
+        ("[::1]", "'[::1]'"),
+        ("10.0.0.1:80", "'10.0.0.1:80'"),
+        ("*", "'*'"),
+    ],
+)
+def test_invalid_trusted_proxies_stop_the_start_and_are_named(
+    monkeypatch: pytest.MonkeyPatch, proxies: str, wrong: str
+) -> None:
+    message = refusal(monkeypatch, trusted_proxies=proxies)
+
+    assert message.startswith(f"POSREF_TRUSTED_PROXIES='{proxies}': must be addresses and networks")
+    assert wrong in message.partition("between: ")[2]
 
 
 def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.delivery.clients import CLIENT
 from service.delivery.negotiation import OPEN_HEADERS, RawHeaders, raw
 from service.delivery.problems import FAILURE, refusal
 from service.delivery.responses import Answer
@@ -128,12 +129,18 @@ class Authorized:
         return refusal(Unauthorized(detail), challenge)
 
     def _is_right(self, credentials: bytes) -> bool:
-        """Return whether credentials hold a valid key; the time does not depend on the keys."""
+        """Return whether credentials hold a valid key; the time does not depend on the keys.
+
+        The digest of a valid key is the name of the client.
+        """
         scheme, _, key = credentials.partition(b" ")
         sent, is_known = sha256(key.strip(b" ")).digest(), False
         for known in self._digests:
             is_known |= hmac.compare_digest(known, sent)
-        return is_known and scheme.lower() == b"bearer"
+        if not is_known or scheme.lower() != b"bearer":
+            return False
+        CLIENT.set(sent.hex())
+        return True
 
 
 def private(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:

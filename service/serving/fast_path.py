@@ -8,6 +8,7 @@ import asyncio
 from time import perf_counter
 
 from service.delivery.cache import CachedResponse, RequestKey
+from service.delivery.clients import FORWARDED_FOR
 from service.delivery.responses import CachedBody
 from service.delivery.telemetry.traffic import REQUEST_ID_HEADER
 from service.serving.protocol import LimitedProtocol
@@ -106,7 +107,7 @@ class CachedResponseProtocol(LimitedProtocol):
                 accept_encoding = value
             elif name == REQUEST_ID_HEADER:
                 self._request_id = self._request_id or value
-            elif name == b"x-forwarded-for":
+            elif name == FORWARDED_FOR:
                 self._forwarded_for = self._forwarded_for or value
         return self.url, accept, accept_encoding
 

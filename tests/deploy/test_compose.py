@@ -1,6 +1,7 @@
 """The compose files pass every setting and publish nothing else."""
 
 import re
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from service.settings import Settings
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 EDGE = (ROOT / "docker-compose.edge.yml").read_text()
+KUBERNETES = (ROOT / "deploy/kubernetes/settings.env").read_text()
 TLS = (ROOT / "docker-compose.tls.yml").read_text()
 CONFIGURATION = ROOT / "deploy" / "edge"
+SHARED = IPv4Network("100.64.0.0/10")
 
 
 def test_compose_passes_every_setting_but_address_and_port() -> None:
@@ -39,6 +42,27 @@ def test_compose_mounts_every_file_of_the_edge_configuration() -> None:
     mounted = set(re.findall(r"\./deploy/edge/(\w+\.conf):", EDGE + TLS))
 
     assert mounted == {file.name for file in CONFIGURATION.glob("*.conf")}
+
+
+def trusted_by(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return the proxies that replicas trust behind the edge."""
+    (proxies,) = re.findall(r"POSREF_TRUSTED_PROXIES(?:=|:-)([\w./,:]+)", text)
+    return Settings(trusted_proxies=proxies).trusted_networks
+
+
+@pytest.mark.parametrize("edge", ["10.0.0.7", "172.18.0.4", "192.168.96.2", "fd00::4"])
+@pytest.mark.parametrize("text", [EDGE, KUBERNETES], ids=["compose", "kubernetes"])
+def test_replicas_trust_an_edge_on_any_private_network_and_no_other(text: str, edge: str) -> None:
+    networks = trusted_by(text)
+
+    assert any(ip_address(edge) in network for network in networks)
+    assert all(network.is_private or network == SHARED for network in networks)
+
+
+def test_edge_sends_the_address_of_the_client_alone() -> None:
+    sent = re.findall(r"X-Forwarded-For (\S+);", (CONFIGURATION / "forwarded.conf").read_text())
+
+    assert sent == ["$remote_addr"]
 
 
 def test_edge_keepalive_is_shorter_than_that_of_posref() -> None:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.delivery.clients import CLIENT, FORWARDED_FOR, ClientAddresses
 from service.delivery.telemetry.log import REQUEST_ID, Clock, LineWriter
 from service.formats import FORMATS
 from service.settings import Settings
@@ -265,11 +266,12 @@ def _level(route: str, status: str) -> str:
 
 @dataclass(frozen=True)
 class TelemetryMiddleware:
-    """Assigns request ids, and counts and logs every response."""
+    """Assigns request ids, names the client, and counts and logs every response."""
 
     app: ASGIApp
     tallies: Tallies
     log: RequestLog
+    addresses: ClientAddresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -279,6 +281,7 @@ class TelemetryMiddleware:
         request_id = self.log.request_id(_header(scope, REQUEST_ID_HEADER))
         # Log records that are written during this request contain its id.
         REQUEST_ID.set(request_id)
+        CLIENT.set(self.addresses.name_of(scope))
         response = _ResponseObserver(send, request_id)
         try:
             await self.app(scope, receive, response.send)
@@ -297,7 +300,7 @@ class TelemetryMiddleware:
             response.body_bytes,
             is_complete=response.is_complete,
         )
-        forwarded_for = _header(scope, b"x-forwarded-for")
+        forwarded_for = _header(scope, FORWARDED_FOR)
         self.log.write(fields, response.request_id, scope.get("client"), seconds, forwarded_for)
 
 

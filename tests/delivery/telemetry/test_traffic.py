@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service.app import create_app
+from service.delivery.clients import ClientAddresses
 from service.delivery.telemetry.log import REQUEST_ID
 from service.delivery.telemetry.traffic import (
     Histogram,
@@ -296,7 +297,10 @@ def messages_of(
         "headers": [(b"x-request-id", b"own")],
     }
     middleware = TelemetryMiddleware(
-        app, Tallies() if tallies is None else tallies, RequestLog(writer, default_settings())
+        app,
+        Tallies() if tallies is None else tallies,
+        RequestLog(writer, default_settings()),
+        ClientAddresses(()),
     )
     asyncio.run(middleware(scope, None, send))  # type: ignore[arg-type]
     return sent
@@ -376,7 +380,8 @@ def test_other_protocols_are_not_counted() -> None:
         scopes.append(scope["type"])
 
     tallies = Tallies()
-    middleware = TelemetryMiddleware(app, tallies, RequestLog(None, default_settings()))
+    log = RequestLog(None, default_settings())
+    middleware = TelemetryMiddleware(app, tallies, log, ClientAddresses(()))
     asyncio.run(middleware({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]

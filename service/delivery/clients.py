@@ -1,0 +1,88 @@
+"""Who the client of a request is: its API key, else its address, for a fair order of work.
+
+The address is that of the connection, or the one in X-Forwarded-For that a trusted proxy reports.
+"""
+
+from contextvars import ContextVar
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TypeAlias
+
+from starlette.types import Scope
+
+from service.settings import Networks
+
+FORWARDED_FOR = b"x-forwarded-for"
+
+UNKNOWN = "unknown"
+"""The name of all clients without an address, as those of a Unix socket."""
+
+CLIENT: ContextVar[str] = ContextVar("client", default=UNKNOWN)
+"""The name of the client whose request is answered.
+
+It is an address, an IPv6 network of 64 bits, which is what one subscriber has, or the digest of an
+API key.
+"""
+
+# Each name takes about 300 bytes.
+_MAX_NAMES = 4096
+_MAX_ADDRESS_LENGTH = 64
+# Each proxy adds one address; no chain of proxies is longer.
+_MAX_FORWARDED = 16
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+
+class ClientAddresses:
+    """Finds the addresses of clients, behind trusted proxies or not.
+
+    Args:
+        trusted: the networks of the proxies whose X-Forwarded-For is believed.
+    """
+
+    def __init__(self, trusted: Networks) -> None:
+        self._trusted = trusted
+        # Parsing takes several microseconds.
+        self._read = lru_cache(_MAX_NAMES)(self._name_and_trust)
+
+    def name_of(self, scope: Scope) -> str:
+        """Return the name of a request's client.
+
+        It is the rightmost address of X-Forwarded-For that is not a trusted proxy itself; the
+        leftmost if all are. The proxy is the client if that header is missing or invalid.
+        """
+        client = scope.get("client")
+        peer, is_trusted = self._read(client[0]) if client else (UNKNOWN, False)
+        name = peer
+        if is_trusted:
+            for host in _forwarded(scope):
+                name, is_trusted = self._read(host)
+                if not is_trusted:
+                    break
+        return peer if name == UNKNOWN else name
+
+    def _name_and_trust(self, host: str) -> tuple[str, bool]:
+        """Return the name of an address, and whether it is a trusted proxy."""
+        try:
+            address = _unmapped(ip_address(host))
+        except ValueError:
+            return UNKNOWN, False
+        is_trusted = any(address in network for network in self._trusted)
+        if isinstance(address, IPv6Address):
+            return f"{IPv6Address(int(address) >> 64 << 64)}/64", is_trusted
+        return str(address), is_trusted
+
+
+def _forwarded(scope: Scope) -> list[str]:
+    """Return the last addresses in X-Forwarded-For, the last first."""
+    sent = b",".join(value for name, value in scope["headers"] if name == FORWARDED_FOR)
+    if not sent:
+        return []
+    hosts = sent.decode("latin-1").rsplit(",", _MAX_FORWARDED)[-_MAX_FORWARDED:]
+    # Longer texts are no addresses, and would fill the memory of names.
+    return [host.strip()[:_MAX_ADDRESS_LENGTH] for host in reversed(hosts)]
+
+
+def _unmapped(address: _Address) -> _Address:
+    """Return the IPv4 address that an IPv6 address stands for, if any."""
+    return getattr(address, "ipv4_mapped", None) or address
