@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from service import __version__
 from service.delivery.cache import ResponseCacheMiddleware
 from service.delivery.clients import ClientAddresses
-from service.delivery.handler import STATE, Delivery, add_endpoint
+from service.delivery.dispatch import STATE, Delivery
+from service.delivery.handler import add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import complete_document
 from service.delivery.problems import add_problem_handlers

@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from service.app import create_app
-from service.delivery.handler import Delivery
+from service.delivery.dispatch import Delivery
 from service.numerics.dtypes import Elements
 from service.numerics.phasors import PhasorTable
 from service.settings import default_settings

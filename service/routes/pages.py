@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from service import __version__
-from service.delivery.handler import Readiness, add_page
+from service.delivery.dispatch import Readiness
+from service.delivery.handler import add_page
 from service.delivery.negotiation import list_header, media_quality, raw
 from service.delivery.openapi.operations import page_operation
 from service.delivery.problems import HTML_MEDIA_TYPE as HTML

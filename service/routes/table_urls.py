@@ -13,9 +13,9 @@ from service.delivery.endpoints import (
     TRANSFORMS,
     Endpoint,
 )
-from service.delivery.handler import revision_of, table_document
 from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.plans import revision_of, table_document
 from service.delivery.problems import unknown_path
 from service.delivery.representation import check_revision
 from service.encodings.family import Parameters, choices

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from service.delivery.handler import STATE, Delivery
+from service.delivery.dispatch import STATE, Delivery
 from service.delivery.middleware import PROBES
 from service.delivery.negotiation import OPEN_HEADERS
 from service.delivery.problems import refusal

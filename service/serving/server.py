@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.app import create_app
-from service.delivery.handler import Delivery
+from service.delivery.dispatch import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import SharedCounts
 from service.serving.fast_path import CachedResponseProtocol

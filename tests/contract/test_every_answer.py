@@ -12,8 +12,8 @@ from httpx import Response
 from PIL import Image
 
 from service.delivery.endpoints import Endpoint
-from service.delivery.handler import table_document
 from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.plans import table_document
 from service.formats import FORMATS
 from service.routes import RESOURCES
 from tests.client import Client

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from service.app import create_app
-from service.delivery.handler import Delivery
+from service.delivery.dispatch import Delivery
 from service.delivery.workers import SHORT_WORK, BodyMemory
 from service.settings import default_settings
 from tests.client import Client, client_of

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import pytest
 
 from service.app import create_app
-from service.delivery import handler
+from service.delivery import dispatch
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
 from service.formats.format import Block
@@ -70,8 +70,8 @@ def test_long_cached_body_is_sent_in_pieces(
 ) -> None:
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
-    monkeypatch.setattr(handler, "MAX_HELD_BYTES", 100)
-    monkeypatch.setattr(handler, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(dispatch, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(dispatch, "BLOCK_BYTES", 64)
     with client_of(create_app(Settings())) as other:
         for _ in range(2):
             evict_after(piece_count, monkeypatch)
@@ -92,17 +92,17 @@ def test_long_cached_body_is_sent_in_pieces(
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 
-_FIND = handler.Delivery._cached_piece
+_FIND = dispatch.Delivery._cached_piece
 
 
 def evict_after(piece_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a cached body be evicted after a number of pieces."""
     left = iter(range(piece_count))
 
-    def find(delivery: handler.Delivery, tag: str, start: int, stop: int) -> Block | None:
+    def find(delivery: dispatch.Delivery, tag: str, start: int, stop: int) -> Block | None:
         return None if next(left, None) is None else _FIND(delivery, tag, start, stop)
 
-    monkeypatch.setattr(handler.Delivery, "_cached_piece", find)
+    monkeypatch.setattr(dispatch.Delivery, "_cached_piece", find)
 
 
 @pytest.mark.full

@@ -173,7 +173,7 @@ def break_routes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr("service.delivery.handler.parse_query", fail)
+    monkeypatch.setattr("service.delivery.plans.parse_query", fail)
     assert client.get("/encoding?seq_len=9&d_model=9").status_code == 500
 
 

@@ -14,7 +14,6 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from service.app import create_app
-from service.delivery import handler
 from service.delivery.handler import ReceivedBody, reading_work
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
@@ -131,7 +130,7 @@ def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         threads.append(threading.current_thread().name)
         return represent(document, request)
 
-    monkeypatch.setattr(handler, "represent", record)
+    monkeypatch.setattr("service.delivery.plans.represent", record)
     return threads
 
 
@@ -540,7 +539,7 @@ def test_internal_error_leaves_no_body_counted(monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr("service.delivery.handler.represent", fail)
+    monkeypatch.setattr("service.delivery.plans.represent", fail)
     with limited_by() as (client, _):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
 

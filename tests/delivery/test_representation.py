@@ -8,7 +8,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from service.delivery.handler import MAX_BUILD_WORK
+from service.delivery.dispatch import MAX_BUILD_WORK
 from service.delivery.negotiation import EXPOSED_HEADERS, RepresentationRequest
 from service.delivery.representation import (
     DerivedBody,

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service.app import create_app
-from service.delivery.handler import STATE, Delivery
+from service.delivery.dispatch import STATE, Delivery
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.settings import default_settings

@@ -241,7 +241,7 @@ def test_a_500_response_has_the_request_id(
     def fail(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr("service.delivery.handler.parse_query", fail)
+    monkeypatch.setattr("service.delivery.plans.parse_query", fail)
 
     answer = logged_client.get(NPY, x_request_id="own-1")
 

@@ -1,0 +1,192 @@
+"""Delivery: how each answer is made: from the cache, whole on a thread, or as a stream.
+
+A short body is computed whole and cached, a long one while it is sent. The costs are estimated
+before any work begins.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.types import Scope
+
+from service.delivery.cache import BodyCache, ResponseCache
+from service.delivery.plans import Plan
+from service.delivery.representation import Representation, check_answer_size
+from service.delivery.responses import Answer, CachedBody, Preconditions, Span
+from service.delivery.telemetry.log import LineWriter
+from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
+from service.delivery.telemetry.traffic import RequestLog, Tallies
+from service.delivery.workers import SHORT_WORK, Gate, Workers
+from service.formats.format import BLOCK_BYTES, Block, Body
+from service.settings import Settings
+
+STATE = "delivery"
+"""The key of the Delivery in the ASGI lifespan state, where the server looks it up."""
+
+MAX_BUILD_WORK = 2**24
+"""The highest cost, in sines, of a body that is built whole and cached."""
+MAX_HELD_BYTES = 4 * BLOCK_BYTES
+"""The longest body, in bytes, that is sent in one piece.
+
+A slow client keeps such a body in memory even after its eviction from the cache.
+"""
+
+
+@dataclass
+class Readiness:
+    """The answer to readiness probes: a draining process is not ready, but it answers requests."""
+
+    is_draining: bool = False
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The settings, caches, workers, metrics and log of one process."""
+
+    settings: Settings
+    cache: BodyCache
+    response_cache: ResponseCache
+    workers: Workers
+    tallies: Tallies
+    metrics: Metrics
+    readiness: Readiness
+    log: RequestLog
+    gate: Gate
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        shared: SharedCounts | None = None,
+        writer: LineWriter | None = None,
+    ) -> "Delivery":
+        """Create the Delivery of a process; the response cache gets 1/16 of ``cache_bytes``."""
+        headers_bytes = settings.cache_bytes // 16
+        cache = BodyCache(settings.cache_bytes - headers_bytes)
+        gate = Gate(settings)
+        workers = Workers(settings.threads, gate)
+        watched: dict[str, Callable[[], Reading]] = {
+            "posref_builds": lambda: cache.builds,
+            "posref_build_seconds": lambda: cache.build_durations,
+            "posref_cache_hits": lambda: cache.hits,
+            "posref_cache_misses": lambda: cache.misses,
+            "posref_cache_evictions": lambda: cache.bodies.evictions,
+            "posref_cache_bytes": lambda: cache.bodies.size_bytes,
+            "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
+            "posref_waiting_work": workers.waiting_by_lane,
+            "posref_refused": lambda: gate.refusals,
+            "posref_held_body_bytes": lambda: gate.held_body_bytes,
+            "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
+        }
+        tallies, log = Tallies(), RequestLog(writer, settings)
+        metrics = Metrics(tallies, watched, shared)
+        response_cache = ResponseCache(headers_bytes, cache, tallies, log)
+        return cls(
+            settings, cache, response_cache, workers, tallies, metrics, Readiness(), log, gate
+        )
+
+    async def answer(self, scope: Scope, plan: Plan) -> Answer:
+        """Return the response to a GET or HEAD; HEAD and 304 responses compute no body."""
+        representation, head = plan.representation, plan.head
+        preconditions = Preconditions.of(scope)
+        bodiless = head.without_body(preconditions)
+        if bodiless is not None:
+            return bodiless
+        span = head.span(preconditions)
+        if span is None:
+            check_answer_size(representation, self.settings)
+        else:
+            span = span.within(self.settings.max_response_bytes)
+        if not self._is_cacheable(representation):
+            return await self.answer_uncached(plan, span)
+        cached = await self._cached_body(representation)
+        length_bytes = len(cached.body)
+        if length_bytes > MAX_HELD_BYTES:
+            part = span or Span(0, length_bytes)
+            return head.cached(span, cached, self._pieces(representation, part))
+        if length_bytes <= self.settings.max_response_bytes:
+            self.response_cache.keep(scope, head, cached)
+        return head.cached(span, cached)
+
+    async def answer_uncached(self, plan: Plan, span: Span | None = None) -> Answer:
+        """Return a response that is not cached.
+
+        A short body is computed whole first, a long one while it is sent.
+        """
+        representation, head = plan.representation, plan.head
+        blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
+        cost = representation.cost(span.length_bytes if span else None)
+        if cost <= SHORT_WORK:
+            cost += representation.document.setup_work
+            return head.streamed(span, await self.workers.run(lambda: b"".join(blocks), cost))
+        is_drawn = representation.form.is_drawn
+        first = await self.workers.begin(blocks, drawn=is_drawn)
+        if representation.length_bytes is not None or plan.takes_chunks:
+            return head.streamed(span, first, representation.length_bytes)
+        # The body is computed twice, first for Content-Length, so that it is never whole in memory.
+        again = self.workers.iterate(representation.body.blocks(), drawn=is_drawn)
+        return head.streamed(span, again, counted=first)
+
+    async def _pieces(
+        self, representation: Representation, part: Span
+    ) -> AsyncGenerator[Block, None]:
+        """Yield a range of a cached body in pieces; after its eviction, compute the rest.
+
+        A slow client keeps only one piece in memory.
+        """
+        for start in range(part.start, part.stop, BLOCK_BYTES):
+            piece = self._cached_piece(representation.tag, start, part.stop)
+            if piece is None:
+                blocks = _rest(representation.body, start, part.stop)
+                rest = self.workers.iterate(blocks, drawn=representation.form.is_drawn)
+                async with aclosing(rest) as computed:
+                    async for block in computed:
+                        yield block
+                        del block
+                return
+            yield piece
+            del piece
+
+    def _cached_piece(self, tag: str, start: int, stop: int) -> Block | None:
+        cached = self.cache.bodies.get(tag)
+        return None if cached is None else cached.body[start : min(start + BLOCK_BYTES, stop)]
+
+    async def _cached_body(self, representation: Representation) -> CachedBody:
+        return await self.cache.get(representation.tag, partial(self._build, representation))
+
+    def _is_cacheable(self, representation: Representation) -> bool:
+        """Return whether a body is small and cheap enough to be built and cached whole."""
+        limit_bytes = representation.file.limit_bytes
+        return (
+            limit_bytes <= self.settings.cache_entry_bytes
+            and self.cache.has_room_for(representation.tag, limit_bytes)
+            and representation.cost() <= MAX_BUILD_WORK
+        )
+
+    async def _build(self, representation: Representation) -> CachedBody:
+        """Compute a body; gzip and digest read the plain body from the cache."""
+        cost, before = representation.cost(), representation.document.setup_work
+        if representation.transform is None:
+            blocks = representation.file.blocks()
+        else:
+            file = await self._cached_body(representation.plain())
+            blocks, cost, before = representation.transform([file.body]), len(file.body), 0
+        if cost <= SHORT_WORK:
+            return await self.workers.run(partial(CachedBody.of, blocks), before + cost)
+        return await self.workers.collect(blocks, CachedBody.of, drawn=representation.form.is_drawn)
+
+
+def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
+    """Yield the bytes start to stop of a body; without known length, yield start to the end.
+
+    A body without known length is computed from its beginning.
+    """
+    if body.length_bytes is not None:
+        yield from body.blocks(start, stop)
+        return
+    passed_bytes = 0
+    for block in body.blocks():
+        yield memoryview(block)[max(0, start - passed_bytes) :]
+        passed_bytes += len(block)
