@@ -37,21 +37,32 @@ class ByteBoundedLRU(Generic[Key, Value]):
             self._entries.move_to_end(key)
             return entry[0]
 
-    def put(self, key: Key, value: Value, size_bytes: int) -> None:
-        """Add or replace a value, evicting others as needed.
+    def put(self, key: Key, value: Value, size_bytes: int) -> list[Value]:
+        """Add or replace a value; return the replaced value and those evicted to make room.
 
         A value larger than the cache is not kept. The size should include key and overhead.
         """
         with self._lock:
-            self._remove(key)
+            replaced = self._remove(key) if key in self._entries else []
             if size_bytes > self.capacity_bytes:
-                return
+                return replaced
             self._entries[key] = (value, size_bytes)
             self.size_bytes += size_bytes
-            while self.size_bytes > self.capacity_bytes:
-                self._remove(next(iter(self._entries)))
-                self.evictions += 1
+            return replaced + self._evict(self.capacity_bytes)
 
-    def _remove(self, key: Key) -> None:
-        _, size_bytes = self._entries.pop(key, (None, 0))
+    def shrink(self, by_bytes: int) -> list[Value]:
+        """Evict values of at least ``by_bytes`` bytes, or all; return them."""
+        with self._lock:
+            return self._evict(self.size_bytes - by_bytes)
+
+    def _evict(self, most_bytes: int) -> list[Value]:
+        evicted: list[Value] = []
+        while self._entries and self.size_bytes > most_bytes:
+            evicted += self._remove(next(iter(self._entries)))
+            self.evictions += 1
+        return evicted
+
+    def _remove(self, key: Key) -> list[Value]:
+        value, size_bytes = self._entries.pop(key)
         self.size_bytes -= size_bytes
+        return [value]

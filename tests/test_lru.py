@@ -40,3 +40,26 @@ def test_replaced_value_counts_once() -> None:
 
     assert (store.get("a"), store.size_bytes, len(store)) == (2, 4, 1)
     assert store.evictions == 0
+
+
+def test_values_that_leave_the_cache_are_returned() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
+
+    assert store.put("a", 1, 4) == []
+    assert store.put("b", 2, 4) == []
+    assert store.put("a", 3, 5) == [1]
+    assert store.put("c", 4, 6) == [2, 3]
+    assert store.put("c", 5, 11) == [4]
+    assert (len(store), store.size_bytes, store.evictions) == (0, 0, 2)
+
+
+def test_cache_is_shrunk_by_at_least_the_given_bytes() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(100)
+    for number, key in enumerate("abc"):
+        store.put(key, number, 10)
+
+    assert store.shrink(0) == []
+    assert store.shrink(11) == [0, 1]
+    assert (store.size_bytes, store.evictions) == (10, 2)
+    assert store.shrink(11) == [2]
+    assert store.shrink(1) == []

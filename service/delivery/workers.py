@@ -13,35 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from time import monotonic
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from service.delivery.budget import MovingMean, overloaded
 from service.errors import Overloaded
 from service.formats.format import BLOCK_BYTES, Block
 from service.settings import Settings
 
 REASONS = ("waiting", "wait_time", "bodies", "connections")
 """The reasons to refuse a valid request: names in the metric posref_refused."""
-
-_MIN_RETRY_SECONDS = 1
-_MAX_RETRY_SECONDS = 60
-
-# The weight of the newest value in a moving mean.
-_NEWEST_SHARE = 1 / 8
-
-
-class MovingMean:
-    """An exponential moving mean of positive numbers."""
-
-    def __init__(self) -> None:
-        self.value = 0.0
-
-    def add(self, value: float) -> None:
-        self.value += (value - self.value) * (_NEWEST_SHARE if self.value else 1)
 
 
 class Gate:
@@ -76,8 +60,7 @@ class Gate:
             seconds: the estimated time until a request is accepted again, for Retry-After.
         """
         self.count_refusal(reason)
-        retry_seconds = min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
-        return Overloaded(detail, retry_seconds)
+        return overloaded(detail, seconds)
 
 
 class BodyMemory:

@@ -20,7 +20,6 @@ from service.delivery.workers import (
     SHORT_WORK,
     BodyMemory,
     Gate,
-    MovingMean,
     Workers,
     WorkLane,
     cancel_on_disconnect,
@@ -421,23 +420,6 @@ def test_cancelled_build_frees_its_thread(workers: Workers) -> None:
         assert cancelled.cancelled()
 
     asyncio.run(scenario())
-
-
-def test_newest_duration_has_an_eighth_of_the_weight() -> None:
-    mean = MovingMean()
-    means = []
-    for seconds in (1.0, 9.0, 2.0):
-        mean.add(seconds)
-        means.append(mean.value)
-
-    assert means == [1.0, 2.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(0.0, 1), (1.0, 1), (1.1, 2), (59.5, 60), (1e9, 60)]
-)
-def test_retry_after_is_whole_seconds_up_to_a_minute(seconds: float, expected: int) -> None:
-    assert gate_of().overloaded("waiting", "too many", seconds).retry_seconds == expected
 
 
 def test_refusal_has_the_estimated_wait() -> None:

@@ -1,0 +1,248 @@
+"""The memory of a process as one budget: grants to each kind of use, and refusals.
+
+Memory is granted before it is allocated. Every kind of use draws on the same budget; when it is
+spent, the cache gives way first, and then requests are refused.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from math import ceil
+from time import monotonic
+from types import TracebackType
+from typing import Literal, Self, TypeAlias, get_args
+
+from service.errors import AnswerTooLarge, BodyTooLarge, Overloaded, TooLarge
+from service.settings import MIB
+
+GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
+GRANT_KINDS: tuple[GrantKind, ...] = get_args(GrantKind)
+
+FLOOR_BYTES = 160 * MIB
+"""The memory of a process that serves nothing, with the server from which children are forked."""
+
+CONNECTION_BYTES = 24 * 1024
+"""The memory of a connection: its protocol, its transport, and its request head."""
+
+_RESERVE_BYTES = 16 * MIB
+_SMALL_BYTES = MIB
+
+_MIN_RETRY_SECONDS = 1
+_MAX_RETRY_SECONDS = 60
+
+# The weight of the newest value in a moving mean.
+_NEWEST_SHARE = 1 / 8
+
+
+class MovingMean:
+    """An exponential moving mean of positive numbers."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def add(self, value: float) -> None:
+        self.value += (value - self.value) * (_NEWEST_SHARE if self.value else 1)
+
+
+def overloaded(detail: str, seconds: float) -> Overloaded:
+    """Return the error of a request that may succeed after about ``seconds``."""
+    return Overloaded(detail, min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS))
+
+
+class Budget:
+    """The memory that a process may grant; belongs to one event loop.
+
+    The sum of all grants never exceeds the limit. The cache holds at most half of the limit, and
+    is shrunk to a sixteenth before anything is refused. A reserve is for small grants only.
+
+    Args:
+        limit_bytes: the most memory that all grants together may have.
+        memory_bytes: the value of POSREF_MEMORY_BYTES for errors; by default the limit with the
+            floor.
+        max_held_body_bytes: the most memory of all request bodies together, a single body
+            excepted; by default the limit.
+
+    Attributes:
+        reserve_bytes: the part of the limit that only grants ``from_reserve`` may use.
+        most_cache_bytes: the most memory of the cache.
+        least_cache_bytes: the memory to which the cache is shrunk.
+        shrink_cache: evicts at least so many bytes from the cache, if it has them.
+        refusals: the number of refused requests, by reason.
+    """
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        memory_bytes: int | None = None,
+        max_held_body_bytes: int | None = None,
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self.reserve_bytes = min(_RESERVE_BYTES, limit_bytes // 4)
+        self.most_cache_bytes = limit_bytes // 2
+        self.least_cache_bytes = limit_bytes // 16
+        self.shrink_cache: Callable[[int], None] = lambda _: None
+        self.refusals = {"bodies": 0, "memory": 0}
+        self._memory_bytes = memory_bytes or limit_bytes + FLOOR_BYTES
+        self._max_held_body_bytes = max_held_body_bytes or limit_bytes
+        self._granted = dict.fromkeys(GRANT_KINDS, 0)
+        self._peak_bytes = 0
+        self._held_seconds = {kind: MovingMean() for kind in GRANT_KINDS}
+        self._returned: deque[tuple[Grant, float]] = deque()
+
+    def grant(self, kind: GrantKind, size_bytes: int, *, from_reserve: bool = False) -> "Grant":
+        """Return a grant of memory.
+
+        Args:
+            kind: what the memory is for.
+            size_bytes: its size; ``Grant.resize`` changes it.
+            from_reserve: whether a grant of at most 1 MiB may use the reserve.
+
+        Raises:
+            Overloaded: the memory is granted to others now.
+            TooLarge: the grant exceeds the memory that is ever free.
+        """
+        grant = Grant(self, kind, from_reserve=from_reserve)
+        grant.resize(size_bytes)
+        return grant
+
+    @property
+    def granted_bytes(self) -> int:
+        """The sum of all grants."""
+        return sum(self.granted().values())
+
+    def granted(self) -> Mapping[GrantKind, int]:
+        """Return the sum of all grants of each kind."""
+        self._settle()
+        return self._granted
+
+    @property
+    def is_tight(self) -> bool:
+        """True if less than an eighth of the limit is free or can be taken from the cache."""
+        granted = self.granted()
+        spare_cache_bytes = max(0, granted["cache"] - self.least_cache_bytes)
+        fixed_bytes = sum(granted.values()) - spare_cache_bytes + self.reserve_bytes
+        return self.limit_bytes - fixed_bytes < self.limit_bytes // 8
+
+    def take_fallen_bytes(self, least_bytes: int) -> int:
+        """Return by how much the sum of grants is below its peak since the last such fall.
+
+        Falls of less than ``least_bytes`` count as none.
+        """
+        granted_bytes = self.granted_bytes
+        fallen_bytes = self._peak_bytes - granted_bytes
+        if fallen_bytes < least_bytes:
+            return 0
+        self._peak_bytes = granted_bytes
+        return fallen_bytes
+
+    def change(self, grant: "Grant", kind: GrantKind, size_bytes: int) -> None:
+        """Give a grant another kind or size; if that is refused, the grant stays as it was."""
+        self._settle()
+        growth_bytes = size_bytes - grant.size_bytes
+        if growth_bytes > 0:
+            self._check(kind, size_bytes, growth_bytes)
+            is_small = grant.from_reserve and size_bytes <= _SMALL_BYTES
+            self._make_room(kind, growth_bytes, self.reserve_bytes * (not is_small))
+        self._granted[grant.kind] -= grant.size_bytes
+        self._granted[kind] += size_bytes
+        grant.kind, grant.size_bytes = kind, size_bytes
+        self._peak_bytes = max(self._peak_bytes, sum(self._granted.values()))
+
+    def take_back(self, grant: "Grant") -> None:
+        """End a grant; any thread and any finalizer may call this, at any time.
+
+        The event loop subtracts the grant later: a lock could be held already by the code that a
+        finalizer interrupts.
+        """
+        self._returned.append((grant, monotonic()))
+
+    def _settle(self) -> None:
+        """Subtract all grants that have been taken back."""
+        while self._returned:
+            grant, ended_at = self._returned.popleft()
+            if grant.size_bytes:
+                self._granted[grant.kind] -= grant.size_bytes
+                self._held_seconds[grant.kind].add(ended_at - grant.since)
+                grant.size_bytes = 0
+
+    def _check(self, kind: GrantKind, size_bytes: int, growth_bytes: int) -> None:
+        """Raise if a grant never fits, or exceeds the limit of its kind."""
+        most_bytes = self.limit_bytes - self.reserve_bytes - self.least_cache_bytes
+        if size_bytes > most_bytes:
+            raise self._too_large(kind)(
+                f"this takes {size_bytes} bytes of memory, and at most {most_bytes} are ever free "
+                f"(POSREF_MEMORY_BYTES={self._memory_bytes})"
+            )
+        limit = self._max_held_body_bytes
+        others_bytes = self._granted["bodies"] + growth_bytes - size_bytes
+        if kind == "bodies" and others_bytes and others_bytes + size_bytes > limit:
+            detail = f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES)"
+            raise self._overloaded("bodies", detail, kind)
+
+    def _make_room(self, kind: GrantKind, growth_bytes: int, reserve_bytes: int) -> None:
+        """Shrink the cache until a growth fits; raises Overloaded."""
+        most_bytes = self.limit_bytes - reserve_bytes - growth_bytes
+        while (excess_bytes := self.granted_bytes - most_bytes) > 0:
+            cache_bytes = self._granted["cache"]
+            if cache_bytes > self.least_cache_bytes:
+                self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))
+            if self.granted()["cache"] == cache_bytes:
+                detail = (
+                    f"{growth_bytes} more bytes of memory are not free "
+                    f"(POSREF_MEMORY_BYTES={self._memory_bytes})"
+                )
+                raise self._overloaded("memory", detail, kind)
+
+    def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
+        self.refusals[reason] += 1
+        return overloaded(detail, self._held_seconds[kind].value)
+
+    @staticmethod
+    def _too_large(kind: GrantKind) -> type[TooLarge]:
+        return BodyTooLarge if kind in {"bodies", "children"} else AnswerTooLarge
+
+
+class Grant:
+    """Memory that a budget has granted, until ``release`` or until nothing refers to the grant.
+
+    Attributes:
+        kind: what the memory is for.
+        size_bytes: its size; 0 after the release.
+        from_reserve: whether it may use the reserve while it is small.
+        since: the monotonic time of the grant.
+    """
+
+    __slots__ = ("_budget", "from_reserve", "kind", "since", "size_bytes")
+
+    def __init__(self, budget: Budget, kind: GrantKind, *, from_reserve: bool) -> None:
+        self._budget = budget
+        self.kind = kind
+        self.from_reserve = from_reserve
+        self.size_bytes = 0
+        self.since = monotonic()
+
+    def resize(self, size_bytes: int) -> None:
+        """Change the size, from the event loop; raises as ``Budget.grant``."""
+        self._budget.change(self, self.kind, size_bytes)
+
+    def move(self, kind: GrantKind) -> None:
+        """Count the memory as another kind, from the event loop."""
+        self._budget.change(self, kind, self.size_bytes)
+
+    def release(self) -> None:
+        """Give the memory back; any thread may call this, also twice."""
+        if self.size_bytes:
+            self._budget.take_back(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
