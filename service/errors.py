@@ -76,6 +76,10 @@ class AnswerTooLarge(TooLarge):
     """A response beyond the limit."""
 
 
+class RequestTooLarge(TooLarge):
+    """A request that needs more time or memory than one request can have."""
+
+
 class NotFound(PosrefError):
     """A resource, or a format of it, that does not exist."""
 

@@ -60,6 +60,7 @@ TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.PreconditionFailed: ProblemType("precondition-failed", 412, "Precondition failed"),
         errors.BodyTooLarge: ProblemType("body-too-large", 413, "Body too large"),
         errors.AnswerTooLarge: ProblemType("answer-too-large", 413, "Answer too large"),
+        errors.RequestTooLarge: ProblemType("request-too-large", 413, "Request too large"),
         errors.UnsupportedMediaType: ProblemType(
             "unsupported-media-type", 415, "Unsupported media type"
         ),

@@ -153,8 +153,9 @@ def _path(case: Case) -> str:
 
 
 MEANT: Mapping[str, Callable[[Case, Response], bool]] = {
-    # The limit of an answer's size is a setting, not part of the schema.
+    # The limits of answers and of requests are settings, not part of the schema.
     "answer-too-large": _always,
+    "request-too-large": _always,
     # The end of a table is not part of a header's schema.
     "range-not-satisfiable": _always,
     # The formats that can hold a table depend on its shape and type.

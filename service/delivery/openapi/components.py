@@ -311,6 +311,10 @@ _EXAMPLES = _by_type(
         "(POSREF_MAX_TEXT_BYTES): request npy or safetensors, or a smaller table"
     ),
     errors.BodyTooLarge("the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"),
+    errors.RequestTooLarge(
+        "the request needs more than 60 seconds of a processor (POSREF_MAX_REQUEST_SECONDS): "
+        "request a smaller table, or send smaller arrays"
+    ),
     errors.UnsupportedMediaType(
         "Content-Type is text/plain: send application/x-npy or "
         "application/vnd.safetensors or application/json"

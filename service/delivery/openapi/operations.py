@@ -49,6 +49,7 @@ _BODY_ERRORS = (
     errors.InvalidBody,
     errors.BodyTooLarge,
     errors.UnsupportedMediaType,
+    errors.RequestTooLarge,
     errors.PosrefError,
 )
 _DOCUMENT_ERRORS = (
@@ -56,6 +57,7 @@ _DOCUMENT_ERRORS = (
     errors.UnsupportedByFormat,
     errors.NotAcceptable,
     errors.AnswerTooLarge,
+    errors.RequestTooLarge,
     errors.PosrefError,
 )
 _GET_ERRORS = (
