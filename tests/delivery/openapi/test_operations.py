@@ -349,7 +349,7 @@ def test_problems_of_json_bodies_do_not_mention_other_formats(client: Client) ->
     ]
 
     assert details[0].endswith("(POSREF_MAX_JSON_BODY_BYTES)")
-    assert details[1] == "Content-Type is text/plain: send application/json"
+    assert details[-1] == "Content-Type is text/plain: send application/json"
 
 
 def test_page_is_documented_with_its_problems() -> None:
