@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -115,15 +116,47 @@ _ANSWERED: Any = SimpleNamespace(
 )
 
 
+class HeldFlow(FlowControl):
+    """uvicorn's control of a connection; reading stays paused while it is held."""
+
+    _is_held = False
+
+    def hold(self) -> None:
+        """Read nothing until ``release``."""
+        if not (self._is_held or self.read_paused):
+            self._transport.pause_reading()
+        self._is_held = True
+
+    def release(self) -> None:
+        """Let reading go on, unless it is paused."""
+        if self._is_held and not self.read_paused:
+            self._transport.resume_reading()
+        self._is_held = False
+
+    def pause_reading(self) -> None:
+        """Pause reading, for a request that waits or whose body is not taken yet."""
+        if self._is_held:
+            self.read_paused = True
+        else:
+            super().pause_reading()
+
+    def resume_reading(self) -> None:
+        """Resume reading, once it is not held."""
+        if self._is_held:
+            self.read_paused = False
+        else:
+            super().resume_reading()
+
+
 class UvicornProtocol(HttpToolsProtocol):
     """uvicorn's protocol; its scope is made for requests that reach the application only.
 
     uvicorn is pinned below 0.55 because this package relies on undocumented parts of 0.54:
 
-    - attributes of ``HttpToolsProtocol``: ``parser``, ``transport``, ``flow`` (``read_paused``,
-      ``write_paused``), ``cycle``, ``pipeline``, ``connections``, ``headers``, ``scope``,
-      ``expect_100_continue``, ``client``, ``app_state``, ``server_state.default_headers``,
-      ``timeout_keep_alive_task``;
+    - attributes of ``HttpToolsProtocol``: ``parser``, ``transport``, ``flow`` (a ``FlowControl``:
+      ``read_paused``, ``write_paused``, ``_transport``), ``cycle``, ``pipeline``, ``connections``,
+      ``headers``, ``scope``, ``expect_100_continue``, ``client``, ``app_state``,
+      ``server_state.default_headers``, ``timeout_keep_alive_task``;
     - its methods: ``on_message_begin`` (makes the scope), ``on_headers_complete`` (starts the
       application), ``on_response_complete`` (starts the next request or the keep-alive timer),
       ``_unset_keepalive_if_required``, ``_start_asgi_task``;
@@ -134,7 +167,13 @@ class UvicornProtocol(HttpToolsProtocol):
     """
 
     url = b""
+    flow: HeldFlow
     _running: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.flow = HeldFlow(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the running request; uvicorn only cancels the one that came last."""
@@ -206,6 +245,17 @@ _PROBES = frozenset(path.encode() for path in PROBES)
 _EXTRA_CONNECTIONS = 256
 
 
+# A parsed request takes several KiB, and a segment may contain thousands: while one waits for the
+# response before it, at most this much behind it is parsed.
+_PORTION_BYTES = 512
+
+# The most received bytes that wait to be parsed before reading is paused.
+_MAX_UNPARSED_BYTES = 16 * 1024
+
+# The longest time for which one connection is parsed while others wait.
+_PARSE_SECONDS = 0.002
+
+
 class LimitedProtocol(UvicornProtocol):
     """A protocol with limits; a request that exceeds one is answered with a problem.
 
@@ -215,6 +265,8 @@ class LimitedProtocol(UvicornProtocol):
 
     _fault: PosrefError | None = None
     _is_refused = False
+    _unparsed = b""
+    _body_bytes = 0
     _segment_bytes = 0
     _head_bytes = 0
     _is_new_head = False
@@ -239,9 +291,41 @@ class LimitedProtocol(UvicornProtocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse a segment; refuse invalid requests and those beyond a limit."""
-        if self.transport.is_closing():
-            return
+        """Parse a segment; a long one, or one behind a request that waits, in portions."""
+        if len(data) > _PORTION_BYTES or self._unparsed or self.pipeline:
+            self._unparsed += data
+            self._parse_unparsed()
+        elif not self.transport.is_closing():
+            self._parse(data)
+
+    def on_response_complete(self) -> None:
+        """Start the next request that waits; parse more of them if none does."""
+        super().on_response_complete()
+        if self._unparsed:
+            self._parse_unparsed()
+
+    def _parse_unparsed(self) -> None:
+        """Parse portions until a request waits, or other connections should have a turn."""
+        # Responses from the cache complete meanwhile, and would parse, too.
+        unparsed, self._unparsed = self._unparsed, b""
+        parsed_bytes, end = 0, self.loop.time() + _PARSE_SECONDS
+        while parsed_bytes < len(unparsed) and not self.pipeline and self.loop.time() < end:
+            if self.transport.is_closing():
+                return
+            start = parsed_bytes
+            parsed_bytes += max(_PORTION_BYTES, self._body_bytes)
+            self._parse(unparsed[start:parsed_bytes])
+        self._unparsed = unparsed[parsed_bytes:]
+        if len(self._unparsed) > _MAX_UNPARSED_BYTES:
+            self.flow.hold()
+        else:
+            # Reading goes on, so that a disconnect is noticed.
+            self.flow.release()
+        if self._unparsed and not self.pipeline:
+            self.loop.call_soon(self._parse_unparsed)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse bytes; refuse invalid requests and those beyond a limit."""
         self._unset_keepalive_if_required()
         self._segment_bytes = len(data)
         try:
@@ -275,6 +359,7 @@ class LimitedProtocol(UvicornProtocol):
     def on_body(self, body: bytes) -> None:
         """Receive a part of a body, and reset the count of header bytes for the trailers."""
         self._is_new_head, self._head_bytes = True, 0
+        self._body_bytes -= len(body)
         super().on_body(body)
 
     def check(self, now: float) -> None:
@@ -316,12 +401,15 @@ class LimitedProtocol(UvicornProtocol):
             self._fail(
                 Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
             )
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        self._body_bytes = int(lengths[0]) if lengths else 0
         is_last = self._is_beyond or self.delivery.readiness.is_draining
         self.start_application(keep_alive=not is_last)
 
     def _end_head(self) -> None:
         self._in_head = False
-        if self._segment_bytes > self._max_head_bytes:
+        # The portions with its start and its end are not counted yet.
+        if self._head_bytes + 2 * _PORTION_BYTES > self._max_head_bytes:
             head_bytes = len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
             self._check_head_length(head_bytes)
 
@@ -351,7 +439,7 @@ class LimitedProtocol(UvicornProtocol):
 
     def _has_unread(self) -> bool:
         """Return whether the client may still send bytes that the server has not read."""
-        return self._is_refused or self.has_unread_body()
+        return self._is_refused or bool(self._unparsed) or self.has_unread_body()
 
     def _has_stalled(self, now: float) -> bool:
         """Return whether the client has read no bytes of a response for ``stall_seconds``."""
