@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same check fuzz bench load scaling lock openapi docs pictures format clean
+.PHONY: serve test test-full test-system same check fuzz bench load starvation scaling lock openapi docs pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -39,6 +39,9 @@ bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
 
 load: $(VENV)/dev.stamp ## Load a server with a thousand connections for five minutes
 	$(BIN)/python -m benchmarks.load
+
+starvation: $(VENV)/dev.stamp ## Show what costly requests do to others: latency, order, memory
+	$(BIN)/python -m benchmarks.starvation
 
 scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simulate many
 	$(BIN)/python -m benchmarks.scaling

@@ -89,14 +89,15 @@ SERVERS = (POSREF, PEER, NGINX, NGINX_COPYING)
 @contextmanager
 def running(server: Server, folder: Path) -> Iterator[Running]:
     """Run a server with a folder on the cores of this process, and yield it when it answers."""
-    port = _free_port()
+    port = free_port()
     with TemporaryFile() as log, started(server.command(port, folder), log) as process:
         instance = Running(server, port, process.pid)
         _wait_until_ready(process, instance.origin, log)
         yield instance
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a free port of this machine."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
