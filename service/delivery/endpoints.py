@@ -7,7 +7,7 @@ that can hold it, a report as JSON. Routes and OpenAPI are generated from the en
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from service.encodings.family import (
 )
 from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidBody, shortened
-from service.formats.format import MAX_RANK, Input, ReadableFormat
+from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
@@ -94,7 +94,7 @@ class Inputs(ABC):
     has_parameters = True
 
     @abstractmethod
-    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
         """Return the parameters and the other content of a body; raises InvalidBody."""
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
@@ -119,7 +119,7 @@ class Inputs(ABC):
 class NoInput(Inputs):
     """A request with parameters only: in the query of a GET, or in the JSON object of a POST."""
 
-    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return read_object(body), None
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
@@ -136,7 +136,7 @@ class JsonObject(Inputs):
     example: Mapping[str, Any]
     has_parameters = False
 
-    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return {}, read_object(body)
 
 
@@ -150,7 +150,7 @@ class ArrayInputs(Inputs):
     names: tuple[str, ...]
     formats = READABLE_FORMATS
 
-    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
         content = form.read(body, self.names)
         self.check(content)
         return content.parameters, content
@@ -205,7 +205,9 @@ class ReportedArrays(ArrayInputs):
     def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
         if not content.arrays:
             raise InvalidBody(f"an array is missing: send {' or '.join(self.names)}")
-        return (content,)
+        # The order of a sum must not depend on that of the elements in memory.
+        arrays = {name: table.in_order() for name, table in content.arrays.items()}
+        return (replace(content, arrays=arrays),)
 
     def cost(self, content: Input) -> int:  # noqa: ARG002
         return LONG_WORK

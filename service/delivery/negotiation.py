@@ -36,15 +36,16 @@ def choose_format(
     if extension is not None:
         return _required_to_hold(document, FORMATS[extension])
     ordered = [default, *(form for form in FORMATS.values() if form is not default)]
-    possible = [form for form in ordered if form.refusal(document) is None]
-    best = best_format(accept, possible) or best_format(accept, ordered)
-    if best is None:
+    ranked = ranked_formats(accept, ordered)
+    if not ranked:
         media_types = ", ".join(form.media_type for form in ordered)
         raise NotAcceptable(
             f"Accept allows none of the possible formats: {media_types}; "
             "an extension names one without it"
         )
-    return _required_to_hold(document, best)
+    # A format is asked only if no better one can hold the document: to find a NaN takes long.
+    held = next((form for form in ranked if form.refusal(document) is None), None)
+    return held or _required_to_hold(document, ranked[0])
 
 
 def read_extension(text: str | None) -> tuple[str | None, bool]:
@@ -116,14 +117,15 @@ def _required_to_hold(document: Document, form: Format) -> Format:
     raise UnsupportedByFormat(detail, [Fault("extension", form.extension, detail)])
 
 
-def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
-    """Return the format that Accept ranks highest, the first of several; None if it allows none.
+def ranked_formats(accept: str | None, formats: Sequence[Format]) -> list[Format]:
+    """Return the formats that Accept allows, best first; equal ones stay in their order.
 
     Browsers accept pictures as well as HTML: if Accept ranks HTML at least as high as a picture,
     the picture ranks last.
     """
-    best = max(formats, key=lambda form: _format_quality(accept, form), default=None)
-    return best if best is not None and _format_quality(accept, best) > 0 else None
+    qualities = {form.extension: _format_quality(accept, form) for form in formats}
+    allowed = [form for form in formats if qualities[form.extension] > 0]
+    return sorted(allowed, key=lambda form: -qualities[form.extension])
 
 
 def _format_quality(accept: str | None, form: Format) -> float:

@@ -20,7 +20,7 @@ from service.delivery.representation import (
 from service.delivery.responses import Answer, ResponseHead
 from service.encodings.family import Parameters
 from service.errors import InvalidParameters
-from service.formats.format import ReadableFormat
+from service.formats.format import Block, ReadableFormat
 from service.formats.json_text import JSON
 from service.numerics.tables import Document
 from service.settings import Settings
@@ -98,7 +98,7 @@ class Posted:
         return plan_uncached(answer, replace(request, revision=revision), settings)
 
 
-def read_post(endpoint: Endpoint, form: ReadableFormat, body: bytes, query: bytes) -> Posted:
+def read_post(endpoint: Endpoint, form: ReadableFormat, body: Block, query: bytes) -> Posted:
     """Read the body of a POST in a format, and its query; raises PosrefError."""
     inputs = endpoint.inputs
     values, content = inputs.read(form, body)

@@ -500,7 +500,7 @@ class ComposedFamily(Family):
 class TransformFamily(Family):
     """A transformation of all arrays in a body, each of shape (…, positions, channels)."""
 
-    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
+    def apply(self, x: StoredTable) -> tuple[Table, Mapping[str, ParameterValue]]:
         """Return the transformed array and the canonical parameters of the transformation.
 
         Raises InvalidParameters or InvalidBody if the array does not fit the parameters.
@@ -532,7 +532,7 @@ def selected(document: Document, parameters: Parameters) -> Document:
 
 def transformed(
     kind: str,
-    apply: Callable[[StoredTable], tuple[StoredTable, Mapping[str, ParameterValue]]],
+    apply: Callable[[StoredTable], tuple[Table, Mapping[str, ParameterValue]]],
     arrays: Mapping[str, StoredTable],
 ) -> Document:
     """Return the document of transformed arrays.

@@ -14,7 +14,15 @@ import numpy as np
 
 from service.errors import InvalidBody, shortened
 from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
-from service.numerics.tables import Document, StoredTable, Table, overflows, size, size_bytes
+from service.numerics.tables import (
+    Document,
+    StoredTable,
+    Table,
+    is_finite,
+    overflows,
+    size,
+    size_bytes,
+)
 
 Block: TypeAlias = bytes | memoryview
 
@@ -155,7 +163,7 @@ class Format:
         if not self.has_infinity and overflows(table):
             rule = f"numbers may be too large for {table.dtype.name}"
             return f"{rule}, and {self.name} has no infinity"
-        if not self.has_nan and isinstance(table, StoredTable) and not table.is_finite:
+        if not self.has_nan and not is_finite(table):
             return f"{self.name} has no NaN and no infinity"
         if self.ranks is not None and len(table.shape) not in self.ranks:
             return self._refusal_of_rank(len(table.shape), document)
@@ -207,11 +215,12 @@ class ReadableFormat(Format):
     """A format that request bodies may come in, too.
 
     Attributes:
-        read: reads a body from an untrusted client; raises InvalidBody. It also takes the names
-            of the possible arrays, which a JSON object has among other members.
+        read: reads a body from an untrusted client, without copying the elements of binary
+            formats; raises InvalidBody. It also takes the names of the possible arrays, which a
+            JSON object has among other members.
     """
 
-    read: Callable[[bytes, Sequence[str]], Input]
+    read: Callable[[Block, Sequence[str]], Input]
 
 
 def check_shape(name: str, shape: tuple[object, ...]) -> None:
@@ -229,11 +238,11 @@ def check_shape(name: str, shape: tuple[object, ...]) -> None:
 
 
 def integers(name: str, elements: Elements) -> StoredTable:
-    """Convert elements of any of INTEGER_STORAGES to int64, at most 64 MiB of them."""
+    """Return elements of any of INTEGER_STORAGES as a table of int64, at most 64 MiB of them."""
     if elements.size > MAX_INTEGERS:
         raise InvalidBody(
             f"{shortened(name)} has {elements.size} integers: at most {MAX_INTEGERS} are possible"
         )
-    if elements.dtype.str == "<u8" and (elements > np.uint64(2**63 - 1)).any():
+    if elements.dtype.str == "<u8" and elements.max() > np.uint64(2**63 - 1):
         raise InvalidBody(f"{shortened(name)} holds integers beyond 2^63 - 1")
-    return StoredTable(elements.astype(np.int64), INT64)
+    return StoredTable(elements, INT64)

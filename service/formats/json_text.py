@@ -166,8 +166,9 @@ _LONG_BYTES = 64 * 1024
 _MAX_LISTS = 2**17
 
 
-def read_object(body: bytes) -> dict[str, Any]:
+def read_object(body: Block) -> dict[str, Any]:
     """Read a JSON object strictly: no repeated name, no NaN or Infinity, UTF-8 only."""
+    body = bytes(body)
     if body.count(b"[") + body.count(b"{") > _MAX_LISTS:
         raise InvalidBody(
             f"the JSON has more than {_MAX_LISTS} lists and objects: "
@@ -221,7 +222,7 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _read(body: bytes, names: Sequence[str]) -> Input:
+def _read(body: Block, names: Sequence[str]) -> Input:
     """Read ``{"x": [[…]], …}``: numbers as float64, booleans, and the rest as parameters."""
     content = read_object(body)
     arrays = {name: _read_array(name, content.pop(name)) for name in names if name in content}

@@ -17,6 +17,7 @@ from service.formats.format import (
     EVERY_DTYPE,
     INTEGER_STORAGES,
     BinaryBody,
+    Block,
     Input,
     ReadableFormat,
     check_shape,
@@ -55,7 +56,7 @@ def _write(document: Document) -> BinaryBody:
     return BinaryBody((_header(table), table))
 
 
-def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
+def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
     """Read one array of a type that tables have; nothing in it is ever unpickled."""
     text, offset = _header_text(body)
     members = _members(text)
@@ -72,7 +73,7 @@ def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
             f"and {received} follow it"
         )
     flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
-    elements = np.ascontiguousarray(flat.reshape(shape, order="F" if order == "True" else "C"))
+    elements = flat.reshape(shape, order="F" if order == "True" else "C")
     if storage.str in INTEGER_STORAGES:
         types = {_UNNAMED: storage.name}
         arrays = {_UNNAMED: integers(_UNNAMED, elements)}
@@ -89,10 +90,11 @@ def _header(table: Table) -> bytes:
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
-def _header_text(body: bytes) -> tuple[str, int]:
+def _header_text(body: Block) -> tuple[str, int]:
     """Return the header, and the offset of the elements."""
-    version = body[len(_MAGIC) : len(_MAGIC) + 2]
-    if not body.startswith(_MAGIC) or len(version) < 2:
+    head = bytes(body[: len(_MAGIC) + 6 + _MAX_HEADER_BYTES])
+    version = head[len(_MAGIC) : len(_MAGIC) + 2]
+    if not head.startswith(_MAGIC) or len(version) < 2:
         raise InvalidBody("not a readable npy header: the body is no npy file")
     if version not in _LENGTH_BYTES:
         raise InvalidBody(
@@ -100,10 +102,10 @@ def _header_text(body: bytes) -> tuple[str, int]:
             "byte for byte (curl needs --data-binary)"
         )
     first = len(_MAGIC) + 2 + _LENGTH_BYTES[version]
-    offset = first + int.from_bytes(body[len(_MAGIC) + 2 : first], "little")
+    offset = first + int.from_bytes(head[len(_MAGIC) + 2 : first], "little")
     if offset > min(len(body), first + _MAX_HEADER_BYTES):
         raise InvalidBody("not a readable npy header: it is longer than the body, or 10000 bytes")
-    return body[first:offset].decode("latin-1"), offset
+    return head[first:offset].decode("latin-1"), offset
 
 
 def _members(text: str) -> dict[str, str]:

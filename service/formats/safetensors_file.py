@@ -1,20 +1,20 @@
 """``safetensors``: tensors by name, with the parameters of their numbers in the metadata.
 
 Format: safetensors 0.8. The header is written here, with its keys sorted: the library writes
-metadata in another order from run to run.
+metadata in another order from run to run. It is read here, too: the library copies the tensors.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from math import prod
 
 import numpy as np
-from safetensors import SafetensorError, deserialize
 
 from service.errors import InvalidBody, shortened
 from service.formats.format import (
     INTEGER_STORAGES,
     BinaryBody,
+    Block,
     Input,
     ReadableFormat,
     check_shape,
@@ -41,7 +41,9 @@ _INTEGERS = dict(
     )
 )
 _ALIGNMENT_BYTES = 8
+_LENGTH_BYTES = 8
 MAX_TENSORS = 1024
+MAX_HEADER_BYTES = 2**20
 
 
 def _write(document: Document) -> BinaryBody:
@@ -52,35 +54,71 @@ def _write(document: Document) -> BinaryBody:
     return BinaryBody((_header(document, tables), *(table for _, table in tables)))
 
 
-def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
-    """Read every tensor under its name in the file."""
-    try:
-        tensors = deserialize(body)  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        raise InvalidBody(f"not a safetensors file: {shortened(str(error))}") from error
+def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
+    """Read every tensor under its name in the file; the elements are not copied.
+
+    The library would copy them, and holds the interpreter while it does.
+    """
+    header_bytes = int.from_bytes(body[:_LENGTH_BYTES], "little")
+    first = _LENGTH_BYTES + header_bytes
+    if first > len(body):
+        raise _unreadable("the header is longer than the body")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise _unreadable(f"the header has {header_bytes} bytes, more than {MAX_HEADER_BYTES}")
+    tensors = _described(bytes(body[_LENGTH_BYTES:first]))
     if not 1 <= len(tensors) <= MAX_TENSORS:
         raise InvalidBody(f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible")
     arrays: dict[str, StoredTable] = {}
     integer_types: dict[str, str] = {}
-    for name, tensor in sorted(tensors):
-        arrays[name] = _read_tensor(name, tensor)
-        if tensor["dtype"] in _INTEGERS:
-            integer_types[name] = np.dtype(_INTEGERS[tensor["dtype"]]).name
-    return Input(arrays, integer_types=integer_types)
+    end = 0
+    for name, (code, shape, start, stop) in sorted(tensors.items(), key=lambda item: item[1][2:]):
+        if code not in {*_READABLE, *_INTEGERS}:
+            raise InvalidBody(
+                f"tensor {shortened(name)} is {shortened(code)}: "
+                f"send one of {', '.join(_READABLE)}, or integers"
+            )
+        check_shape(name, shape)
+        storage = np.dtype(_INTEGERS[code] if code in _INTEGERS else _READABLE[code].storage)
+        if start != end or stop - start != prod(shape) * storage.itemsize:
+            raise _unreadable(f"the offsets of {shortened(name)} do not fit its shape or place")
+        end = stop
+        if first + end > len(body):
+            raise _unreadable("its tensors are longer than the body")
+        stored = np.frombuffer(body, storage, prod(shape), first + start).reshape(shape)
+        if code in _INTEGERS:
+            arrays[name], integer_types[name] = integers(name, stored), storage.name
+        else:
+            arrays[name] = StoredTable(stored, _READABLE[code])
+    if first + end != len(body):
+        raise _unreadable(f"{len(body) - first - end} bytes follow its tensors")
+    return Input(dict(sorted(arrays.items())), integer_types=integer_types)
 
 
-def _read_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTable:
-    code, shape = tensor["dtype"], tuple(tensor["shape"])
-    if code not in {*_READABLE, *_INTEGERS}:
-        raise InvalidBody(
-            f"tensor {shortened(name)} is {code}: send one of {', '.join(_READABLE)}, or integers"
-        )
-    check_shape(name, shape)
-    if code in _INTEGERS:
-        stored = np.frombuffer(tensor["data"], dtype=_INTEGERS[code])
-        return integers(name, stored.reshape(shape))
-    dtype = _READABLE[code]
-    return StoredTable(np.frombuffer(tensor["data"], dtype=dtype.storage).reshape(shape), dtype)
+def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
+    """Return code, shape, first byte and end of each tensor that a header describes."""
+    try:
+        content = json.loads(header.decode("utf-8"))
+        metadata = content.pop("__metadata__", None) or {}
+        texts = [*metadata.values(), *(tensor["dtype"] for tensor in content.values())]
+        tensors = {
+            name: (each["dtype"], tuple(each["shape"]), *each["data_offsets"])
+            for name, each in content.items()
+        }
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        raise _unreadable("its header is not that of tensors, as JSON") from error
+    numbers = [number for _, shape, *offsets in tensors.values() for number in (*shape, *offsets)]
+    are_pairs = all(len(each) == 4 for each in tensors.values())
+    if not (
+        are_pairs
+        and all(type(text) is str for text in texts)
+        and all(type(number) is int and number >= 0 for number in numbers)
+    ):
+        raise _unreadable("dtypes must be text, shapes and offsets integers")
+    return tensors
+
+
+def _unreadable(reason: str) -> InvalidBody:
+    return InvalidBody(f"not a safetensors file: {reason}")
 
 
 def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:

@@ -106,19 +106,14 @@ def round_numbers_into(numbers: Elements, elements: Elements, dtype: DType) -> N
         round_integers_into(numbers, elements, dtype)
 
 
-def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
-    """Round as ``round_into`` does, every NaN to the same one; return whether all are finite.
-
-    The values may be changed.
-    """
+def round_results(values: Float64s, elements: Elements, dtype: DType) -> None:
+    """Round as ``round_into`` does, every NaN to the same one; the values may be changed."""
     with np.errstate(over="ignore", invalid="ignore"):
-        round_into(values, elements, dtype)
-        if all_finite(elements, dtype):
-            return True
         # The bits of a computed NaN depend on the processor.
-        values[np.isnan(values)] = np.nan
+        is_nan = np.isnan(values)
+        if is_nan.any():
+            values[is_nan] = np.nan
         round_into(values, elements, dtype)
-        return False
 
 
 def all_finite(elements: Elements, dtype: DType) -> bool:

@@ -8,13 +8,15 @@ by name, with the parameters that determine their numbers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from math import prod
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import FLOAT64, DType, Elements, all_finite, round_numbers_into
-from service.numerics.phase import Int64s
+from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
 
 
@@ -59,6 +61,16 @@ def overflows(table: object) -> bool:
     """
     may_overflow: bool = getattr(table, "overflows", False)
     return may_overflow
+
+
+def is_finite(table: object) -> bool:
+    """Return whether all numbers of a table computed from a client's array are finite.
+
+    It is the attribute ``is_finite`` of the table, which reads the array; True if it has none:
+    other tables have infinities only where they overflow.
+    """
+    finite: bool = getattr(table, "is_finite", True)
+    return finite
 
 
 FREQUENCY_WORK = 2**8
@@ -134,6 +146,12 @@ def read_blocks(
     return elements
 
 
+def all_read_finite(table: Table) -> bool:
+    """Return whether all numbers are finite; computes them, up to the first that is not."""
+    steps = row_steps(size(table), 1)
+    return all(all_finite(table.read(step.start, step.stop), table.dtype) for step in steps)
+
+
 @dataclass(frozen=True, eq=False)
 class FormulaTable:
     """A table of rows that a function evaluates, block by block.
@@ -199,15 +217,15 @@ class DerivedTable:
 
 @dataclass(frozen=True, eq=False)
 class StoredTable:
-    """A table over elements in memory: an array that a client sent, or a result computed from it.
+    """A table over elements in memory: an array that a client sent.
 
     Attributes:
-        is_finite: False where an element is known to be infinite or NaN.
+        elements: an array with one axis at least, in any memory order; that of an integer table
+            may have any integer type.
     """
 
     elements: Elements
     dtype: DType
-    is_finite: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -218,7 +236,118 @@ class StoredTable:
         return 1
 
     def read(self, start: int, stop: int) -> Elements:
-        return self.elements.reshape(-1)[start:stop]
+        if self.elements.flags.c_contiguous:
+            return np.asarray(self.elements.reshape(-1)[start:stop], dtype=self.dtype.storage)
+
+        def fill(rows: range, columns: range, block: Elements) -> None:
+            block[...] = self.part(rows, columns)
+
+        return read_blocks(start, stop, self.shape[-1], self.dtype, fill)
+
+    def part(self, rows: range, columns: range) -> Elements:
+        """Return columns (last axis) of rows, counted along all other axes: (rows, columns)."""
+        leading, some = self.shape[:-1], self.elements[..., columns.start : columns.stop]
+        if self.elements.flags.c_contiguous:
+            return some.reshape(prod(leading), len(columns))[rows.start : rows.stop]
+        # Reshaped, an array in another memory order would be copied whole.
+        return some[np.unravel_index(np.arange(rows.start, rows.stop), leading)]
+
+    def in_order(self) -> "StoredTable":
+        """Return the same table with elements of its type in C order, copied if they are not."""
+        elements = np.ascontiguousarray(self.elements, dtype=self.dtype.storage)
+        return StoredTable(elements, self.dtype)
+
+
+class Transform(Protocol):
+    """A function of the rows of an array, each alone."""
+
+    def __call__(
+        self,
+        source: Callable[[range], Elements],
+        factors: Float64s,
+        columns: range,
+        block: Elements,
+    ) -> None:
+        """Fill a block with some columns of the transformed rows.
+
+        Args:
+            source: returns columns of the rows, as sent.
+            factors: those of each row's position, (rows, n).
+            columns: the columns of the block.
+            block: (rows, columns), to be filled.
+        """
+
+
+# A step of a transformation needs this many float64 arrays.
+_ARRAYS = 8
+
+# The factors of this many bytes are computed once for all heads and sequences.
+_KEPT_FACTOR_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedTable:
+    """An array that a function of its rows and their positions transforms, block by block.
+
+    Attributes:
+        source: the array, (…, positions, channels).
+        factors: the numbers that the function needs for each position, float64 (positions, n).
+        transform: the function.
+        work_per_element: the cost of an element, in sines.
+    """
+
+    source: StoredTable
+    factors: Table
+    transform: Transform
+    work_per_element: int = 2
+    _kept: ByteBoundedLRU[int, Elements] = field(
+        default_factory=lambda: ByteBoundedLRU(_KEPT_FACTOR_BYTES), init=False, repr=False
+    )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.source.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.source.dtype
+
+    @property
+    def setup_work(self) -> int:
+        return setup_work(self.factors)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all results are finite."""
+        return all_read_finite(self)
+
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, self.shape[-1], self.dtype, self._fill)
+
+    def _fill(self, rows: range, columns: range, block: Elements) -> None:
+        *_, positions, width = self.shape
+        step = max(1, STEP_ELEMENTS // (_ARRAYS * max(width, self.factors.shape[-1])))
+        repeats = max(1, step // positions)
+        period = positions * repeats
+        done = 0
+        while done < len(rows):
+            number, first = divmod((rows.start + done) % period, step if repeats == 1 else period)
+            factors = self._factors_of(number, step, repeats)[first : first + len(rows) - done]
+            some = range(rows.start + done, rows.start + done + len(factors))
+            source = partial(self.source.part, some)
+            self.transform(source, factors, columns, block[done : done + len(some)])
+            done += len(some)
+
+    def _factors_of(self, number: int, step: int, repeats: int) -> Elements:
+        """Return the factors of a step of positions, or of all of them, several times."""
+        kept = self._kept.get(number)
+        if kept is None:
+            positions, width = self.factors.shape
+            first, last = number * step, min((number + 1) * step, positions)
+            kept = self.factors.read(first * width, last * width).reshape(-1, width)
+            kept = np.tile(kept, (repeats, 1)) if repeats > 1 else kept
+            self._kept.put(number, kept, kept.nbytes)
+        return kept
 
 
 # Integers whose range is less than this many times their count are not sorted: the whole range
@@ -254,6 +383,11 @@ class GatheredTable(StoredTable):
     def shape(self) -> tuple[int, ...]:
         columns = self.elements.shape[1:]
         return (*columns, *self.index.shape) if self.heads_lead else (*self.index.shape, *columns)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the array is finite, of which the table may have some rows only."""
+        return all_finite(self.elements, self.dtype)
 
     @property
     def work_per_element(self) -> int:
@@ -293,17 +427,12 @@ def gather_biases(weight: StoredTable, index: Table, head: int | None) -> Gather
         head: one column, counted from 0; all of them unless given.
     """
     elements = weight.elements if head is None else weight.elements[:, head]
-    return _gathered(elements, weight.dtype, index, heads_lead=True)
+    return GatheredTable(elements, weight.dtype, index=index, heads_lead=True)
 
 
 def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
     """Return the row of a table for every query and key, (…, channels)."""
-    return _gathered(weight.elements, weight.dtype, index, heads_lead=False)
-
-
-def _gathered(elements: Elements, dtype: DType, index: Table, *, heads_lead: bool) -> GatheredTable:
-    is_finite = all_finite(elements, dtype)
-    return GatheredTable(elements, dtype, is_finite, index=index, heads_lead=heads_lead)
+    return GatheredTable(weight.elements, weight.dtype, index=index, heads_lead=False)
 
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]

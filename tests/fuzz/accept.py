@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from service.delivery.negotiation import best_format, choose_coding, media_quality
+from service.delivery.negotiation import choose_coding, media_quality, ranked_formats
 from service.errors import NotAcceptable
 from service.formats import FORMATS
 from tests.fuzz.harness import Harness, Source, held_to
@@ -15,7 +15,7 @@ _IDENTITY = "identity"
 def check(data: bytes) -> bool:
     text = data.decode("latin-1")
     with held_to(_READER_BYTES + _TIMES * len(text)):
-        best = best_format(text, list(FORMATS.values()))
+        best = next(iter(ranked_formats(text, list(FORMATS.values()))), None)
     qualities = {form.extension: media_quality(text, form.media_type) for form in FORMATS.values()}
     assert all(0.0 <= quality <= 1.0 for quality in qualities.values())
     assert (best is None) == (max(qualities.values()) == 0)

@@ -62,7 +62,7 @@ def _check_as_described(table: StoredTable, described: dict[str, Any], data: byt
         return
     assert table.dtype.name == "int64"
     stored = np.frombuffer(data, _STORAGES[code])
-    assert table.elements.reshape(-1).tolist() == [int(number) for number in stored.tolist()]
+    assert table.read(0, stored.size).tolist() == [int(number) for number in stored.tolist()]
 
 
 def _must_be_read(body: bytes) -> bool:

@@ -13,7 +13,7 @@ from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.dtypes import DType, Elements, decimal_view
+from service.numerics.dtypes import INT64, DType, Elements, decimal_view
 from service.numerics.tables import Document, StoredTable, Table, size
 
 _MOST_ELEMENTS = 4096
@@ -31,12 +31,12 @@ def check_written(arrays: Mapping[str, StoredTable]) -> None:
     for form, check in ((NPY, _check_npy), (JSON, _check_json), (CSV, _check_csv)):
         if _is_held(form, alone):
             check(_written(form, alone), table)
-    _check_parts(alone, table.elements.tobytes())
+    _check_parts(alone, _elements(table).tobytes())
 
 
 def _is_held(form: Format, document: Document) -> bool:
     (table,) = document.arrays.values()
-    is_finite = bool(np.isfinite(decimal_view(table.read(0, size(table)), table.dtype)).all())
+    is_finite = bool(np.isfinite(decimal_view(_elements(table), table.dtype)).all())
     return form.refusal(document) is None and (is_finite or not form.is_text)
 
 
@@ -58,7 +58,7 @@ def _check_json(body: bytes, table: StoredTable) -> None:
 def _check_csv(body: bytes, table: StoredTable) -> None:
     rows = list(csv.reader(io.StringIO(body.decode("ascii"), newline="")))
     numbers = [[float(cell) for cell in row] for row in rows]
-    if table.elements.dtype.kind == "i":
+    if table.dtype is INT64:
         numbers = [[int(cell) for cell in row] for row in rows]
     _check_numbers(np.array(numbers, dtype=_printed(table.dtype)).reshape(table.shape), table)
 
@@ -69,7 +69,11 @@ def _printed(dtype: DType) -> str:
 
 def _check_numbers(read: Elements, table: StoredTable) -> None:
     assert read.shape == table.shape
-    assert read.tobytes() == decimal_view(table.elements, table.dtype).tobytes()
+    assert read.tobytes() == decimal_view(_elements(table), table.dtype).tobytes()
+
+
+def _elements(table: Table) -> Elements:
+    return table.read(0, size(table))
 
 
 def _check_parts(document: Document, everything: bytes) -> None:
@@ -86,4 +90,4 @@ def _check_same(read: Mapping[str, Table], sent: Mapping[str, StoredTable]) -> N
     for name, table in sent.items():
         again = read[name]
         assert (again.shape, again.dtype) == (table.shape, table.dtype)
-        assert again.read(0, size(again)).tobytes() == table.elements.tobytes()
+        assert _elements(again).tobytes() == _elements(table).tobytes()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from service.numerics.dtypes import (
     BFLOAT16,
     REAL_DTYPES,
-    decimal_view,
     largest_finite,
     may_overflow,
     round_integers_into,
@@ -90,17 +89,15 @@ def test_values_too_large_for_bfloat16_are_infinite(value: float) -> None:
 
 @pytest.mark.parametrize("name", sorted(REAL_DTYPES))
 @pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, 1e300])
-def test_round_results_returns_whether_all_are_finite(name: str, value: float) -> None:
+def test_round_results_rounds_every_nan_to_the_same_one(name: str, value: float) -> None:
     dtype = REAL_DTYPES[name]
     values = np.array([1.0, value, -2.0])
     results, expected = np.empty(3, dtype=dtype.storage), np.empty(3, dtype=dtype.storage)
     with np.errstate(over="ignore"):
         round_into(np.where(np.isnan(values), np.nan, values), expected, dtype)
 
-    is_finite = round_results(values.copy(), results, dtype)
+    round_results(values.copy(), results, dtype)
 
-    assert is_finite == np.isfinite(decimal_view(expected, dtype)).all()
-    assert round_results(np.array([1.0, 2.0, 3.0]), np.empty(3, dtype=dtype.storage), dtype)
     assert expected.tobytes() == results.tobytes()
 
 

@@ -7,10 +7,10 @@ The table is that of "Attention Is All You Need" (Vaswani et al. 2017), §3.5,
 or the table of a library with other frequencies or another order of channels (``conventions``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import prod, sqrt
+from functools import cached_property, partial
+from math import sqrt
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -41,7 +41,7 @@ from service.errors import InvalidBody
 from service.grammar import Boolean
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, wavelengths
+from service.numerics.phase import MAX_POSITION, Float64s, wavelengths
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     DerivedTable,
@@ -49,6 +49,7 @@ from service.numerics.tables import (
     ParameterValue,
     StoredTable,
     Table,
+    TransformedTable,
     decimal_table,
     read_blocks,
     row_steps,
@@ -171,10 +172,6 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
         return self.describe(arrays, canonical, has_parts=True)
 
 
-# The number of float64 arrays that one step of a sum needs.
-_ARRAYS = 8
-
-
 class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="/encoding/apply"):
     """The sum of embeddings x and the sinusoidal table P.
 
@@ -193,8 +190,8 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         "Whether the embeddings are multiplied by √d_model before the sum.", False, default=False
     )
 
-    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
-        *leading, count, width = x.shape
+    def apply(self, x: StoredTable) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
+        *_, count, width = x.shape
         if width > MAX_CHANNELS:
             rule = f"it has {width} channels, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
@@ -208,26 +205,26 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         positions = self.positions_of(count)
         _check_offset(rows, positions)
         table = rows.table(positions, FLOAT64, (count, width))
-        total = self._added(x.elements.reshape(prod(leading), count, width), x.dtype, table)
-        return replace(total, elements=total.elements.reshape(x.shape)), {
+        return TransformedTable(x, table, partial(self._add, x.dtype)), {
             **rows.canonical,
             **rows.canonical_rows(positions),
             "scale_embeddings": self.scale_embeddings,
         }
 
-    def _added(self, embeddings: Elements, dtype: DType, table: Table) -> StoredTable:
-        """Return embeddings (n, positions, channels) plus the table (positions, channels)."""
-        _, rows, width = embeddings.shape
-        factor = sqrt(width) if self.scale_embeddings else 1.0
-        result = np.empty_like(embeddings)
-        is_finite = True
-        for part in row_steps(rows, _ARRAYS * width):
-            encoded = table.read(part.start * width, part.stop * width).reshape(-1, width)
-            for group in row_steps(len(embeddings), _ARRAYS * encoded.size):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    total = to_float64(embeddings[group, part], dtype) * factor + encoded
-                is_finite &= round_results(total, result[group, part], dtype)
-        return StoredTable(result, dtype, is_finite)
+    def _add(
+        self,
+        dtype: DType,
+        source: Callable[[range], Elements],
+        factors: Float64s,
+        columns: range,
+        block: Elements,
+    ) -> None:
+        """Fill a block (rows, columns) with embeddings plus factors, the rows of the table."""
+        factor = sqrt(factors.shape[-1]) if self.scale_embeddings else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = to_float64(source(columns), dtype) * factor
+            total += factors[:, columns.start : columns.stop]
+        round_results(total, block, dtype)
 
 
 MAX_CURVES = 64

@@ -6,6 +6,8 @@ the left. The relative shift rearranges scores by relative position as scores by
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -24,7 +26,7 @@ from service.encodings.family import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
-from service.numerics.dtypes import Elements, all_finite
+from service.numerics.dtypes import DType, Elements
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Geometric, geometric
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
@@ -36,6 +38,8 @@ from service.numerics.tables import (
     ParameterValue,
     StoredTable,
     Table,
+    all_read_finite,
+    read_blocks,
 )
 
 _KeyLen = Annotated[
@@ -290,28 +294,19 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         x = arrays["x"]
         parameters: dict[str, ParameterValue] = {"convention": self.convention}
         if self.convention == "transformer-xl":
+            self._refuse_key_len()
             parameters["zero_triu"] = self.zero_triu
-            shifted = self._transformer_xl(x.elements)
+            table = ShiftedTable(x.in_order(), 1, x.shape[1], self.zero_triu)
         else:
             parameters["key_len"] = key_len = self._checked_key_len(x.shape[1] - 1)
-            shifted = _without_first_row(x.elements)[:, :key_len]
-        elements = np.ascontiguousarray(shifted)
-        table = StoredTable(elements, x.dtype, all_finite(elements, x.dtype))
+            table = ShiftedTable(x.in_order(), 0, key_len)
         axes = ("query", "key", "batch", "head")[: len(x.shape)]
         return self.describe({"shift": table}, parameters, axes=axes, states_axes=True)
 
-    def _transformer_xl(self, x: Elements) -> Elements:
+    def _refuse_key_len(self) -> None:
         if self.key_len is not None:
             rule = "key_len goes with convention=xlnet: transformer-xl keeps all columns"
             raise impossible("key_len", self.key_len, rule)
-        queries, keys, *others = x.shape
-        padded = np.zeros((queries, keys + 1, *others), dtype=x.dtype)
-        padded[:, 1:] = x
-        shifted = _without_first_row(padded)
-        if self.zero_triu:
-            query, key = np.ogrid[:queries, :keys]
-            shifted[key > query + keys - queries] = 0
-        return shifted
 
     def _checked_key_len(self, most: int) -> int:
         if self.zero_triu:
@@ -324,8 +319,52 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         return self.key_len or most
 
 
-def _without_first_row(scores: Elements) -> Elements:
-    """Reshape scores (q, c, …) to (c, q, …), drop the first row, reshape to (q, c − 1, …)."""
-    queries, columns, *others = scores.shape
-    rest = scores.reshape(columns, queries, *others)[1:]
-    return rest.reshape(queries, columns - 1, *others)
+@dataclass(frozen=True, eq=False)
+class ShiftedTable:
+    """Scores (query, row of R, …), shifted to scores (query, key, …).
+
+    Attributes:
+        scores: in C order.
+        zeros: the number of columns of zeros before the scores, 0 or 1.
+        keys: the number of columns of the result.
+        is_masked: whether scores that a causal mask hides are 0.
+    """
+
+    scores: StoredTable
+    zeros: int
+    keys: int
+    is_masked: bool = False
+
+    work_per_element = 2
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.scores.shape[0], self.keys, *self.scores.shape[2:]
+
+    @property
+    def dtype(self) -> DType:
+        return self.scores.dtype
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all scores that the result has are finite."""
+        return all_read_finite(self)
+
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, prod(self.shape[2:]), self.dtype, self._fill)
+
+    def _fill(self, places: range, others: range, block: Elements) -> None:
+        """Fill a block with the scores of some places, counted along queries and keys."""
+        queries, columns = self.scores.shape[:2]
+        query, key = np.divmod(np.arange(places.start, places.stop), self.keys)
+        # (query, column) is read as (column, query), and the first row dropped: one query more, and
+        # a column less in each row.
+        width = columns + self.zeros
+        row, column = np.divmod(queries + query * (width - 1) + key, width)
+        is_zero = column < self.zeros
+        if self.is_masked:
+            is_zero |= key > query + columns - queries
+        scores = self.scores.elements.reshape(queries * columns, -1)
+        found = np.where(is_zero, 0, row * columns + column - self.zeros)
+        block[...] = scores[:, others.start : others.stop][found]
+        block[is_zero] = 0

@@ -1,8 +1,8 @@
 """Rotation of queries and keys, and reordering of weights, in the two layouts of channel pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -25,14 +25,13 @@ from service.numerics.dtypes import (
     INT32,
     DType,
     Elements,
-    all_finite,
     round_results,
     to_float64,
 )
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
-from service.numerics.phasors import Channels, Component
-from service.numerics.tables import Document, ParameterValue, StoredTable, row_steps
+from service.numerics.phasors import Channels
+from service.numerics.tables import Document, ParameterValue, StoredTable, TransformedTable
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
@@ -40,9 +39,6 @@ RotaryOffset = Annotated[
     about("Number of channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS),
 ]
 
-# The number of float64 arrays that a rotation needs.
-_ARRAYS = 8
-_COMPONENTS: tuple[Component, Component] = ("cos", "sin")
 _MAX_INT32_ROWS = 2**31
 
 
@@ -83,7 +79,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         default=False,
     )
 
-    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
+    def apply(self, x: StoredTable) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
         angles = self.angles_of(x.shape)
         parameters = {**angles.parameters(), "layout": self.layout}
         if self._result_layout != self.layout:
@@ -111,51 +107,56 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
             raise impossible("rotary_offset", self.rotary_offset, rule)
         return angles
 
-    def _rotate(self, x: StoredTable, angles: RotaryAngles) -> StoredTable:
-        *leading, rows, head_dim = x.shape
-        width = 2 * angles.count
-        rotary = slice(self.rotary_offset, self.rotary_offset + width)
-        source = x.elements.reshape(prod(leading), rows, head_dim)
-        result = np.empty_like(source)
-        is_finite = True
-        for passing in (slice(0, rotary.start), slice(rotary.stop, None)):
-            result[..., passing] = source[..., passing]
-            is_finite &= all_finite(result[..., passing], x.dtype)
-        cosines, sines = (
-            angles.table(
-                Channels((name, name), self.layout == "interleaved", width), FLOAT64, (rows, width)
-            )
-            for name in _COMPONENTS
-        )
-        first, _ = _pair_channels(self.layout, width)
-        for part in row_steps(rows, _ARRAYS * width):
-            cos, sin = (
-                table.read(part.start * width, part.stop * width).reshape(-1, width)
-                for table in (cosines, sines)
-            )
-            # With this sign, a rotated channel is x·cos + (other channel of the pair)·sin.
-            if self.inverse:
-                np.subtract(0.0, sin, out=sin)
-            np.negative(sin[:, first], out=sin[:, first])
-            for group in row_steps(len(source), _ARRAYS * cos.size):
-                wide = to_float64(source[group, part, rotary], x.dtype)
-                rotated = self._rotate_rows(wide, cos, sin)
-                is_finite &= round_results(rotated, result[group, part, rotary], x.dtype)
-        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
+    def _rotate(self, x: StoredTable, angles: RotaryAngles) -> TransformedTable:
+        channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
+        factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
+        return TransformedTable(x, factors, partial(self._rotate_rows, x.dtype))
 
-    def _rotate_rows(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
-        first, second = _pair_channels(self.layout, x.shape[-1])
+    def _rotate_rows(
+        self,
+        dtype: DType,
+        source: Callable[[range], Elements],
+        factors: Float64s,
+        columns: range,
+        block: Elements,
+    ) -> None:
+        """Fill a block (rows, columns) with rotated rows; factors are their cosines and sines."""
+        width = factors.shape[-1]
+        start, stop = self.rotary_offset, self.rotary_offset + width
+        first, last = max(start, columns.start), min(stop, columns.stop)
+        if first >= last:
+            block[...] = source(columns)
+            return
+        for passing in (range(columns.start, first), range(last, columns.stop)):
+            block[:, passing.start - columns.start : passing.stop - columns.start] = source(passing)
+        rotated = block[:, first - columns.start : last - columns.start]
+        if rotated.shape[1] == width:
+            self._rotate_pairs(source(range(start, stop)), factors, dtype, rotated)
+            return
+        # A part of a row that is longer than a block.
+        whole = np.empty((len(block), width), dtype=dtype.storage)
+        self._rotate_pairs(source(range(start, stop)), factors, dtype, whole)
+        rotated[...] = whole[:, first - start : last - start]
+
+    def _rotate_pairs(
+        self, rotary: Elements, factors: Float64s, dtype: DType, rotated: Elements
+    ) -> None:
+        """Rotate the rotary channels of rows, (rows, r), by cosines and sines, (rows, r)."""
+        width = factors.shape[-1]
+        cos, sin = factors[:, : width // 2], factors[:, width // 2 :]
+        if self.inverse:
+            sin = 0.0 - sin
+        first, second = (
+            to_float64(rotary[:, part], dtype) for part in _pair_channels(self.layout, width)
+        )
+        to_first, to_second = _pair_channels(self._result_layout, width)
         with np.errstate(over="ignore", invalid="ignore"):
-            rotated = x * cos
-            others = np.empty_like(rotated)
-            others[..., first], others[..., second] = x[..., second], x[..., first]
-            others *= sin
-            rotated += others
-        if self._result_layout == self.layout:
-            return rotated
-        to_first, to_second = _pair_channels(self._result_layout, x.shape[-1])
-        others[..., to_first], others[..., to_second] = rotated[..., first], rotated[..., second]
-        return others
+            results = first * cos
+            results -= second * sin
+            round_results(results, rotated[:, to_first], dtype)
+            np.multiply(second, cos, out=results)
+            results += first * sin
+            round_results(results, rotated[:, to_second], dtype)
 
     @property
     def _result_layout(self) -> Layout:

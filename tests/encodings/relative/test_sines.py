@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.relative.sines import RelativeShift, TransformerXL, XLNet
+from service.encodings.relative.sines import RelativeShift, ShiftedTable, TransformerXL, XLNet
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
 from service.numerics.phase import geometric
 from service.numerics.phasors import component
@@ -93,12 +93,16 @@ def stored(x: NDArray[Any], dtype: str = "float64") -> StoredTable:
     return StoredTable(x.astype(REAL_DTYPES[dtype].storage), REAL_DTYPES[dtype])
 
 
-def shifted(x: StoredTable, **parameters: Any) -> StoredTable:
+def shifted_table(x: StoredTable, **parameters: Any) -> ShiftedTable:
     document = RelativeShift.model_validate(parameters).document({"x": x})
     assert document.axes == ("query", "key", "batch", "head")[: len(x.shape)]
     table = document.arrays["shift"]
-    assert isinstance(table, StoredTable)
+    assert isinstance(table, ShiftedTable)
     return table
+
+
+def shifted(x: StoredTable, **parameters: Any) -> NDArray[Any]:
+    return whole(shifted_table(x, **parameters))
 
 
 @given(LENGTHS, LENGTHS, OTHERS)
@@ -107,7 +111,7 @@ def test_a_key_gets_the_score_of_its_distance(
 ) -> None:
     x = np.random.default_rng(0).standard_normal((queries, keys, *others))
 
-    values = shifted(stored(x)).elements
+    values = shifted(stored(x))
 
     assert values.shape == x.shape
     for i, j in np.ndindex(queries, keys):
@@ -116,7 +120,7 @@ def test_a_key_gets_the_score_of_its_distance(
 
 
 def test_a_masked_key_gets_the_next_score_in_memory() -> None:
-    values = shifted(stored(np.arange(1.0, 10.0).reshape(3, 3))).elements
+    values = shifted(stored(np.arange(1.0, 10.0).reshape(3, 3)))
 
     # 0 1 2 3 | 0 4 5 6 | 0 7 8 9, without the first three.
     assert values.tolist() == [[3, 0, 4], [5, 6, 0], [7, 8, 9]]
@@ -129,7 +133,7 @@ def test_zero_triu_changes_masked_keys_alone(queries: int, keys: int) -> None:
 
     plain, zeroed = shifted(x), shifted(x, zero_triu=True)
 
-    assert (zeroed.elements == np.tril(plain.elements, keys - queries)).all()
+    assert (zeroed == np.tril(plain, keys - queries)).all()
     assert (x.elements == before).all()
 
 
@@ -140,7 +144,7 @@ def test_xlnets_shift_is_for_rows_with_one_position_more(
     key_len = data.draw(st.integers(1, columns - 1))
     x = np.random.default_rng(0).standard_normal((queries, columns, *others))
 
-    values = shifted(stored(x), convention="xlnet", key_len=key_len).elements
+    values = shifted(stored(x), convention="xlnet", key_len=key_len)
 
     assert values.shape == (queries, key_len, *others)
     for i, j in np.ndindex(queries, key_len):
@@ -152,7 +156,7 @@ def test_xlnets_shift_is_for_rows_with_one_position_more(
 def test_the_bits_of_every_type_are_copied(dtype: str) -> None:
     x = stored(np.random.default_rng(0).integers(0, 60000, (3, 5)), dtype)
 
-    values = shifted(x).elements
+    values = shifted(x)
 
     assert values.dtype == x.elements.dtype
     assert set(values.reshape(-1).tolist()) <= {0, *x.elements.reshape(-1).tolist()}
@@ -160,10 +164,10 @@ def test_the_bits_of_every_type_are_copied(dtype: str) -> None:
 
 
 def test_nan_and_infinity_are_copied_and_noticed() -> None:
-    wide = shifted(StoredTable(np.array([[1.0, np.nan], [np.inf, 2.0]]), FLOAT64))
-    narrow = shifted(StoredTable(np.array([[0x7F80, 0x3F80]], dtype="<u2"), BFLOAT16))
+    wide = shifted_table(StoredTable(np.array([[1.0, np.nan], [np.inf, 2.0]]), FLOAT64))
+    narrow = shifted_table(StoredTable(np.array([[0x7F80, 0x3F80]], dtype="<u2"), BFLOAT16))
 
-    assert np.isnan(wide.elements[0, 0])
+    assert np.isnan(wide.read(0, 1))
     assert not wide.is_finite
     assert not narrow.is_finite
 

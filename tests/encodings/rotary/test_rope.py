@@ -24,7 +24,7 @@ from service.numerics.dtypes import (
     round_into,
     to_float64,
 )
-from service.numerics.tables import StoredTable
+from service.numerics.tables import StoredTable, TransformedTable
 from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT
 
@@ -218,14 +218,18 @@ def vectors(seed: int, *shape: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def rotate(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> StoredTable:
+def rotate(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> TransformedTable:
     family = RopeApply.model_validate({"rotary_dim": 8, **parameters})
     result, _ = family.apply(StoredTable(x, dtype))
     return result
 
 
+def rotated_elements(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> NDArray[Any]:
+    return rotate(x, dtype, **parameters).read(0, x.size).reshape(x.shape)
+
+
 def rotated(x: NDArray[np.float64], start: int, **parameters: Any) -> NDArray[np.float64]:
-    return np.asarray(rotate(x, start=start, **parameters).elements, dtype=np.float64)
+    return np.asarray(rotated_elements(x, start=start, **parameters), dtype=np.float64)
 
 
 @settings(max_examples=40)
@@ -254,7 +258,7 @@ EVERY_DTYPE = pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=lambda 
 def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: DType) -> None:
     narrow = stored(vectors(7, 6, 8), dtype)
 
-    out = rotate(narrow, dtype, start=9, layout="half").elements
+    out = rotated_elements(narrow, dtype, start=9, layout="half")
 
     wide = rotated(to_float64(narrow, dtype), 9, layout="half")
     assert out.tobytes() == stored(wide, dtype).tobytes()
@@ -263,7 +267,7 @@ def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: DType) -> No
 def test_overflow_to_float16_gives_infinity() -> None:
     x = np.full((2, 8), 65000.0, dtype="<f2")
 
-    out = rotate(x, FLOAT16, inverse=True).elements
+    out = rotated_elements(x, FLOAT16, inverse=True)
 
     assert np.isinf(out[1]).any()
     assert not np.isnan(out).any()
@@ -284,7 +288,7 @@ def test_nan_results_have_one_bit_pattern(dtype: DType) -> None:
     """CPUs differ in the NaN that a sum of two keeps, and in the sign of inf - inf."""
     values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
 
-    out = rotate(stored(values, dtype), dtype, start=1, layout="half").elements
+    out = rotated_elements(stored(values, dtype), dtype, start=1, layout="half")
 
     is_nan = np.isnan(to_float64(out, dtype))
     (one_nan,) = stored(np.array([np.nan]), dtype)
@@ -309,10 +313,10 @@ def test_a_rotation_in_small_steps_has_the_same_bytes(
 ) -> None:
     x = vectors(3, 5, 300, 24)
     options: dict[str, Any] = {"rotary_dim": 16, "start": -90, "layout": layout}
-    before, expected = x.copy(), rotate(x, **options).elements.tobytes()
+    before, expected = x.copy(), rotated_elements(x, **options).tobytes()
     monkeypatch.setattr(table_module, "STEP_ELEMENTS", 9000)
 
-    assert expected == rotate(x, **options).elements.tobytes()
+    assert expected == rotated_elements(x, **options).tobytes()
     assert (before == x).all()
 
 
