@@ -12,10 +12,17 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.grammar import Boolean, Integer
+from service.memory import usable_bytes
 
 MIB = 1024 * 1024
 
 Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
+
+# The least memory of a process.
+_LEAST_MEMORY_BYTES = 224 * MIB
+
+# Memory within which all other defaults hold.
+_AMPLE_MEMORY_BYTES = 4096 * MIB
 
 # Bounds of settings that are times.
 _SECONDS = {"ge": 1, "le": 3600}
@@ -79,6 +86,11 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
     )
+    memory_bytes: Integer = Field(
+        default_factory=usable_bytes,
+        description="Memory for all processes together.",
+        ge=_LEAST_MEMORY_BYTES,
+    )
     cache_bytes: Integer = _setting(
         256 * MIB, "Size of the cache of finished answers, in each process.", ge=0
     )
@@ -134,6 +146,16 @@ class Settings(BaseSettings):
     )
 
     @model_validator(mode="after")
+    def _check_memory(self) -> Self:
+        least_bytes = self.workers * _LEAST_MEMORY_BYTES
+        if self.memory_bytes < least_bytes:
+            raise ValueError(
+                f"POSREF_MEMORY_BYTES={self.memory_bytes} must be at least {least_bytes} for "
+                f"POSREF_WORKERS={self.workers}: each process takes {_LEAST_MEMORY_BYTES}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_limits(self) -> Self:
         for larger, smaller, reason in _AT_LEAST:
             limit, least = getattr(self, larger), getattr(self, smaller)
@@ -161,8 +183,8 @@ class InvalidSettings(Exception):
 
 
 def default_settings() -> Settings:
-    """Return the default settings; the environment is not read."""
-    return Settings.model_construct()
+    """Return the default settings with ample memory; neither environment nor limits are read."""
+    return Settings.model_construct(memory_bytes=_AMPLE_MEMORY_BYTES)
 
 
 def load_settings(**overrides: str | int | None) -> Settings:

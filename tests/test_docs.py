@@ -51,9 +51,15 @@ def unit_of(name: str) -> str:
     return unit if unit in {"bytes", "seconds"} else UNITS.get(name, "–")
 
 
-def default_of(field: FieldInfo) -> str:
+DEFAULTS_OF_THE_MACHINE = {
+    "threads": "number of cores but one",
+    "memory_bytes": "four fifths of the limit, see below",
+}
+
+
+def default_of(name: str, field: FieldInfo) -> str:
     if field.default_factory:
-        return "number of cores but one"
+        return DEFAULTS_OF_THE_MACHINE[name]
     if isinstance(field.default, SecretStr) or field.default == "":
         return "none"
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
@@ -83,7 +89,7 @@ def test_every_setting_is_documented_with_unit_default_and_bounds() -> None:
 
     rows = [line for line in text.splitlines() if line.startswith("| `POSREF_")]
     assert rows == [
-        f"| `POSREF_{name.upper()}` | {unit_of(name)} | {default_of(field)} "
+        f"| `POSREF_{name.upper()}` | {unit_of(name)} | {default_of(name, field)} "
         f"| {bounds_of(name, field)} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]

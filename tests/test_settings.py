@@ -6,7 +6,8 @@ import pytest
 from annotated_types import Ge, Le
 
 from service.__main__ import main
-from service.settings import InvalidSettings, Settings, default_settings, load_settings
+from service.memory import usable_bytes
+from service.settings import MIB, InvalidSettings, Settings, default_settings, load_settings
 
 
 def test_environment_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +182,28 @@ def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> No
     assert KEY not in settings.model_dump_json()
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_memory_too_small_for_the_workers_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    least = workers * 224 * MIB
+    monkeypatch.setenv("POSREF_WORKERS", str(workers))
+    monkeypatch.setenv("POSREF_MEMORY_BYTES", str(least))
+    assert load_settings().memory_bytes == least
+
+    message = refusal(monkeypatch, memory_bytes=least - 1)
+    assert "POSREF_MEMORY_BYTES=" in message
+    assert ("POSREF_WORKERS=3" in message) == (workers > 1)
+    assert str(least) in message
+
+
+def test_memory_defaults_to_what_the_process_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings(workers=1).memory_bytes == usable_bytes()
+    monkeypatch.setattr("service.settings._LEAST_MEMORY_BYTES", usable_bytes() + 1)
+
+    assert refusal(monkeypatch).startswith(f"POSREF_MEMORY_BYTES={usable_bytes()} must be")
+
+
 CONTRADICTORY = pytest.mark.parametrize(
     ("larger", "limit", "smaller", "least"),
     [
@@ -270,6 +293,7 @@ def test_default_settings_ignore_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("POSREF_CACHE_BYTES", "lots")
 
     assert default_settings().cache_bytes == 256 * 2**20
+    assert default_settings().memory_bytes == 4096 * MIB
     assert default_settings().threads >= 1
 
 

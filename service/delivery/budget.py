@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
 from service.errors import AnswerTooLarge, BodyTooLarge, Overloaded, TooLarge
-from service.settings import MIB
+from service.settings import MIB, Settings
 
 GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
 GRANT_KINDS: tuple[GrantKind, ...] = get_args(GrantKind)
@@ -21,7 +21,7 @@ FLOOR_BYTES = 160 * MIB
 """The memory of a process that serves nothing, with the server from which children are forked."""
 
 CONNECTION_BYTES = 24 * 1024
-"""The memory of a connection: its protocol, its transport, and its request head."""
+"""The memory of a connection: protocol, transport, request head, and a small response."""
 
 _RESERVE_BYTES = 16 * MIB
 _SMALL_BYTES = MIB
@@ -83,10 +83,16 @@ class Budget:
         self.refusals = {"bodies": 0, "memory": 0}
         self._memory_bytes = memory_bytes or limit_bytes + FLOOR_BYTES
         self._max_held_body_bytes = max_held_body_bytes or limit_bytes
-        self._granted = dict.fromkeys(GRANT_KINDS, 0)
+        self._granted: dict[str, int] = dict.fromkeys(GRANT_KINDS, 0)
         self._peak_bytes = 0
         self._held_seconds = {kind: MovingMean() for kind in GRANT_KINDS}
         self._returned: deque[tuple[Grant, float]] = deque()
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Budget":
+        """Return the budget of one of the processes: its share of the memory without the floor."""
+        limit_bytes = settings.memory_bytes // settings.workers - FLOOR_BYTES
+        return cls(limit_bytes, settings.memory_bytes, settings.max_held_body_bytes)
 
     def grant(self, kind: GrantKind, size_bytes: int, *, from_reserve: bool = False) -> "Grant":
         """Return a grant of memory.
@@ -109,7 +115,7 @@ class Budget:
         """The sum of all grants."""
         return sum(self.granted().values())
 
-    def granted(self) -> Mapping[GrantKind, int]:
+    def granted(self) -> Mapping[str, int]:
         """Return the sum of all grants of each kind."""
         self._settle()
         return self._granted
@@ -246,3 +252,16 @@ class Grant:
 
     def __del__(self) -> None:
         self.release()
+
+
+class GrantedBytes(bytes):
+    """Bytes that are granted until nothing refers to them: no cache, response or transport."""
+
+    grant: Grant
+
+    @classmethod
+    def of(cls, content: bytes, grant: Grant) -> Self:
+        """Return a copy of the content that holds the grant."""
+        copy = cls(content)
+        copy.grant = grant
+        return copy

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.delivery.budget import Budget, Grant
 from service.delivery.negotiation import OPEN_HEADERS, list_header
 from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead
 from service.delivery.telemetry.traffic import (
@@ -37,6 +38,9 @@ _RESPONSE_OVERHEAD_BYTES = 1024
 class BodyCache:
     """Bodies by entity tag; belongs to one event loop.
 
+    The budget grants each entry, and shrinks the cache. A body that is evicted while responses with
+    it are being sent stays granted until the last one has been sent.
+
     Attributes:
         bodies: the cached bodies; direct lookups here do not count as hits.
         builds: the number of builds started.
@@ -45,7 +49,9 @@ class BodyCache:
         misses: the number of requests that started a build or waited for one.
     """
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, capacity_bytes: int, budget: Budget) -> None:
+        self._budget = budget
+        budget.shrink_cache = self._shrink
         self.bodies: ByteBoundedLRU[str, CachedBody] = ByteBoundedLRU(capacity_bytes)
         self._building: dict[str, asyncio.Task[CachedBody]] = {}
         self._waiting: Counter[asyncio.Task[CachedBody]] = Counter()
@@ -56,7 +62,7 @@ class BodyCache:
 
     def has_room_for(self, key: str, body_bytes: int) -> bool:
         """Return whether an entry with a body of ``body_bytes`` bytes fits into the cache."""
-        return _entry_bytes(key, body_bytes) <= self.bodies.capacity_bytes
+        return entry_bytes(key, body_bytes) <= self.bodies.capacity_bytes
 
     def find(self, key: str) -> CachedBody | None:
         """Return the body of a key if it is cached, and count the hit."""
@@ -64,12 +70,17 @@ class BodyCache:
         self.hits += body is not None
         return body
 
-    async def get(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
+    async def get(self, key: str, build: Callable[[Grant], Awaitable[CachedBody]]) -> CachedBody:
         """Return the body of a key; build it unless it is cached or being built.
 
         All concurrent requests for a key wait for one build; it is cancelled when the last waiting
         request is cancelled. If the build fails, every waiting request gets its exception, and
         the next request starts a new build.
+
+        Args:
+            key: the entity tag.
+            build: computes the body. It gets an empty grant, which it resizes to the most memory of
+                the entry before it allocates any.
         """
         cached = self.find(key)
         if cached is not None:
@@ -89,16 +100,34 @@ class BodyCache:
                 if self._building.get(key) is task:
                     del self._building[key]
 
-    async def _build(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
+    async def _build(self, key: str, build: Callable[[Grant], Awaitable[CachedBody]]) -> CachedBody:
         self.builds += 1
         begun_at = perf_counter()
-        built = await build()
+        grant = self._budget.grant("results", 0, from_reserve=True)
+        try:
+            built = await build(grant)
+            grant.resize(entry_bytes(key, len(built.body)))
+        except BaseException:
+            grant.release()
+            raise
         self.build_durations.observe(perf_counter() - begun_at)
-        self.bodies.put(key, built, _entry_bytes(key, len(built.body)))
+        _disown(self.bodies.put(key, built, grant.size_bytes))
+        if grant.size_bytes <= self.bodies.capacity_bytes:
+            grant.move("cache")
         return built
 
+    def _shrink(self, by_bytes: int) -> None:
+        _disown(self.bodies.shrink(by_bytes))
 
-def _entry_bytes(key: str, body_bytes: int) -> int:
+
+def _disown(evicted: list[CachedBody]) -> None:
+    """Count the memory of bodies that have left the cache as results, while they are in use."""
+    for body in evicted:
+        body.body.grant.move("results")
+
+
+def entry_bytes(key: str, body_bytes: int) -> int:
+    """Return the memory of a cached body with its key."""
     return len(key) + body_bytes + _BODY_OVERHEAD_BYTES
 
 
@@ -126,11 +155,17 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """An LRU cache of responses by request key, limited to ``capacity_bytes`` bytes."""
+    """An LRU cache of responses by request key, limited to ``capacity_bytes`` granted bytes."""
 
     def __init__(
-        self, capacity_bytes: int, bodies: BodyCache, tallies: Tallies, log: RequestLog
+        self,
+        capacity_bytes: int,
+        bodies: BodyCache,
+        tallies: Tallies,
+        log: RequestLog,
+        budget: Budget,
     ) -> None:
+        self._grant = budget.grant("cache", capacity_bytes)
         self._responses: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
         self._bodies = bodies
         self._tallies = tallies

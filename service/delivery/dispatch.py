@@ -11,7 +11,8 @@ from functools import partial
 
 from starlette.types import Scope
 
-from service.delivery.cache import BodyCache, ResponseCache
+from service.delivery.budget import Budget, Grant
+from service.delivery.cache import BodyCache, ResponseCache, entry_bytes
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
@@ -54,6 +55,7 @@ class Delivery:
     readiness: Readiness
     log: RequestLog
     gate: Gate
+    budget: Budget
 
     @classmethod
     def of(
@@ -63,8 +65,10 @@ class Delivery:
         writer: LineWriter | None = None,
     ) -> "Delivery":
         """Create the Delivery of a process; the response cache gets 1/16 of ``cache_bytes``."""
-        headers_bytes = settings.cache_bytes // 16
-        cache = BodyCache(settings.cache_bytes - headers_bytes)
+        budget = Budget.of(settings)
+        cache_bytes = min(settings.cache_bytes, budget.most_cache_bytes)
+        headers_bytes = cache_bytes // 16
+        cache = BodyCache(cache_bytes - headers_bytes, budget)
         gate = Gate(settings)
         workers = Workers(settings.threads, gate)
         watched: dict[str, Callable[[], Reading]] = {
@@ -76,15 +80,18 @@ class Delivery:
             "posref_cache_bytes": lambda: cache.bodies.size_bytes,
             "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
             "posref_waiting_work": workers.waiting_by_lane,
-            "posref_refused": lambda: gate.refusals,
+            "posref_refused": lambda: {**gate.refusals, **budget.refusals},
+            "posref_memory_granted_bytes": budget.granted,
+            "posref_memory_limit_bytes": lambda: budget.limit_bytes,
             "posref_held_body_bytes": lambda: gate.held_body_bytes,
             "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
         }
         tallies, log = Tallies(), RequestLog(writer, settings)
         metrics = Metrics(tallies, watched, shared)
-        response_cache = ResponseCache(headers_bytes, cache, tallies, log)
+        response_cache = ResponseCache(headers_bytes, cache, tallies, log, budget)
+        readiness = Readiness()
         return cls(
-            settings, cache, response_cache, workers, tallies, metrics, Readiness(), log, gate
+            settings, cache, response_cache, workers, tallies, metrics, readiness, log, gate, budget
         )
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
@@ -165,7 +172,7 @@ class Delivery:
             and representation.cost() <= MAX_BUILD_WORK
         )
 
-    async def _build(self, representation: Representation) -> CachedBody:
+    async def _build(self, representation: Representation, grant: Grant) -> CachedBody:
         """Compute a body; gzip and digest read the plain body from the cache."""
         cost, before = representation.cost(), representation.document.setup_work
         if representation.transform is None:
@@ -173,9 +180,11 @@ class Delivery:
         else:
             file = await self._cached_body(representation.plain())
             blocks, cost, before = representation.transform([file.body]), len(file.body), 0
+        grant.resize(entry_bytes(representation.tag, representation.file.limit_bytes))
         if cost <= SHORT_WORK:
-            return await self.workers.run(partial(CachedBody.of, blocks), before + cost)
-        return await self.workers.collect(blocks, CachedBody.of, drawn=representation.form.is_drawn)
+            return await self.workers.run(partial(CachedBody.of, blocks, grant), before + cost)
+        put_together = partial(CachedBody.of, grant=grant)
+        return await self.workers.collect(blocks, put_together, drawn=representation.form.is_drawn)
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from service.delivery.budget import Grant, GrantedBytes
 from service.delivery.negotiation import RawHeaders, list_header, raw
 from service.delivery.workers import disconnected
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
@@ -148,12 +149,12 @@ class Preconditions:
 class CachedBody:
     """A whole body, and the value of its Repr-Digest header (RFC 9530)."""
 
-    body: bytes
+    body: GrantedBytes
     repr_digest: str
 
     @classmethod
-    def of(cls, blocks: Iterable[Block]) -> "CachedBody":
-        body = b"".join(blocks)
+    def of(cls, blocks: Iterable[Block], grant: Grant) -> "CachedBody":
+        body = GrantedBytes.of(b"".join(blocks), grant)
         return cls(body, f"sha-256=:{b64encode(sha256(body).digest()).decode()}:")
 
 

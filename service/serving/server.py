@@ -20,13 +20,15 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.app import create_app
+from service.delivery.budget import CONNECTION_BYTES, Budget
 from service.delivery.dispatch import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import SharedCounts
+from service.memory import give_back_freed
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
-from service.settings import Settings
+from service.settings import MIB, Settings
 
 if sys.platform != "win32":
     import resource
@@ -34,6 +36,12 @@ if sys.platform != "win32":
 _TICKS_PER_SECOND = 10
 _BACKLOG = 2048
 _ACCEPTS_PER_ITERATION = 8
+
+# Freed memory below this is left to the heap, which uses it again.
+_FALLEN_BYTES = 32 * MIB
+
+# The part of the memory that connections may take.
+_CONNECTIONS_SHARE = 1 / 4
 
 # Listeners, pipes, logs, libraries, and the accepted connections beyond the limit.
 _OTHER_FILES = 512
@@ -122,11 +130,13 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _watch(self) -> None:
-        """Enforce the time limits of connections, and send the supervisor a heartbeat."""
+        """Check the connections, give freed memory back, and send the supervisor a heartbeat."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             assert isinstance(connection, LimitedProtocol)
             connection.check(now)
+        if self._delivery.budget.take_fallen_bytes(_FALLEN_BYTES):
+            asyncio.get_running_loop().run_in_executor(None, give_back_freed)
         if self._channel is not None:
             try:
                 self._channel.send(b".")
@@ -181,6 +191,21 @@ def urls_of(listeners: list[socket.socket]) -> list[str]:
     return [f"http://{f'[{host}]' if ':' in host else host}:{port}" for host, port in names]
 
 
+def fit_connections(settings: Settings) -> Settings:
+    """Return the settings with as many connections as a quarter of the memory holds."""
+    share_bytes = int(Budget.of(settings).limit_bytes * _CONNECTIONS_SHARE)
+    most = share_bytes // CONNECTION_BYTES
+    if settings.max_connections <= most:
+        return settings
+    _log.warning(
+        "POSREF_MAX_CONNECTIONS=%d is lowered to %d, for which POSREF_MEMORY_BYTES=%d suffices",
+        settings.max_connections,
+        most,
+        settings.memory_bytes,
+    )
+    return settings.model_copy(update={"max_connections": most})
+
+
 def raise_file_limit(settings: Settings) -> int:
     """Raise the limit on open files to what max_connections needs; return the shortfall or 0."""
     if sys.platform == "win32":
@@ -207,6 +232,7 @@ def serve(settings: Settings) -> int:
 
 def _serve(settings: Settings, writer: LineWriter) -> int:
     listeners = listen(settings)
+    settings = fit_connections(settings)
     missing = raise_file_limit(settings)
     if missing:
         _log.warning("the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", missing)

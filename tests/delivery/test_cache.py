@@ -6,12 +6,18 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.delivery.cache import BodyCache, request_key
+from service.delivery.budget import Budget, Grant
+from service.delivery.cache import BodyCache, entry_bytes, request_key
 from service.delivery.responses import CachedBody
-from service.settings import Settings, default_settings
+from service.errors import Overloaded
+from service.settings import MIB, Settings, default_settings
 from tests.client import Client, client_of
 
-BUILT = CachedBody.of([b"bo", memoryview(b"dy")])
+LIMIT = 64 * MIB
+
+
+def cache_of(capacity_bytes: int) -> BodyCache:
+    return BodyCache(capacity_bytes, Budget(LIMIT))
 
 
 class Builder:
@@ -21,14 +27,15 @@ class Builder:
         self.begun = self.stopped = 0
         self.may_end = asyncio.Event()
 
-    async def build(self) -> CachedBody:
+    async def build(self, grant: Grant) -> CachedBody:
         self.begun += 1
+        grant.resize(1000)
         try:
             await self.may_end.wait()
         except asyncio.CancelledError:
             self.stopped += 1
             raise
-        return BUILT
+        return CachedBody.of([b"bo", memoryview(b"dy")], grant)
 
 
 async def run_loop() -> None:
@@ -38,12 +45,12 @@ async def run_loop() -> None:
 
 def test_concurrent_requests_share_one_build() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10_000), Builder()
+        cache, builder = cache_of(10_000), Builder()
         waiting = [asyncio.ensure_future(cache.get("key", builder.build)) for _ in range(200)]
         await asyncio.sleep(0)
         builder.may_end.set()
 
-        assert {BUILT} == set(await asyncio.gather(*waiting))
+        assert set(await asyncio.gather(*waiting)) == {cache.bodies.get("key")}
         assert 1 == builder.begun == cache.builds
         assert (cache.hits, cache.misses) == (0, 200)
 
@@ -52,13 +59,14 @@ def test_concurrent_requests_share_one_build() -> None:
 
 def test_built_body_is_cached() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10_000), Builder()
+        cache, builder = cache_of(10_000), Builder()
         builder.may_end.set()
-        await cache.get("key", builder.build)
+        built = await cache.get("key", builder.build)
         await cache.get("key", builder.build)
 
         assert (cache.builds, cache.hits, cache.misses) == (1, 1, 1)
-        assert cache.bodies.get("key") is BUILT
+        assert cache.bodies.get("key") is built
+        assert built.body == b"body"
         assert cache.bodies.get("other") is None
         assert (cache.hits, cache.misses) == (1, 1)
         assert len("key") + len("body") < cache.bodies.size_bytes <= 10_000
@@ -68,7 +76,7 @@ def test_built_body_is_cached() -> None:
 
 def test_build_is_cancelled_with_the_last_request_that_waits_for_it() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10_000), Builder()
+        cache, builder = cache_of(10_000), Builder()
         first, second = (asyncio.ensure_future(cache.get("key", builder.build)) for _ in range(2))
         await run_loop()
         first.cancel()
@@ -85,7 +93,7 @@ def test_build_is_cancelled_with_the_last_request_that_waits_for_it() -> None:
 @pytest.mark.parametrize("later", [0, 1, 5])
 def test_request_after_a_cancellation_starts_a_new_build(later: int) -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10_000), Builder()
+        cache, builder = cache_of(10_000), Builder()
         first = asyncio.ensure_future(cache.get("key", builder.build))
         await run_loop()
         first.cancel()
@@ -95,7 +103,7 @@ def test_request_after_a_cancellation_starts_a_new_build(later: int) -> None:
         await run_loop()
         builder.may_end.set()
 
-        assert await second is BUILT
+        assert (await second).body == b"body"
         assert (builder.begun, builder.stopped, cache.builds) == (2, 1, 2)
 
     asyncio.run(scenario())
@@ -103,16 +111,16 @@ def test_request_after_a_cancellation_starts_a_new_build(later: int) -> None:
 
 def test_failed_build_is_repeated_by_the_next_request() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10_000), Builder()
+        cache, builder = cache_of(10_000), Builder()
         builder.may_end.set()
 
-        async def fail() -> CachedBody:
+        async def fail(_: Grant) -> CachedBody:
             raise ArithmeticError
 
         for waiting in [cache.get("key", fail), cache.get("key", fail)]:
             with pytest.raises(ArithmeticError):
                 await waiting
-        assert await cache.get("key", builder.build) is BUILT
+        assert (await cache.get("key", builder.build)).body == b"body"
         assert (cache.builds, sum(cache.build_durations.row[:-1])) == (3, 1)
 
     asyncio.run(scenario())
@@ -120,7 +128,7 @@ def test_failed_build_is_repeated_by_the_next_request() -> None:
 
 def test_evictions_are_counted() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(600), Builder()
+        cache, builder = cache_of(600), Builder()
         builder.may_end.set()
         await cache.get("one", builder.build)
         await cache.get("two", builder.build)
@@ -133,7 +141,7 @@ def test_evictions_are_counted() -> None:
 
 def test_body_larger_than_the_cache_is_built_each_time() -> None:
     async def scenario() -> None:
-        cache, builder = BodyCache(10), Builder()
+        cache, builder = cache_of(10), Builder()
         builder.may_end.set()
         await cache.get("key", builder.build)
         await cache.get("key", builder.build)
@@ -146,17 +154,113 @@ def test_body_larger_than_the_cache_is_built_each_time() -> None:
 @pytest.mark.parametrize("missing_bytes", [0, 1])
 def test_body_is_kept_if_has_room_for_says_so(missing_bytes: int) -> None:
     async def scenario() -> None:
-        roomy, builder = BodyCache(10_000), Builder()
+        roomy, builder = cache_of(10_000), Builder()
         builder.may_end.set()
         await roomy.get("key", builder.build)
-        cache = BodyCache(roomy.bodies.size_bytes - missing_bytes)
+        cache = cache_of(roomy.bodies.size_bytes - missing_bytes)
 
         await cache.get("key", builder.build)
 
         is_kept = cache.find("key") is not None
-        assert is_kept == cache.has_room_for("key", len(BUILT.body)) == (missing_bytes == 0)
+        assert is_kept == cache.has_room_for("key", len(b"body")) == (missing_bytes == 0)
 
     asyncio.run(scenario())
+
+
+def granted_to(budget: Budget, *kinds: str) -> list[int]:
+    return [budget.granted()[kind] for kind in kinds]
+
+
+def test_entries_are_granted_as_results_while_built_and_then_as_cache() -> None:
+    async def scenario() -> None:
+        budget, builder = Budget(LIMIT), Builder()
+        cache = BodyCache(10_000, budget)
+        getting = asyncio.ensure_future(cache.get("key", builder.build))
+        await run_loop()
+        assert granted_to(budget, "results", "cache") == [1000, 0]
+
+        builder.may_end.set()
+        await getting
+        assert granted_to(budget, "results", "cache") == [0, cache.bodies.size_bytes]
+        assert cache.bodies.size_bytes == entry_bytes("key", len(b"body")) < 1000
+
+    asyncio.run(scenario())
+
+
+def test_failed_and_cancelled_builds_give_their_grants_back() -> None:
+    async def scenario() -> None:
+        budget, builder = Budget(LIMIT), Builder()
+        cache = BodyCache(10_000, budget)
+
+        async def fail(grant: Grant) -> CachedBody:
+            grant.resize(500)
+            raise ArithmeticError
+
+        with pytest.raises(ArithmeticError) as failed:
+            await cache.get("key", fail)
+        getting = asyncio.ensure_future(cache.get("key", builder.build))
+        await run_loop()
+        getting.cancel()
+        await run_loop()
+
+        # The traceback still refers to the grants.
+        assert failed.traceback
+        assert (builder.stopped, budget.granted_bytes) == (1, 0)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("capacity_bytes", [10, 600, 10_000])
+def test_body_that_is_not_cached_is_granted_while_anything_refers_to_it(
+    capacity_bytes: int,
+) -> None:
+    async def scenario() -> None:
+        budget, builder = Budget(LIMIT), Builder()
+        cache = BodyCache(capacity_bytes, budget)
+        builder.may_end.set()
+        sent = memoryview((await cache.get("key", builder.build)).body)[1:]
+        await cache.get("other", builder.build)
+        await run_loop()
+        budget.shrink_cache(capacity_bytes)
+
+        assert granted_to(budget, "results", "cache") == [entry_bytes("key", len(b"body")), 0]
+        assert bytes(sent) == b"ody"
+        del sent
+        assert budget.granted_bytes == 0
+
+    asyncio.run(scenario())
+
+
+def test_cache_gives_way_to_other_uses_of_the_memory() -> None:
+    async def scenario() -> None:
+        budget = Budget(LIMIT)
+        cache = BodyCache(budget.most_cache_bytes, budget)
+
+        async def build(grant: Grant) -> CachedBody:
+            grant.resize(3 * MIB)
+            return CachedBody.of([bytes(2 * MIB)], grant)
+
+        for number in range(20):
+            await cache.get(f"key{number}", build)
+        assert granted_to(budget, "results", "cache") == [0, cache.bodies.size_bytes]
+        body = budget.grant("bodies", 40 * MIB)
+
+        assert granted_to(budget, "cache") == [cache.bodies.size_bytes]
+        assert 0 < cache.bodies.size_bytes <= 8 * MIB
+        with pytest.raises(Overloaded, match="POSREF_MEMORY_BYTES"):
+            await asyncio.gather(*[cache.get(f"new{number}", build) for number in range(5)])
+        body.release()
+        assert len((await cache.get("new", build)).body) == 2 * MIB
+
+    asyncio.run(scenario())
+
+
+def test_cache_takes_at_most_half_of_the_memory() -> None:
+    settings = default_settings().model_copy(update={"memory_bytes": 256 * MIB})
+    delivery = create_app(settings).state.delivery
+
+    assert delivery.cache.bodies.capacity_bytes == 45 * MIB
+    assert granted_to(delivery.budget, "cache") == [3 * MIB]
 
 
 URLS = [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.delivery.budget import Budget
 from service.delivery.responses import (
     Answer,
     CachedBody,
@@ -46,7 +47,8 @@ def test_a_range_past_the_end_is_refused_with_the_length(value: str) -> None:
 
 def test_digest_is_a_structured_field() -> None:
     # RFC 9530, appendix B.1: the digest of {"hello": "world"} and a line feed.
-    cached = CachedBody.of([b'{"hello": ', memoryview(b'"world"}'), b"\n"])
+    grant = Budget(1000).grant("results", 100)
+    cached = CachedBody.of([b'{"hello": ', memoryview(b'"world"}'), b"\n"], grant)
 
     assert cached.body == b'{"hello": "world"}\n'
     assert cached.repr_digest == "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:"

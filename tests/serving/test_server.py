@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,11 +24,12 @@ from service.serving.server import (
     CannotListen,
     Server,
     duplicate_listeners,
+    fit_connections,
     listen,
     raise_file_limit,
     urls_of,
 )
-from service.settings import default_settings
+from service.settings import MIB, default_settings
 from tests.serving.connections import until, with_opened
 
 ENCODING = "/encoding.npy?seq_len=4&d_model=4"
@@ -155,6 +157,24 @@ async def test_the_server_checks_the_limits_of_connections(served: Serving) -> N
     writer.close()
 
 
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@on_server()
+async def test_freed_memory_is_given_back_when_grants_have_fallen(served: Serving) -> None:
+    grant = served.server._delivery.budget.grant("results", 100 * MIB)
+    blocks = [b"x" * 100_000 for _ in range(1000)]
+    # It keeps the heap from shrinking by itself.
+    kept = b"x" * 100_000
+    held_bytes = resident_bytes()
+    blocks.clear()
+    grant.release()
+
+    await until(lambda: resident_bytes() < held_bytes - 50 * MIB)
+    assert kept
+
+
 @on_server()
 async def test_a_stopped_supervisor_does_not_stop_its_workers(served: Serving) -> None:
     with suppress(BlockingIOError):
@@ -246,6 +266,21 @@ def test_a_file_limit_that_is_too_low_is_reported() -> None:
         assert raise_file_limit(settings) == 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "workers", "expected"),
+    [(4096 * MIB, 1, 4096), (544 * MIB, 1, 4096), (544 * MIB - 4, 1, 4095), (448 * MIB, 2, 682)],
+)
+def test_connections_are_limited_to_what_a_quarter_of_the_memory_holds(
+    caplog: pytest.LogCaptureFixture, memory_bytes: int, workers: int, expected: int
+) -> None:
+    limits = {"memory_bytes": memory_bytes, "workers": workers}
+    settings = default_settings().model_copy(update=limits)
+
+    assert fit_connections(settings).max_connections == expected
+    is_lowered = f"POSREF_MAX_CONNECTIONS=4096 is lowered to {expected}" in caplog.text
+    assert is_lowered == (expected < 4096)
 
 
 async def accepted_in_two_iterations(listeners: list[socket.socket], clients_count: int) -> int:

@@ -83,6 +83,19 @@ def test_slow_reader_of_an_evicted_table_holds_one_block(rows: int, held_bytes: 
         assert grown <= held_bytes + 2 * KEPT_BYTES
 
 
+def test_evicted_tables_stay_granted_until_their_slow_readers_leave() -> None:
+    with running(cache_bytes=KEPT_BYTES, memory_bytes=512 * MIB) as server:
+
+        def granted_bytes(kind: str) -> int:
+            return server.count("posref_memory_granted_bytes", kind=kind)
+
+        with slow_readers(server, "/encoding.npy?seq_len=1023&d_model=512"):
+            unread_bytes = granted_bytes("cache") + granted_bytes("results")
+            assert granted_bytes("cache") <= KEPT_BYTES
+            assert unread_bytes > (READERS - 1) * 1023 * 512 * 4
+        wait_until("no answer is granted", lambda: granted_bytes("results") == 0)
+
+
 def test_slow_readers_delay_no_other_client(server: Server) -> None:
     with slow_readers(server):
         assert len(server.get(SMALL).content) == 192
