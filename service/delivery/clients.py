@@ -6,7 +6,6 @@ The address is that of the connection, or the one in X-Forwarded-For that a trus
 from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TypeAlias
 
 from starlette.types import Scope
 
@@ -29,8 +28,6 @@ _MAX_NAMES = 4096
 _MAX_ADDRESS_LENGTH = 64
 # Each proxy adds one address; no chain of proxies is longer.
 _MAX_FORWARDED = 16
-
-_Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class ClientAddresses:
@@ -63,14 +60,18 @@ class ClientAddresses:
 
     def _name_and_trust(self, host: str) -> tuple[str, bool]:
         """Return the name of an address, and whether it is a trusted proxy."""
-        try:
-            address = _unmapped(ip_address(host))
-        except ValueError:
-            return UNKNOWN, False
-        is_trusted = any(address in network for network in self._trusted)
-        if isinstance(address, IPv6Address):
-            return f"{IPv6Address(int(address) >> 64 << 64)}/64", is_trusted
-        return str(address), is_trusted
+        address = _address(host)
+        is_trusted = address is not None and any(address in each for each in self._trusted)
+        return name_of_address(host), is_trusted
+
+
+@lru_cache(_MAX_NAMES)
+def name_of_address(host: str) -> str:
+    """Return the name of all clients that share an address or its network."""
+    address = _address(host)
+    if isinstance(address, IPv6Address):
+        return f"{IPv6Address(int(address) >> 64 << 64)}/64"
+    return UNKNOWN if address is None else str(address)
 
 
 def _forwarded(scope: Scope) -> list[str]:
@@ -83,6 +84,10 @@ def _forwarded(scope: Scope) -> list[str]:
     return [host.strip()[:_MAX_ADDRESS_LENGTH] for host in reversed(hosts)]
 
 
-def _unmapped(address: _Address) -> _Address:
-    """Return the IPv4 address that an IPv6 address stands for, if any."""
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Read an address; the IPv4 address that an IPv6 address stands for; None if it is none."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
     return getattr(address, "ipv4_mapped", None) or address

@@ -46,7 +46,7 @@ class CachedResponseProtocol(LimitedProtocol):
         """Begin a connection; with API keys set, all requests go to the application."""
         super().connection_made(transport)
         self._own_transport = transport
-        self._is_cache_allowed = not (self._is_beyond or self.limits.keys)
+        self._is_cache_allowed = not (self.is_beyond or self.limits.keys)
 
     def on_headers_complete(self) -> None:
         """Answer a request from the cache, or start the application on it."""

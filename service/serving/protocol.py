@@ -7,10 +7,11 @@ problem. The transport lets other threads run while it writes a long block.
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -20,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from service.delivery.clients import UNKNOWN, name_of_address
 from service.delivery.dispatch import STATE, Delivery
 from service.delivery.middleware import PROBES
 from service.delivery.negotiation import OPEN_HEADERS
@@ -244,6 +246,73 @@ _PROBES = frozenset(path.encode() for path in PROBES)
 # Connections beyond the limit that are accepted, so that probes among them are answered.
 _EXTRA_CONNECTIONS = 256
 
+# The key of the idle connections in the state that all connections share.
+_IDLE = "posref.idle_connections"
+
+# A head that arrives for longer than this does not keep its connection open beyond the limit.
+_PROMPT_SECONDS = 1.0
+
+# A search through all connections takes milliseconds, and must not be made for each new one.
+_SEARCH_SECONDS = 0.1
+_MAX_FOUND = 512
+
+
+class IdleConnections:
+    """The connections that are closed to make room for new ones; belongs to one event loop.
+
+    They are idle connections of the address that holds the most, the longest idle first.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[tuple[LimitedProtocol, float]] = []
+        self._searched_at = -_SEARCH_SECONDS
+
+    def close_one(
+        self, connections: Iterable["LimitedProtocol"], now: float
+    ) -> "LimitedProtocol | None":
+        """Close an idle connection and return it, if there is one.
+
+        Args:
+            connections: those that may be closed.
+            now: the time of the event loop.
+        """
+        if now - self._searched_at >= _SEARCH_SECONDS:
+            self._searched_at = now
+            self._found = _idle(connections, now)
+        while self._found:
+            connection, since = self._found.pop()
+            if connection.idle_since(now) == since:
+                connection.transport.close()
+                return connection
+        return None
+
+
+def _idle(
+    connections: Iterable["LimitedProtocol"], now: float
+) -> list[tuple["LimitedProtocol", float]]:
+    """Return idle connections and since when, in the reverse of the order to close them.
+
+    None is returned whose address holds half as many as another: before it should be closed, the
+    other may hold more again.
+    """
+    held: Counter[str] = Counter()
+    idle: list[tuple[float, LimitedProtocol, str]] = []
+    for connection in connections:
+        address = connection.address
+        held[address] += 1
+        since = connection.idle_since(now)
+        if since is not None:
+            idle.append((since, connection, address))
+    idle.sort(key=lambda each: each[0])
+    ranked: list[tuple[int, float, LimitedProtocol]] = []
+    for since, connection, address in idle:
+        ranked.append((held[address], since, connection))
+        held[address] -= 1
+    most = max((number for number, _, _ in ranked), default=0)
+    ranked = [each for each in ranked if each[0] > most // 2]
+    ranked.sort(key=lambda each: (each[0], -each[1]))
+    return [(connection, since) for _, since, connection in ranked[-_MAX_FOUND:]]
+
 
 # A parsed request takes several KiB, and a segment may contain thousands: while one waits for the
 # response before it, at most this much behind it is parsed.
@@ -261,6 +330,9 @@ class LimitedProtocol(UvicornProtocol):
 
     The server calls ``check`` about once a second to enforce the time limits: a timer for each
     request would cost a tenth of a small response.
+
+    Attributes:
+        is_beyond: whether the connection is beyond the limit: it answers a probe and closes.
     """
 
     _fault: PosrefError | None = None
@@ -285,10 +357,47 @@ class LimitedProtocol(UvicornProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; abort it if far too many connections are open."""
         super().connection_made(tune(transport, self._has_unread))
-        self._is_beyond = len(self.connections) > self.limits.max_connections
-        if len(self.connections) > self.limits.max_connections + _EXTRA_CONNECTIONS:
-            self.delivery.gate.count_refusal("connections")
-            transport.abort()
+        self.is_beyond = False
+        excess = len(self.connections) - self.limits.max_connections
+        if excess > 0:
+            closed = self._close_another(is_full=excess > _EXTRA_CONNECTIONS)
+            self.is_beyond = closed is None or closed.is_beyond
+            if closed is None and excess > _EXTRA_CONNECTIONS:
+                self.delivery.gate.count_refusal("connections")
+                transport.abort()
+
+    @property
+    def address(self) -> str:
+        """The address of the peer, as it counts for the order of clients."""
+        return name_of_address(self.client[0]) if self.client else UNKNOWN
+
+    def idle_since(self, now: float) -> float | None:
+        """Return since when the connection has been idle, None if it is in use.
+
+        A connection beyond the limit is in use only while a request is answered.
+        """
+        transport = self.transport
+        if transport.is_closing():
+            is_lingering = self.is_beyond and getattr(transport, "is_lingering", False)
+            return self._begun if is_lingering else None
+        if not self.is_idle() or self.has_unread_body() or transport.get_write_buffer_size():
+            return None
+        if self.timeout_keep_alive_task is not None:
+            return self.timeout_keep_alive_task.when() - self.timeout_keep_alive
+        is_prompt = self._has_begun and now - self._begun < _PROMPT_SECONDS
+        return None if is_prompt and not self.is_beyond else self._begun
+
+    def _close_another(self, *, is_full: bool) -> "LimitedProtocol | None":
+        """Close an idle connection whose place this one takes, and return it.
+
+        Connections beyond the limit are only closed if it is full of them, too.
+        """
+        idle: IdleConnections = self.app_state.setdefault(_IDLE, IdleConnections())
+        connections = cast("Iterable[LimitedProtocol]", self.connections)
+        others = (
+            each for each in connections if each is not self and (is_full or not each.is_beyond)
+        )
+        return idle.close_one(others, self.loop.time())
 
     def data_received(self, data: bytes) -> None:
         """Parse a segment; a long one, or one behind a request that waits, in portions."""
@@ -395,7 +504,7 @@ class LimitedProtocol(UvicornProtocol):
         raise error
 
     def _start(self) -> None:
-        if self._is_beyond and self.url.partition(b"?")[0] not in _PROBES:
+        if self.is_beyond and self.url.partition(b"?")[0] not in _PROBES:
             limit = self.limits.max_connections
             self.delivery.gate.count_refusal("connections")
             self._fail(
@@ -403,7 +512,7 @@ class LimitedProtocol(UvicornProtocol):
             )
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_bytes = int(lengths[0]) if lengths else 0
-        is_last = self._is_beyond or self.delivery.readiness.is_draining
+        is_last = self.is_beyond or self.delivery.readiness.is_draining
         self.start_application(keep_alive=not is_last)
 
     def _end_head(self) -> None:

@@ -43,9 +43,10 @@ class Connection:
         length = 0 if " 304 " in status else int(headers["content-length"])
         return status, headers, await self.reader.readexactly(length)
 
-    async def other(self) -> "Connection":
-        """Connect once more."""
-        reader, writer = await asyncio.open_connection(*self.writer.get_extra_info("peername"))
+    async def other(self, address: str = "127.0.0.1") -> "Connection":
+        """Connect once more, from an address."""
+        host, port = self.writer.get_extra_info("peername")
+        reader, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
         self.others.append(Connection(reader, writer, self.delivery, self.state))
         return self.others[-1]
 

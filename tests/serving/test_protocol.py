@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
+from service.serving import protocol
 from service.serving.protocol import FreeingTransport, LimitedProtocol, tune
 from tests.serving.connections import (
     ENDLESS,
@@ -229,9 +230,23 @@ async def test_a_client_that_reads_nothing_is_disconnected(connection: Connectio
     await connection.all_requests()
 
 
+async def make_busy(connection: Connection) -> None:
+    """Begin a response that never ends."""
+    connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+
+
+async def others_of(connection: Connection, number: int) -> list[Connection]:
+    """Connect several times."""
+    before = len(connection.state.connections)
+    others = [await connection.other() for _ in range(number)]
+    await until(lambda: len(connection.state.connections) == before + number)
+    return others
+
+
 @on_connection(max_connections=1)
 async def test_connections_beyond_the_limit_answer_probes_only(connection: Connection) -> None:
-    await connection.answer(PLAIN)
+    await make_busy(connection)
     another = await connection.other()
     status_line, headers, body = await another.answer(LIVE)
     assert (status_line, body) == ("HTTP/1.1 200 OK", b'{"status":"ok"}')
@@ -240,18 +255,82 @@ async def test_connections_beyond_the_limit_answer_probes_only(connection: Conne
     detail = await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
     assert "POSREF_MAX_CONNECTIONS" in detail
 
-    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+    assert await connection.reader.readexactly(2**20)
+
+
+@on_connection(max_connections=2)
+async def test_a_new_connection_takes_the_place_of_the_longest_idle(
+    connection: Connection,
+) -> None:
+    recent = await connection.other()
+    for each in (recent, connection, recent):
+        await each.answer(PLAIN)
+    new = await connection.other()
+
+    assert (await new.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+    assert await connection.is_closed()
+    assert (await recent.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+
+@on_connection(max_connections=4)
+async def test_a_new_connection_takes_the_place_of_one_of_the_address_that_holds_most(
+    connection: Connection,
+) -> None:
+    await connection.answer(PLAIN)
+    flood = [await connection.other("127.0.0.2") for _ in range(3)]
+    for each in flood:
+        await each.answer(PLAIN)
+    new = await connection.other("127.0.0.3")
+
+    assert (await new.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+    assert await flood[0].is_closed()
+    for each in (connection, *flood[1:]):
+        assert (await each.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
 
 
 @on_connection(max_connections=1)
-async def test_connections_far_beyond_the_limit_are_closed(connection: Connection) -> None:
-    await connection.protocol()
-    others = [await connection.other() for _ in range(257)]
+async def test_a_head_that_trickles_gives_way_and_a_prompt_one_does_not(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.writer.write(PLAIN[:10].encode())
+    held = await connection.protocol()
+    await until(lambda: held._has_begun)
+    await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
+    monkeypatch.setattr(protocol, "_PROMPT_SECONDS", 0)
+    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 0)
 
-    assert await others[-1].is_closed()
-    assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
+    assert (await (await connection.other()).answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+    assert await connection.is_closed()
+
+
+@pytest.mark.parametrize("sent", ["", "GET /", PLAIN])
+@on_connection(max_connections=1)
+async def test_probes_are_answered_whatever_holds_the_connections_beyond_the_limit(
+    connection: Connection, sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 0)
+    await make_busy(connection)
+    others = await others_of(connection, 256)
     for other in others:
-        other.writer.close()
+        # A refused request leaves its connection open until the client has read the answer.
+        other.writer.write(sent.encode())
+    for probe in [await connection.other() for _ in range(20)]:
+        assert (await probe.answer(LIVE))[0] == "HTTP/1.1 200 OK"
+    await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
+
+    assert await connection.reader.readexactly(2**20)
+
+
+@on_connection(max_connections=1)
+async def test_idle_connections_are_not_searched_for_each_new_one(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 3600)
+    await make_busy(connection)
+    others = await others_of(connection, 256)
+
+    assert await (await connection.other()).is_closed()
+    assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
 
 
 @pytest.mark.full
