@@ -29,7 +29,7 @@ from service.numerics.dtypes import (
     Elements,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_work
+from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_seconds
 
 Shape = tuple[int, ...]
 Bools = NDArray[np.bool_]
@@ -273,8 +273,8 @@ class Overlay:
     alignment: Alignment
 
     @property
-    def work(self) -> int:
-        """The cost of computing the compared part of the table, in sines.
+    def seconds(self) -> float:
+        """The processor seconds of computing the compared part of the table.
 
         Whole rows of the table are computed, unless a row is longer than a block.
         """
@@ -284,7 +284,7 @@ class Overlay:
         elements = min(step, region[axis]) * prod(shape[axis + 1 :])
         if shape[-1] <= STEP_ELEMENTS:
             elements = max(elements, shape[-1])
-        return blocks * elements * self.table.work_per_element + setup_work(self.table)
+        return blocks * elements * self.table.element_seconds + setup_seconds(self.table)
 
     def blocks(self) -> Iterator[ErrorBlock]:
         """Yield blocks of bounded size of the array and the table, in the table's C order."""
@@ -488,8 +488,8 @@ def _ratio(error: Float64s, unit: Float64s) -> Float64s:
         return np.minimum(error / unit, _LARGEST)
 
 
-MAX_WORK = 2**29
-"""The most work of a comparison, in sines: some seconds of a core."""
+MAX_SECONDS = 4.0
+"""The most processor seconds of computing the table of a comparison."""
 
 # Vectors with these axes, such as slopes and frequencies, have elements of very different sizes.
 # Each is computed with a small relative error, so that the tolerance has no floor.
@@ -522,7 +522,7 @@ def best_overlay(
 
     Raises:
         InvalidBody: no order of axes aligns the shapes, or only one of the two is complex.
-        InvalidParameters: the table takes more than ``MAX_WORK`` to compute.
+        InvalidParameters: the table takes more than ``MAX_SECONDS`` to compute.
     """
     if (array.dtype in COMPLEX_DTYPES) != (table.dtype in COMPLEX_DTYPES):
         raise InvalidBody(
@@ -536,10 +536,11 @@ def best_overlay(
             "differ by axes of length 1, by the order of axes, or along one axis"
         )
     overlays = [Overlay(array, table, each) for each in ways]
-    work = overlays[0].work
-    if work > MAX_WORK:
-        rule = f"to names a table that is too large to compare: it takes {work} sines, and at most "
-        raise InvalidParameters(Fault("to", None, f"{rule}{MAX_WORK} are possible"))
+    seconds = overlays[0].seconds
+    if seconds > MAX_SECONDS:
+        rule = f"to names a table that is too large to compare: it takes {seconds:.0f} seconds"
+        most = f"of a processor, and at most {MAX_SECONDS:.0f} are possible"
+        raise InvalidParameters(Fault("to", None, f"{rule} {most}"))
     dtype = None if table.dtype.name in INDEX_DTYPES else narrower(array.dtype, table.dtype)
     has_many_sizes = dtype is None or axes in _AXES_OF_MANY_SIZES
     tolerance = Tolerance(*tolerances, dtype, 0.0 if has_many_sizes else scale_of(overlays[0]))

@@ -19,15 +19,15 @@ from service.delivery.responses import Answer, CachedBody, Preconditions, Span
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
-from service.delivery.workers import SHORT_WORK, Gate, Workers
+from service.delivery.workers import SHORT_SECONDS, Gate, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
 from service.settings import Settings
 
 STATE = "delivery"
 """The key of the Delivery in the ASGI lifespan state, where the server looks it up."""
 
-MAX_BUILD_WORK = 2**24
-"""The highest cost, in sines, of a body that is built whole and cached."""
+MAX_BUILD_SECONDS = 0.5
+"""The most processor seconds of a body that is built whole and cached."""
 MAX_HELD_BYTES = 4 * BLOCK_BYTES
 """The longest body, in bytes, that is sent in one piece.
 
@@ -124,9 +124,9 @@ class Delivery:
         """
         representation, head = plan.representation, plan.head
         blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
-        cost = representation.cost(span.length_bytes if span else None)
-        if cost <= SHORT_WORK:
-            cost += representation.document.setup_work
+        cost = representation.seconds(span.length_bytes if span else None)
+        if cost <= SHORT_SECONDS:
+            cost += representation.document.setup_seconds
             return head.streamed(span, await self.workers.run(lambda: b"".join(blocks), cost))
         is_drawn = representation.form.is_drawn
         first = await self.workers.begin(blocks, drawn=is_drawn)
@@ -169,19 +169,20 @@ class Delivery:
         return (
             limit_bytes <= self.settings.cache_entry_bytes
             and self.cache.has_room_for(representation.tag, limit_bytes)
-            and representation.cost() <= MAX_BUILD_WORK
+            and representation.seconds() <= MAX_BUILD_SECONDS
         )
 
     async def _build(self, representation: Representation, grant: Grant) -> CachedBody:
         """Compute a body; gzip and digest read the plain body from the cache."""
-        cost, before = representation.cost(), representation.document.setup_work
+        cost, before = representation.seconds(), representation.document.setup_seconds
         if representation.transform is None:
             blocks = representation.file.blocks()
         else:
             file = await self._cached_body(representation.plain())
-            blocks, cost, before = representation.transform([file.body]), len(file.body), 0
+            blocks = representation.transform([file.body])
+            cost, before = representation.transform_seconds(len(file.body)), 0.0
         grant.resize(entry_bytes(representation.tag, representation.file.limit_bytes))
-        if cost <= SHORT_WORK:
+        if cost <= SHORT_SECONDS:
             return await self.workers.run(partial(CachedBody.of, blocks, grant), before + cost)
         put_together = partial(CachedBody.of, grant=grant)
         return await self.workers.collect(blocks, put_together, drawn=representation.form.is_drawn)

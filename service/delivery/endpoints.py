@@ -16,7 +16,6 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from service.delivery.parameters import similar
-from service.delivery.workers import SHORT_WORK
 from service.encodings.family import (
     Choice,
     ComposedFamily,
@@ -32,7 +31,14 @@ from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size, size_bytes
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
+    Document,
+    StoredTable,
+    size,
+    size_bytes,
+)
 
 ABSENT: Any = None
 """The default of an optional report field; the JSON contains the field only if it is set."""
@@ -73,8 +79,8 @@ READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
 )
 """The formats of request bodies that contain arrays, by media type."""
 
-LONG_WORK = SHORT_WORK + 1
-"""The cost of work whose duration cannot be estimated in advance."""
+_UNKNOWN_SECONDS = 1.0
+"""The processor seconds of work whose duration cannot be estimated in advance."""
 
 # The least similarity (0 to 1) at which a misspelled array name is corrected.
 _NAME_SIMILARITY = 0.85
@@ -104,12 +110,12 @@ class Inputs(ABC):
         """
         return (content,)
 
-    def cost(self, content: Any) -> int:  # noqa: ARG002
-        """Return the cost of calling ``answer``, in sines.
+    def seconds(self, content: Any) -> float:  # noqa: ARG002
+        """Return the processor seconds of calling ``answer``.
 
         The cost of computing a document's response body is not included.
         """
-        return LONG_WORK
+        return _UNKNOWN_SECONDS
 
     def held_bytes(self, content: Any) -> int:  # noqa: ARG002
         """Return how many bytes of memory the content needs until the response has been sent."""
@@ -125,8 +131,8 @@ class NoInput(Inputs):
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
         return ()
 
-    def cost(self, content: Any) -> int:  # noqa: ARG002
-        return 0
+    def seconds(self, content: Any) -> float:  # noqa: ARG002
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -158,8 +164,8 @@ class ArrayInputs(Inputs):
     def check(self, content: Input) -> None:
         """Raise InvalidBody if the arrays are invalid whatever the parameters are."""
 
-    def cost(self, content: Input) -> int:
-        return sum(map(size, content.arrays.values()))
+    def seconds(self, content: Input) -> float:
+        return ELEMENT_SECONDS * sum(map(size, content.arrays.values()))
 
     def held_bytes(self, content: Input) -> int:
         return sum(map(size_bytes, content.arrays.values()))
@@ -183,9 +189,12 @@ class EveryArray(ArrayInputs):
             return (content.arrays,)
         return (dict(zip(self.names, content.arrays.values(), strict=True)),)
 
-    def cost(self, content: Input) -> int:
-        """Return the cost, in sines: one for each element, and FREQUENCY_WORK for each pair."""
-        return sum(size(x) + FREQUENCY_WORK * (x.shape[-1] // 2) for x in content.arrays.values())
+    def seconds(self, content: Input) -> float:
+        """Return the processor seconds of each element, and of the frequency of each pair."""
+        return sum(
+            ELEMENT_SECONDS * size(x) + FREQUENCY_SECONDS * (x.shape[-1] // 2)
+            for x in content.arrays.values()
+        )
 
 
 @dataclass(frozen=True)
@@ -209,8 +218,8 @@ class ReportedArrays(ArrayInputs):
         arrays = {name: table.in_order() for name, table in content.arrays.items()}
         return (replace(content, arrays=arrays),)
 
-    def cost(self, content: Input) -> int:  # noqa: ARG002
-        return LONG_WORK
+    def seconds(self, content: Input) -> float:  # noqa: ARG002
+        return _UNKNOWN_SECONDS
 
     def held_bytes(self, content: Input) -> int:
         elements = sum(map(size, content.arrays.values()))

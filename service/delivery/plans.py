@@ -86,7 +86,7 @@ class Posted:
     endpoint: Endpoint
     parameters: Parameters
     arguments: tuple[Any, ...]
-    seconds: int
+    seconds: float
     held_bytes: int
 
     def plan(self, request: RepresentationRequest, settings: Settings) -> Plan | Answer:
@@ -104,7 +104,7 @@ def read_post(endpoint: Endpoint, form: ReadableFormat, body: Block, query: byte
     values, content = inputs.read(form, body)
     parameters = read_parameters(endpoint.parameters, _merged(parse_query(query), values))
     arguments = inputs.arguments(parameters, content)
-    seconds, held_bytes = inputs.cost(content), inputs.held_bytes(content)
+    seconds, held_bytes = inputs.seconds(content), inputs.held_bytes(content)
     return Posted(endpoint, parameters, arguments, seconds, held_bytes)
 
 

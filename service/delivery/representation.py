@@ -21,17 +21,14 @@ from service.delivery.negotiation import (
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
 from service.formats.format import Block, Body, Format, WholeBody
 from service.formats.json_text import parameter_text
-from service.numerics.tables import Document, ParameterValue, size_bytes
+from service.numerics.tables import Document, ParameterValue, size, size_bytes
 from service.settings import Settings
 
 MAX_TABLE_BYTES = 2**63 - 1
 
-# The cost of writing an element as text, and of hashing an element, in sines.
-_TEXT_WORK = 16
-_DIGEST_WORK = 4
-
-# The cost of drawing a picture, in sines: about a tenth of a second.
-_DRAWING_WORK = 2**23
+# The processor seconds of hashing a byte, and of compressing a byte of text.
+_DIGEST_BYTE_SECONDS = 5.5e-10
+_GZIP_BYTE_SECONDS = 4e-8
 
 GZIP = "gzip"
 DIGEST_MEDIA_TYPE = "text/plain; charset=utf-8"
@@ -108,17 +105,24 @@ class Representation:
         """Return the representation of the file itself, without content coding or digest."""
         return Representation(self.document, self.form, self.file)
 
-    def cost(self, length_bytes: int | None = None) -> int:
-        """Return the cost of computing the body, in sines, without the setup of frequencies.
+    def seconds(self, length_bytes: int | None = None) -> float:
+        """Return the processor seconds of computing the body, without the setup of its tables.
 
         Args:
             length_bytes: the length of the requested range; None for the whole body.
         """
-        per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
-        whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
+        elements = sum(map(size, self.document.arrays.values()))
+        writing = self.form.number_seconds * elements + self.form.drawing_seconds
+        whole = self.document.seconds + writing + self.transform_seconds(self.file.limit_bytes)
         if length_bytes is None or self.file.length_bytes is None:
             return whole
-        return -(-whole * length_bytes // self.file.length_bytes)
+        return whole * length_bytes / self.file.length_bytes
+
+    def transform_seconds(self, file_bytes: int) -> float:
+        """Return the processor seconds of computing the body from a file of this length."""
+        if self.transform is None:
+            return 0.0
+        return file_bytes * (_DIGEST_BYTE_SECONDS if self.is_digest else _GZIP_BYTE_SECONDS)
 
     def headers(self, request: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
         """Return the headers of 200, 206 and 304: tag, caching, arrays and links.

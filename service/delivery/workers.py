@@ -98,8 +98,8 @@ class BodyMemory:
 
 Result = TypeVar("Result")
 
-SHORT_WORK = 2**18
-"""The largest work, in sines, that is short: about a millisecond."""
+SHORT_SECONDS = 0.005
+"""The most processor seconds of short work."""
 
 _SHORT_LANE_THREADS = 1
 _DRAWING_LANE_THREADS = 1
@@ -281,14 +281,14 @@ class Workers:
         self._drawing = WorkLane(gate, "drawing", _DRAWING_LANE_THREADS)
         self._lanes = (self._short, self._long, self._drawing)
 
-    async def run(self, work: Callable[[], Result], cost: int) -> Result:
+    async def run(self, work: Callable[[], Result], seconds: float) -> Result:
         """Do work on a thread and return its result.
 
         Args:
             work: the function to call.
-            cost: its estimated cost in sines; up to SHORT_WORK it runs in the short lane.
+            seconds: its estimated processor seconds; up to SHORT_SECONDS it runs in the short lane.
         """
-        lane = self._short if cost <= SHORT_WORK else self._long
+        lane = self._short if seconds <= SHORT_SECONDS else self._long
         with lane.place() as place:
             piece = await lane.first(work, place)
             return await piece.result()

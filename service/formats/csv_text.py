@@ -12,7 +12,13 @@ from math import prod
 import numpy as np
 
 from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
-from service.formats.json_text import ENCODER, block_elements, nested_lists, text_limit_bytes
+from service.formats.json_text import (
+    ENCODER,
+    NUMBER_SECONDS,
+    block_elements,
+    nested_lists,
+    text_limit_bytes,
+)
 from service.numerics.dtypes import decimal_view
 from service.numerics.tables import Document, Table
 
@@ -69,6 +75,7 @@ CSV = Format(
     name="CSV",
     body=_write,
     is_text=True,
+    number_seconds=1.5 * NUMBER_SECONDS,
     version=ENCODER,
     dtypes=REAL_AND_INTEGER,
     ranks=range(3),

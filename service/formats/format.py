@@ -22,6 +22,7 @@ from service.numerics.tables import (
     overflows,
     size,
     size_bytes,
+    turn_elements,
 )
 
 Block: TypeAlias = bytes | memoryview
@@ -84,7 +85,7 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
         yield part[start:stop]
         return
     item = part.dtype.itemsize_bytes
-    block_bytes = max(1, BLOCK_BYTES // part.work_per_element)
+    block_bytes = min(BLOCK_BYTES, turn_elements(part) * item)
     while start < stop:
         end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item
@@ -125,6 +126,8 @@ class Format:
         body: describes the bytes of a document that the format can hold.
         is_text: whether it writes numbers as text, which a content coding makes shorter.
         is_drawn: whether a library draws it, in one long step; its bytes may change.
+        number_seconds: the processor seconds of writing an element, once it is computed.
+        drawing_seconds: those of drawing a picture.
         version: the version of the encoder, where it changes the bytes; else empty.
         ranks: the numbers of axes it holds; any unless given.
         has_infinity: whether it holds numbers that overflow their element type.
@@ -138,6 +141,8 @@ class Format:
     body: Callable[[Document], Body]
     is_text: bool = False
     is_drawn: bool = False
+    number_seconds: float = 0.0
+    drawing_seconds: float = 0.0
     version: str = ""
     has_several_arrays: bool = False
     dtypes: frozenset[str] = EVERY_DTYPE

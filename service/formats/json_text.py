@@ -27,7 +27,14 @@ from service.formats.format import (
     integers,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
+from service.numerics.tables import (
+    Document,
+    ParameterValue,
+    StoredTable,
+    Table,
+    size,
+    turn_elements,
+)
 
 ENCODER = f"orjson {orjson.__version__}"
 """The library that writes the numbers: another version may write some in another way."""
@@ -45,6 +52,9 @@ _ELEMENT_BYTES = {
 _BLOCK_ELEMENTS = 16384
 _LISTED = 4096
 
+NUMBER_SECONDS = 3e-8
+"""The processor seconds of writing a number as text."""
+
 
 def text_limit_bytes(table: Table) -> int:
     """Return an upper bound on the size of a table's numbers as text, in bytes."""
@@ -53,7 +63,7 @@ def text_limit_bytes(table: Table) -> int:
 
 def block_elements(table: Table) -> int:
     """Return how many elements to write at a time, so that other threads run in between."""
-    return max(1, _BLOCK_ELEMENTS // table.work_per_element)
+    return min(_BLOCK_ELEMENTS, turn_elements(table, NUMBER_SECONDS))
 
 
 def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
@@ -255,6 +265,7 @@ JSON = ReadableFormat(
     body=JsonBody,
     read=_read,
     is_text=True,
+    number_seconds=NUMBER_SECONDS,
     version=ENCODER,
     has_several_arrays=True,
     dtypes=REAL_AND_INTEGER,

@@ -16,7 +16,14 @@ from service import grammar
 from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, Curves, Document, ParameterValue, Table
+from service.numerics.tables import (
+    STEP_ELEMENTS,
+    Curves,
+    Document,
+    ParameterValue,
+    Table,
+    turn_elements,
+)
 
 Numbers = NDArray[Any]
 
@@ -139,6 +146,9 @@ _MAX_ROWS, _MAX_COLUMNS = 912, 1520
 # Beyond this, differences are infinite.
 _LARGEST = 1e300
 
+# The processor seconds of adding an element to the mean of its part.
+_NUMBER_SECONDS = 1e-8
+
 _DRAWING = "drawing 3"
 """Part of the entity tag; change it with the drawing."""
 
@@ -173,7 +183,8 @@ class PngBody(WholeBody):
 def _means(table: Table, tall: int, wide: int) -> Iterator[Float64s]:
     """Compute the means over parts of tall by wide elements, some rows of parts at a time."""
     rows, columns = table.shape
-    step = tall * max(1, STEP_ELEMENTS // (tall * columns * table.work_per_element))
+    most = min(STEP_ELEMENTS, turn_elements(table, _NUMBER_SECONDS))
+    step = tall * max(1, most // (tall * columns))
     for first in range(0, rows, step):
         last = min(first + step, rows)
         elements = table.read(first * columns, last * columns)
@@ -200,6 +211,8 @@ PNG = Format(
     name="PNG",
     body=PngBody,
     is_drawn=True,
+    number_seconds=_NUMBER_SECONDS,
+    drawing_seconds=0.2,
     version=f"{_DRAWING}, matplotlib {version('matplotlib')}, pillow {version('pillow')}",
     dtypes=REAL_AND_INTEGER,
     ranks=range(2, 3),

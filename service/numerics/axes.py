@@ -28,7 +28,7 @@ from service.numerics.phase import (
 )
 from service.numerics.phasors import Channels, SinusoidTable, Step, sines_and_cosines
 from service.numerics.positions import RowPositions
-from service.numerics.tables import FREQUENCY_WORK, FormulaTable, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, FREQUENCY_SECONDS, FormulaTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -141,11 +141,11 @@ class AxesTable(SinusoidTable):
     growth: Growth | None = None
 
     # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
-    work_per_element = 4
+    element_seconds = 4 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * _count(self.axes)
+    def setup_seconds(self) -> float:
+        return FREQUENCY_SECONDS * _count(self.axes)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         index, is_sine = self.channels.indices()
@@ -183,7 +183,7 @@ def angles_table(
             exact[:, list(axis.places)] = _angles(axis.rule, positions, rounding)
         return exact[:, columns.start : columns.stop]
 
-    return FormulaTable(shape, dtype, count, evaluate, setup_work=FREQUENCY_WORK * count)
+    return FormulaTable(shape, dtype, count, evaluate, setup_seconds=FREQUENCY_SECONDS * count)
 
 
 def _count(axes: tuple[Axis, ...]) -> int:

@@ -60,7 +60,7 @@ from service.numerics.positions import (
     max_units,
     split_units,
 )
-from service.numerics.tables import FREQUENCY_WORK, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, FREQUENCY_SECONDS, row_steps
 
 BLOCK_LENGTH = 64
 
@@ -311,7 +311,7 @@ class SinusoidTable(ABC):
     shape: tuple[int, ...]
     scale: float
 
-    work_per_element = 1
+    element_seconds = ELEMENT_SECONDS
 
     @abstractmethod
     def steps(self, start: int, stop: int) -> Iterator[Step]:
@@ -342,8 +342,8 @@ class PhasorTable(SinusoidTable):
     _coarse: CoarsePhasorCache = field(default_factory=CoarsePhasorCache, init=False, repr=False)
 
     @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.rule.count
+    def setup_seconds(self) -> float:
+        return FREQUENCY_SECONDS * self.rule.count
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = phasor_setup(self.rule, self.channels)
@@ -491,12 +491,12 @@ class RealPhasorTable(SinusoidTable):
     scale: float = 1.0
 
     # Nothing is shared between rows, as it is in a PhasorTable.
-    work_per_element = 2
+    element_seconds = 2 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
+    def setup_seconds(self) -> float:
         # The frequencies are evaluated for each unit there may be.
-        return FREQUENCY_WORK * self.rule.count * max_units(len(self.positions))
+        return FREQUENCY_SECONDS * self.rule.count * max_units(len(self.positions))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         for part in row_steps(stop - start, _ARRAYS * self.channels.width):

@@ -33,8 +33,8 @@ class Table(Protocol):
     def dtype(self) -> DType: ...
 
     @property
-    def work_per_element(self) -> int:
-        """Cost of an element, in evaluations of a sine."""
+    def element_seconds(self) -> float:
+        """The processor seconds that an element takes (see ELEMENT_SECONDS)."""
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop, in C order: shape (stop - start,).
@@ -43,15 +43,29 @@ class Table(Protocol):
         """
 
 
-def setup_work(table: object) -> int:
-    """Return the cost of what a table computes before its first element, in sines.
+ELEMENT_SECONDS = 2e-9
+"""The processor seconds of an element of a plain table of sines.
 
-    It is the attribute ``setup_work`` of the table, an upper bound for an empty cache, or 0 if it
-    has none. Each frequency of 80 digits costs FREQUENCY_WORK.
+All costs are seconds of one core of the machine on which they were calibrated. On another one they
+keep their ratios: tests hold each of them against measured time.
+"""
+
+FREQUENCY_SECONDS = 3e-6
+"""The processor seconds of evaluating a frequency of 80 digits, and of its fixed point."""
+
+TURN_SECONDS = 0.004
+"""The longest that one block of a body may take, so that other work can run in between."""
+
+
+def setup_seconds(table: object) -> float:
+    """Return the processor seconds of what a table computes before its first element.
+
+    It is the attribute ``setup_seconds`` of the table, an upper bound for an empty cache, or 0 if
+    it has none.
     """
     # Every response needs this: a check of a protocol takes ten times as long.
-    work: int = getattr(table, "setup_work", 0)
-    return work
+    seconds: float = getattr(table, "setup_seconds", 0.0)
+    return seconds
 
 
 def overflows(table: object) -> bool:
@@ -73,14 +87,6 @@ def is_finite(table: object) -> bool:
     return finite
 
 
-FREQUENCY_WORK = 2**8
-"""The cost charged for setting up one frequency, in sines.
-
-It really takes at least ten times as long. But frequencies are cached, and setting up a typical
-model (up to 1024 of them, about 20 ms) should not queue behind long work.
-"""
-
-
 def size(table: Table) -> int:
     """Return the number of elements."""
     return prod(table.shape)
@@ -91,9 +97,19 @@ def size_bytes(table: Table) -> int:
     return size(table) * table.dtype.itemsize_bytes
 
 
-def work(table: Table) -> int:
-    """Return the cost of computing all of a table, in evaluations of a sine."""
-    return size(table) * table.work_per_element
+def seconds(table: Table) -> float:
+    """Return the processor seconds of computing all of a table, without its setup."""
+    return size(table) * table.element_seconds
+
+
+def turn_elements(table: Table, number_seconds: float = 0.0) -> int:
+    """Return how many elements of a table a turn computes, at least one.
+
+    Args:
+        table: the table.
+        number_seconds: the processor seconds that each element takes once it is computed.
+    """
+    return max(1, int(TURN_SECONDS / (table.element_seconds + number_seconds)))
 
 
 STEP_ELEMENTS = 2**17
@@ -161,8 +177,8 @@ class FormulaTable:
         dtype: the type to which each number is rounded once.
         row_elements: the number of elements in a row.
         evaluate: returns some columns of some rows, float64 or int64 (rows, columns).
-        work_per_element: the cost of an element, in sines.
-        setup_work: the cost before the first element, in sines.
+        element_seconds: the processor seconds of an element.
+        setup_seconds: those of what is computed before the first element.
         overflows: whether a number may be too large for the type.
     """
 
@@ -170,8 +186,8 @@ class FormulaTable:
     dtype: DType
     row_elements: int
     evaluate: Callable[[range, range], Elements]
-    work_per_element: int = 1
-    setup_work: int = 0
+    element_seconds: float = ELEMENT_SECONDS
+    setup_seconds: float = 0.0
     overflows: bool = False
 
     def read(self, start: int, stop: int) -> Elements:
@@ -189,7 +205,7 @@ def decimal_table(shape: tuple[int, ...], exact: Callable[[], Sequence[Decimal]]
         numbers = [float(value) for value in exact()]
         return np.array([numbers[columns.start : columns.stop]])
 
-    return FormulaTable(shape, FLOAT64, count, evaluate, setup_work=FREQUENCY_WORK * count)
+    return FormulaTable(shape, FLOAT64, count, evaluate, setup_seconds=FREQUENCY_SECONDS * count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,12 +223,12 @@ class DerivedTable:
         return self.table.shape
 
     @property
-    def work_per_element(self) -> int:
-        return self.table.work_per_element
+    def element_seconds(self) -> float:
+        return self.table.element_seconds
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.table)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +248,8 @@ class StoredTable:
         return self.elements.shape
 
     @property
-    def work_per_element(self) -> int:
-        return 1
+    def element_seconds(self) -> float:
+        return ELEMENT_SECONDS
 
     def read(self, start: int, stop: int) -> Elements:
         if self.elements.flags.c_contiguous:
@@ -293,13 +309,13 @@ class TransformedTable:
         source: the array, (…, positions, channels).
         factors: the numbers that the function needs for each position, float64 (positions, n).
         transform: the function.
-        work_per_element: the cost of an element, in sines.
+        element_seconds: the processor seconds of an element.
     """
 
     source: StoredTable
     factors: Table
     transform: Transform
-    work_per_element: int = 2
+    element_seconds: float = 2 * ELEMENT_SECONDS
     _kept: ByteBoundedLRU[int, Elements] = field(
         default_factory=lambda: ByteBoundedLRU(_KEPT_FACTOR_BYTES), init=False, repr=False
     )
@@ -313,8 +329,8 @@ class TransformedTable:
         return self.source.dtype
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.factors)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.factors)
 
     @property
     def is_finite(self) -> bool:
@@ -390,13 +406,13 @@ class GatheredTable(StoredTable):
         return all_finite(self.elements, self.dtype)
 
     @property
-    def work_per_element(self) -> int:
+    def element_seconds(self) -> float:
         # Every head reads the index anew.
-        return self.index.work_per_element
+        return self.index.element_seconds
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.index)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.index)
 
     def read(self, start: int, stop: int) -> Elements:
         if self.heads_lead:
@@ -487,14 +503,14 @@ class Document:
         return names.pop() if len(names) == 1 else None
 
     @property
-    def work(self) -> int:
-        """The cost of computing all of it, in evaluations of a sine."""
-        return sum(work(table) for table in self.arrays.values())
+    def seconds(self) -> float:
+        """The processor seconds of computing all of it, without the setup."""
+        return sum(seconds(table) for table in self.arrays.values())
 
     @property
-    def setup_work(self) -> int:
-        """The cost of what is computed before the first number."""
-        return sum(setup_work(table) for table in self.arrays.values())
+    def setup_seconds(self) -> float:
+        """The processor seconds of what is computed before the first number."""
+        return sum(setup_seconds(table) for table in self.arrays.values())
 
     def part(self, name: str) -> "Document":
         """Return the document of one of several tables; its name becomes a parameter."""

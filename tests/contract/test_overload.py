@@ -13,7 +13,7 @@ import safetensors.numpy
 
 from service.app import create_app
 from service.delivery.dispatch import Delivery
-from service.delivery.workers import SHORT_WORK, BodyMemory
+from service.delivery.workers import SHORT_SECONDS, BodyMemory
 from service.settings import default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange
@@ -53,16 +53,16 @@ class Stuck:
     async def take_threads(self) -> None:
         taken = [threading.Event() for _ in range(3)]
         short, long, drawing = map(self._work, taken)
-        self._begin(self._workers.run(short, 1))
-        self._begin(self._workers.run(long, SHORT_WORK + 1))
+        self._begin(self._workers.run(short, 0.0))
+        self._begin(self._workers.run(long, 2 * SHORT_SECONDS))
         self._begin(self._workers.collect(_blocks(drawing), list, drawn=True))
         for each in taken:
             assert await asyncio.to_thread(each.wait, 10)
 
     async def fill_lines(self) -> None:
         for _ in range(self._max_waiting):
-            self._begin(self._workers.run(_nothing, 1))
-            self._begin(self._workers.run(_nothing, SHORT_WORK + 1))
+            self._begin(self._workers.run(_nothing, 0.0))
+            self._begin(self._workers.run(_nothing, 2 * SHORT_SECONDS))
             self._begin(self._workers.collect(_blocks(_nothing), list, drawn=True))
         await asyncio.sleep(0)
         assert set(self._workers.waiting_by_lane().values()) == {self._max_waiting}

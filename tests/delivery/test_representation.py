@@ -8,7 +8,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from service.delivery.dispatch import MAX_BUILD_WORK
+from service.delivery.dispatch import MAX_BUILD_SECONDS
 from service.delivery.negotiation import EXPOSED_HEADERS, RepresentationRequest
 from service.delivery.representation import (
     DerivedBody,
@@ -22,7 +22,7 @@ from service.delivery.representation import (
     place_headers,
     represent,
 )
-from service.delivery.workers import SHORT_WORK
+from service.delivery.workers import SHORT_SECONDS
 from service.errors import InvalidParameters
 from service.formats import FORMATS
 from service.formats.format import BinaryBody
@@ -163,14 +163,14 @@ def test_range_costs_its_share_and_text_more_than_binary() -> None:
         represent(document, RepresentationRequest(extension)) for extension in ("bin", "json")
     )
 
-    assert (binary.cost(), binary.cost(64), binary.cost(1)) == (32, 8, 1)
-    assert text.cost() > binary.cost()
+    assert binary.seconds(64) == binary.seconds() / 4
+    assert text.seconds() > binary.seconds()
 
 
 def test_picture_is_long_work_and_can_still_be_cached() -> None:
     picture = represent(DOCUMENT, RepresentationRequest("png", accept_encoding="gzip"))
 
-    assert SHORT_WORK < picture.cost() < MAX_BUILD_WORK
+    assert SHORT_SECONDS < picture.seconds() < MAX_BUILD_SECONDS
     assert (picture.coding, picture.length_bytes) == (None, None)
 
 

@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from service.delivery.workers import (
     REASONS,
-    SHORT_WORK,
+    SHORT_SECONDS,
     BodyMemory,
     Gate,
     Workers,
@@ -52,12 +52,12 @@ def this_thread() -> str:
 
 
 def test_cost_of_work_selects_its_lane(workers: Workers) -> None:
-    assert asyncio.run(workers.run(this_thread, SHORT_WORK)).startswith("posref-short")
-    assert asyncio.run(workers.run(this_thread, SHORT_WORK + 1)).startswith("posref-long")
+    assert asyncio.run(workers.run(this_thread, SHORT_SECONDS)).startswith("posref-short")
+    assert asyncio.run(workers.run(this_thread, 2 * SHORT_SECONDS)).startswith("posref-long")
 
 
-@pytest.mark.parametrize("cost", [1, SHORT_WORK + 1])
-def test_error_of_work_whose_client_has_left_is_not_logged(workers: Workers, cost: int) -> None:
+@pytest.mark.parametrize("cost", [0.0, 2 * SHORT_SECONDS])
+def test_error_of_work_whose_client_has_left_is_not_logged(workers: Workers, cost: float) -> None:
     logged: list[dict[str, Any]] = []
 
     async def scenario() -> None:
@@ -91,8 +91,8 @@ def test_long_lane_has_a_lower_priority(workers: Workers) -> None:
 
     async def scenario() -> None:
         loop = niceness()
-        assert await workers.run(niceness, 1) == loop
-        assert await workers.run(niceness, SHORT_WORK + 1) == min(loop + 3, 19)
+        assert await workers.run(niceness, 0.0) == loop
+        assert await workers.run(niceness, 2 * SHORT_SECONDS) == min(loop + 3, 19)
 
     asyncio.run(scenario())
 
@@ -100,10 +100,10 @@ def test_long_lane_has_a_lower_priority(workers: Workers) -> None:
 def test_short_work_does_not_wait_for_long_work(workers: Workers) -> None:
     async def scenario() -> None:
         end = threading.Event()
-        long = [asyncio.ensure_future(workers.run(end.wait, SHORT_WORK + 1)) for _ in range(9)]
+        long = [asyncio.ensure_future(workers.run(end.wait, 2 * SHORT_SECONDS)) for _ in range(9)]
         await asyncio.sleep(0)
 
-        assert await workers.run(this_thread, 1)
+        assert await workers.run(this_thread, 0.0)
         assert not any(work.done() for work in long)
         assert workers.waiting_by_lane() == {"short": 0, "long": 8, "drawing": 0}
         end.set()
@@ -127,7 +127,7 @@ def test_no_other_work_waits_for_a_drawing(workers: Workers) -> None:
         other = asyncio.ensure_future(workers.collect(drawing(), list, drawn=True))
         assert await workers.collect(iter([b"body"]), list) == [b"body"]
         assert [block async for block in workers.iterate(iter([b"stream"]))] == [b"stream"]
-        assert await workers.run(this_thread, 1)
+        assert await workers.run(this_thread, 0.0)
 
         assert not drawn.done()
         assert not other.done()
@@ -259,7 +259,7 @@ class Stuck:
         if lane == "drawing":
             task = asyncio.ensure_future(workers.collect(self.blocks(), list, drawn=True))
         else:
-            cost = 1 if lane == "short" else SHORT_WORK + 1
+            cost = 0.0 if lane == "short" else 2 * SHORT_SECONDS
             task = asyncio.ensure_future(workers.run(self.work, cost))
         await asyncio.to_thread(self._is_running.wait, 10)
         return task
@@ -272,14 +272,14 @@ Submit = Callable[[Workers, Iterator[Block]], Awaitable[Any]]
 
 
 async def request_long_work(workers: Workers, blocks: Iterator[Block]) -> None:
-    await workers.run(partial(next, blocks), SHORT_WORK + 1)
+    await workers.run(partial(next, blocks), 2 * SHORT_SECONDS)
 
 
 SUBMISSIONS = pytest.mark.parametrize(
     ("submit", "lane"),
     [
         (request_long_work, "long"),
-        (lambda workers, blocks: workers.run(partial(next, blocks), 1), "short"),
+        (lambda workers, blocks: workers.run(partial(next, blocks), 0.0), "short"),
         (lambda workers, blocks: workers.begin(blocks), "long"),
         (lambda workers, blocks: workers.collect(blocks, list), "long"),
         (lambda workers, blocks: workers.collect(blocks, list, drawn=True), "drawing"),
@@ -364,7 +364,7 @@ def test_withdrawn_work_never_runs_and_is_freed_at_once(is_cancelled: bool) -> N
         def work(_: Large = large) -> None:
             other.work()
 
-        waiting = asyncio.ensure_future(workers.run(work, SHORT_WORK + 1))
+        waiting = asyncio.ensure_future(workers.run(work, 2 * SHORT_SECONDS))
         del work, large
         await asyncio.sleep(0)
         if is_cancelled:
@@ -439,7 +439,7 @@ def test_refusal_has_the_estimated_wait() -> None:
 
 
 def test_durations_of_work_are_measured(workers: Workers) -> None:
-    asyncio.run(workers.run(this_thread, 1))
+    asyncio.run(workers.run(this_thread, 0.0))
 
     assert workers._short.work_seconds.value > 0.0
 

@@ -21,13 +21,20 @@ from service.formats.npy import NPY
 from service.formats.png import MAX_CURVE_ELEMENTS, MAX_ELEMENTS
 from service.formats.safetensors_file import SAFETENSORS
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64, INT64, DType, Elements
-from service.numerics.tables import Curves, Document, StoredTable, Table, gather_rows
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    Curves,
+    Document,
+    StoredTable,
+    Table,
+    gather_rows,
+)
 
 
 class Unread:
     """A table of any shape and type that fails when it is read."""
 
-    work_per_element = 1
+    element_seconds = ELEMENT_SECONDS
     overflows = False
 
     def __init__(self, *shape: int, dtype: DType = FLOAT64, overflows: bool = False) -> None:

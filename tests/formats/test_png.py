@@ -27,7 +27,14 @@ from service.numerics.dtypes import (
     DType,
     Elements,
 )
-from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    Curves,
+    Document,
+    ParameterValue,
+    StoredTable,
+    Table,
+)
 from service.routes.table_urls import read_url
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +44,7 @@ class Counting:
     """A table of flat indices that records the ranges that are read."""
 
     dtype = INT64
-    work_per_element = 1
+    element_seconds = ELEMENT_SECONDS
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape

@@ -19,7 +19,7 @@ from service.numerics.phase import Float64s, Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
-    FREQUENCY_WORK,
+    FREQUENCY_SECONDS,
     FormulaTable,
     GatheredTable,
     StoredTable,
@@ -31,7 +31,7 @@ from service.numerics.tables import (
     gather_rows,
     overflows,
     row_ranges,
-    setup_work,
+    setup_seconds,
     size,
     size_bytes,
 )
@@ -83,15 +83,15 @@ def test_overflows_is_false_without_the_attribute() -> None:
     assert not overflows(STORED)
 
 
-def test_setup_work_is_zero_without_the_attribute() -> None:
+def test_setup_seconds_is_zero_without_the_attribute() -> None:
     rule = Geometric(10000.0, 8, 4)
     channels = Channels(("sin", "cos"), interleaved=True, width=8)
     rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
 
-    assert setup_work(STORED) == 0
-    assert setup_work(rows) == 4 * FREQUENCY_WORK
-    assert setup_work(ZeroRow(rows, rows.positions, 1)) == 4 * FREQUENCY_WORK
-    assert setup_work(ColumnsTable(rows, Positions.contiguous(1, 2))) == 4 * FREQUENCY_WORK
+    assert setup_seconds(STORED) == 0
+    assert setup_seconds(rows) == 4 * FREQUENCY_SECONDS
+    assert setup_seconds(ZeroRow(rows, rows.positions, 1)) == 4 * FREQUENCY_SECONDS
+    assert setup_seconds(ColumnsTable(rows, Positions.contiguous(1, 2))) == 4 * FREQUENCY_SECONDS
 
 
 TABLE = decimal_table((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])

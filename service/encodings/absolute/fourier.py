@@ -34,7 +34,8 @@ from service.numerics.phase import (
 from service.numerics.phasors import Channels, RealPhasorTable
 from service.numerics.positions import MIN_REAL_POSITION, first_out_of_range, max_units, split_units
 from service.numerics.tables import (
-    FREQUENCY_WORK,
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
     Document,
     FormulaTable,
     StoredTable,
@@ -49,7 +50,7 @@ MAX_NUMBERS = 4096
 MAX_NUMBER = 1e17
 """The largest number: 2π times it is still in the range of phases."""
 
-_LOGARITHM_WORK = 2**12
+_LOGARITHM_SECONDS = 2e-5
 
 # The number of arrays as wide as a row that one step needs.
 _ARRAYS = 6
@@ -226,12 +227,12 @@ class GaussianTable:
     def shape(self) -> tuple[int, ...]:
         return len(self.row), 2 * len(self.weight)
 
-    work_per_element = 2
+    element_seconds = 2 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
-        frequencies = FREQUENCY_WORK * max_units(len(self.weight))
-        return len(self.numbers) * (frequencies + (_LOGARITHM_WORK if self.is_log else 0))
+    def setup_seconds(self) -> float:
+        frequencies = FREQUENCY_SECONDS * max_units(len(self.weight))
+        return len(self.numbers) * (frequencies + (_LOGARITHM_SECONDS if self.is_log else 0))
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, 2 * len(self.weight), self.dtype, self._fill)
@@ -297,5 +298,10 @@ def _box_table(rule: Geometric, boxes: Float64s, dtype: DType) -> Table:
     # An element costs two sines, and as much again to reorder it.
     shape = *boxes.shape[:-1], row_width
     return FormulaTable(
-        shape, dtype, row_width, evaluate, work_per_element=4, setup_work=pairs.setup_work
+        shape,
+        dtype,
+        row_width,
+        evaluate,
+        element_seconds=4 * ELEMENT_SECONDS,
+        setup_seconds=pairs.setup_seconds,
     )

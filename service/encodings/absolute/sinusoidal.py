@@ -317,9 +317,9 @@ class ColumnsTable(DerivedTable):
         return self.table.shape[0], self.columns.count
 
     @property
-    def work_per_element(self) -> int:
+    def element_seconds(self) -> float:
         # Each row of selected columns is read from a whole row of the matrix.
-        return -(-self.table.work_per_element * self.table.shape[1] // self.columns.count)
+        return self.table.element_seconds * self.table.shape[1] / self.columns.count
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.columns.count, self.dtype, self._fill)

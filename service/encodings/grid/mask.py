@@ -31,7 +31,13 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, read_blocks
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
+    Document,
+    StoredTable,
+    read_blocks,
+)
 
 MAX_MASKS = 2**10
 """The most images in a batch: pixels are counted image by image."""
@@ -228,14 +234,14 @@ class MaskedGridTable:
         return masks, self.rule.d_model, height, width
 
     @property
-    def work_per_element(self) -> int:
-        return 2
+    def element_seconds(self) -> float:
+        return 2 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
+    def setup_seconds(self) -> float:
         masks, height, width = self.valid.shape
         lasts = masks * (height + width) if self.rule.normalize else 1
-        return FREQUENCY_WORK * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
+        return FREQUENCY_SECONDS * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
 
     @cached_property
     def _counts(self) -> list[tuple[Counts, Counts]]:

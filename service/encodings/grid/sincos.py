@@ -21,7 +21,8 @@ from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, ScaledFrequencies
 from service.numerics.phasors import component
 from service.numerics.tables import (
-    FREQUENCY_WORK,
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
     DerivedTable,
     distinct_integers,
     read_blocks,
@@ -187,11 +188,11 @@ class GridTable:
     dtype: DType
     shape: tuple[int, ...]
 
-    work_per_element = 2
+    element_seconds = 2 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * sum(along.rule.count for along in self.layout.along.values())
+    def setup_seconds(self) -> float:
+        return FREQUENCY_SECONDS * sum(along.rule.count for along in self.layout.along.values())
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:

@@ -46,14 +46,14 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithmetic, exact_context
 from service.numerics.positions import Positions
 from service.numerics.tables import (
-    FREQUENCY_WORK,
+    FREQUENCY_SECONDS,
     Curves,
     Document,
     FormulaTable,
     ParameterValue,
     StoredTable,
     Table,
-    setup_work,
+    setup_seconds,
 )
 
 MAX_BIAS_MAX = 100.0
@@ -79,8 +79,8 @@ class SlopeRule:
     bias_max: float
 
     @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.count
+    def setup_seconds(self) -> float:
+        return FREQUENCY_SECONDS * self.count
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
@@ -171,8 +171,8 @@ class LinearBias(DistanceFunction):
     is_masked: bool = False
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.slopes)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.slopes)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         values = self._scaled(-np.abs(distances) if self.is_symmetric else distances, heads)
@@ -390,7 +390,7 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
             return rule.of_heads(heads).high[:, np.newaxis]
 
         shape = (rule.count,)
-        return FormulaTable(shape, self.element_type, 1, evaluate, setup_work=rule.setup_work)
+        return FormulaTable(shape, self.element_type, 1, evaluate, setup_seconds=rule.setup_seconds)
 
     def canonical(self) -> dict[str, ParameterValue]:
         return self.slope_rule(self.num_heads).parameters()
@@ -468,7 +468,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             self.element_type,
             keys,
             evaluate,
-            setup_work=setup_work(slopes),
+            setup_seconds=setup_seconds(slopes),
             overflows=may_overflow(int(numbers.max()) * steepest, self.element_type),
         )
 

@@ -30,6 +30,7 @@ from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    ELEMENT_SECONDS,
     Document,
     ParameterValue,
     StoredTable,
@@ -82,14 +83,14 @@ class DistanceFunction:
     """Base class of the functions that give each head a value of the distance key − query."""
 
     @property
-    def work_per_element(self) -> int:
-        """The cost of the value of one distance for one head, in sines."""
-        return 1
+    def element_seconds(self) -> float:
+        """The processor seconds of the value of one distance for one head."""
+        return ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
-        """The cost before the first element, in sines."""
-        return 0
+    def setup_seconds(self) -> float:
+        """The processor seconds of what is computed before the first element."""
+        return 0.0
 
     def values(self, distances: Int64s, heads: range) -> Elements:
         """Return the values of distances (n,), each key − query, for a range of heads.
@@ -126,12 +127,12 @@ class RelativeTable:
         return (*((len(self.heads),) if self.has_head_axis else ()), *self.pairs.shape)
 
     @property
-    def work_per_element(self) -> int:
-        return self.function.work_per_element
+    def element_seconds(self) -> float:
+        return self.function.element_seconds
 
     @property
-    def setup_work(self) -> int:
-        return self.function.setup_work
+    def setup_seconds(self) -> float:
+        return self.function.setup_seconds
 
     @property
     def overflows(self) -> bool:

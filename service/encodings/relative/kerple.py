@@ -40,7 +40,14 @@ from service.numerics.double_double import (
 from service.numerics.dtypes import to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, setup_work
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    Document,
+    ParameterValue,
+    StoredTable,
+    Table,
+    setup_seconds,
+)
 
 # The range of nonzero factors; 0 is allowed, too.
 _LEAST, _MOST = 1e-100, 1e9
@@ -78,13 +85,13 @@ class Kernel(DistanceFunction):
     is_causal: bool
 
     @property
-    def work_per_element(self) -> int:
-        """The cost of one value in sines: a logarithm, an exponential and a logarithm."""
-        return 3
+    def element_seconds(self) -> float:
+        """A value takes a logarithm, an exponential and a logarithm."""
+        return 3 * ELEMENT_SECONDS
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.outer)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.outer)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         lengths = distance_lengths(distances, is_causal=self.is_causal)

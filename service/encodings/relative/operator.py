@@ -22,7 +22,13 @@ from service.numerics.double_double import pairwise_sum
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, FormulaTable, Table, row_steps
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
+    FormulaTable,
+    Table,
+    row_steps,
+)
 
 _OFFSETS = about("The offsets k: integers and half-open ranges.", "-3:4")
 
@@ -81,7 +87,7 @@ class ShiftOperator(TableFamily, path="/relative"):
             self.element_type,
             self.d_model,
             partial(self._rows, rule_of_pairs, offsets),
-            setup_work=FREQUENCY_WORK * rule_of_pairs.count,
+            setup_seconds=FREQUENCY_SECONDS * rule_of_pairs.count,
         )
 
     def _rows(self, rule: Geometric, offsets: Positions, rows: range, columns: range) -> Float64s:
@@ -138,6 +144,6 @@ class Similarity(TableFamily, path="/relative/similarity"):
             self.element_type,
             1,
             evaluate,
-            work_per_element=rule.count,
-            setup_work=FREQUENCY_WORK * rule.count,
+            element_seconds=ELEMENT_SECONDS * rule.count,
+            setup_seconds=FREQUENCY_SECONDS * rule.count,
         )

@@ -22,7 +22,13 @@ from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import component
-from service.numerics.tables import FREQUENCY_WORK, ParameterValue, Table, row_steps
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
+    ParameterValue,
+    Table,
+    row_steps,
+)
 
 
 class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
@@ -74,14 +80,13 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
         return self.bias_axes
 
     @property
-    def work_per_element(self) -> int:
-        """The cost of one value: a sine for each frequency."""
-        return self.head_dim // 2
+    def element_seconds(self) -> float:
+        """A value takes a sine for each frequency."""
+        return ELEMENT_SECONDS * (self.head_dim // 2)
 
     @property
-    def setup_work(self) -> int:
-        """The cost of computing the frequencies, in sines."""
-        return FREQUENCY_WORK * (self.head_dim // 2)
+    def setup_seconds(self) -> float:
+        return FREQUENCY_SECONDS * (self.head_dim // 2)
 
     def table(self) -> Table:
         return self.bias_table(self, self.element_type, self.num_heads)

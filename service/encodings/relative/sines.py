@@ -32,7 +32,8 @@ from service.numerics.phase import Float64s, Geometric, geometric
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import (
-    FREQUENCY_WORK,
+    ELEMENT_SECONDS,
+    FREQUENCY_SECONDS,
     Document,
     FormulaTable,
     ParameterValue,
@@ -200,7 +201,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
             self.element_type,
             4 * rule.count,
             evaluate,
-            setup_work=FREQUENCY_WORK * rule.count,
+            setup_seconds=FREQUENCY_SECONDS * rule.count,
         )
 
 
@@ -335,7 +336,7 @@ class ShiftedTable:
     keys: int
     is_masked: bool = False
 
-    work_per_element = 2
+    element_seconds = 2 * ELEMENT_SECONDS
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from service.numerics.dtypes import (
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, ParameterValue, Table, setup_work
+from service.numerics.tables import Document, ParameterValue, Table, setup_seconds
 
 # The largest power of 3.5 in the range of float64.
 _MAX_POWER = 566
@@ -386,12 +386,12 @@ class ComplexTable:
         return COMPLEX128 if self.pairs.dtype is FLOAT64 else COMPLEX64
 
     @property
-    def work_per_element(self) -> int:
-        return 2 * self.pairs.work_per_element
+    def element_seconds(self) -> float:
+        return 2 * self.pairs.element_seconds
 
     @property
-    def setup_work(self) -> int:
-        return setup_work(self.pairs)
+    def setup_seconds(self) -> float:
+        return setup_seconds(self.pairs)
 
     def read(self, start: int, stop: int) -> Elements:
         return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)

@@ -31,7 +31,13 @@ from service.numerics.dtypes import (
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
-from service.numerics.tables import Document, ParameterValue, StoredTable, TransformedTable
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    Document,
+    ParameterValue,
+    StoredTable,
+    TransformedTable,
+)
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
@@ -302,7 +308,7 @@ class PermutationTable:
     heads: int
     dtype: DType
 
-    work_per_element = 1
+    element_seconds = ELEMENT_SECONDS
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Int64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import FREQUENCY_WORK, overflows, setup_work, size
+from service.numerics.tables import FREQUENCY_SECONDS, overflows, setup_seconds, size
 from tests.client import Client, load_npy, npy_bytes
 
 FAR = 2**62
@@ -214,14 +214,14 @@ def test_a_table_overflows_if_one_of_its_heads_does(
 
 
 @pytest.mark.parametrize("head", [None, 3])
-def test_setup_work_of_biases_is_that_of_their_slopes(head: int | None) -> None:
+def test_setup_seconds_of_biases_is_that_of_their_slopes(head: int | None) -> None:
     ones = np.ones(12)
     rule, sent = SlopeRule("original", 12, 8.0), GivenSlopes(ones)
     parameters = BiasParameters(query_len=2, head=head)
 
-    for slopes, expected in ((rule, 12 * FREQUENCY_WORK), (sent, 0)):
+    for slopes, expected in ((rule, 12 * FREQUENCY_SECONDS), (sent, 0)):
         for function in (LinearBias(slopes), Kernel(slopes, ones, ones, is_causal=True)):
-            assert setup_work(parameters.bias_table(function, FLOAT64, 12)) == expected
+            assert setup_seconds(parameters.bias_table(function, FLOAT64, 12)) == expected
 
 
 def pairs_of(**values: object) -> QueryKey:
