@@ -8,7 +8,7 @@ that can hold it, a report as JSON. Routes and OpenAPI are generated from the en
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, sqrt
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -79,8 +79,8 @@ READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
 )
 """The formats of request bodies that contain arrays, by media type."""
 
-_UNKNOWN_SECONDS = 1.0
-"""The processor seconds of work whose duration cannot be estimated in advance."""
+# The processor seconds of a report about a JSON object.
+_OBJECT_SECONDS = 1e-3
 
 # The least similarity (0 to 1) at which a misspelled array name is corrected.
 _NAME_SIMILARITY = 0.85
@@ -115,10 +115,29 @@ class Inputs(ABC):
 
         The cost of computing a document's response body is not included.
         """
-        return _UNKNOWN_SECONDS
+        return self.seconds_of(0)
 
     def held_bytes(self, content: Any) -> int:  # noqa: ARG002
         """Return how many bytes of memory the content needs until the response has been sent."""
+        return 0
+
+    def seconds_before(self, form: ReadableFormat, body: Block) -> float:
+        """Return the processor seconds of reading a body and calling ``answer``, without reading.
+
+        The length of the body determines them, and the header of an array.
+        """
+        return form.byte_seconds * len(body) + self.seconds_of(form.count_elements(body))
+
+    def held_bytes_before(self, form: ReadableFormat, body: Block) -> int:
+        """Return how much memory reading a body and calling ``answer`` need beside the body."""
+        return self.held_bytes_of(form.count_elements(body))
+
+    def seconds_of(self, elements: int) -> float:  # noqa: ARG002
+        """Return the processor seconds of calling ``answer`` with arrays of so many elements."""
+        return 0.0
+
+    def held_bytes_of(self, elements: int) -> int:  # noqa: ARG002
+        """Return how much memory ``answer`` needs for arrays of so many elements."""
         return 0
 
 
@@ -131,9 +150,6 @@ class NoInput(Inputs):
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
         return ()
 
-    def seconds(self, content: Any) -> float:  # noqa: ARG002
-        return 0.0
-
 
 @dataclass(frozen=True)
 class JsonObject(Inputs):
@@ -144,6 +160,9 @@ class JsonObject(Inputs):
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return {}, read_object(body)
+
+    def seconds_of(self, elements: int) -> float:  # noqa: ARG002
+        return _OBJECT_SECONDS
 
 
 class ArrayInputs(Inputs):
@@ -165,10 +184,20 @@ class ArrayInputs(Inputs):
         """Raise InvalidBody if the arrays are invalid whatever the parameters are."""
 
     def seconds(self, content: Input) -> float:
-        return ELEMENT_SECONDS * sum(map(size, content.arrays.values()))
+        return self.seconds_of(_elements(content))
+
+    def seconds_of(self, elements: int) -> float:
+        return ELEMENT_SECONDS * elements
 
     def held_bytes(self, content: Input) -> int:
         return sum(map(size_bytes, content.arrays.values()))
+
+    def held_bytes_of(self, elements: int) -> int:
+        return _FLOAT64_BYTES * elements
+
+
+def _elements(content: Input) -> int:
+    return sum(map(size, content.arrays.values()))
 
 
 class EveryArray(ArrayInputs):
@@ -205,11 +234,15 @@ class ReportedArrays(ArrayInputs):
         names: the accepted array names in a JSON body.
         example: an example JSON body, with arrays by name.
         copies: how many float64 copies of the arrays the analysis keeps in memory.
+        base_seconds, root_seconds: the processor seconds of the analysis of noise, whatever its
+            size, and times the root of its size: of large arrays a sample is taken.
     """
 
     names: tuple[str, ...]
     example: Mapping[str, Any]
-    copies: int = 4
+    copies: int
+    base_seconds: float
+    root_seconds: float
 
     def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
         if not content.arrays:
@@ -218,12 +251,14 @@ class ReportedArrays(ArrayInputs):
         arrays = {name: table.in_order() for name, table in content.arrays.items()}
         return (replace(content, arrays=arrays),)
 
-    def seconds(self, content: Input) -> float:  # noqa: ARG002
-        return _UNKNOWN_SECONDS
+    def seconds_of(self, elements: int) -> float:
+        return self.base_seconds + self.root_seconds * sqrt(elements)
 
     def held_bytes(self, content: Input) -> int:
-        elements = sum(map(size, content.arrays.values()))
-        return super().held_bytes(content) + self.copies * _FLOAT64_BYTES * elements
+        return super().held_bytes(content) + self.held_bytes_of(_elements(content))
+
+    def held_bytes_of(self, elements: int) -> int:
+        return self.copies * _FLOAT64_BYTES * elements
 
 
 @dataclass(frozen=True)

@@ -266,6 +266,7 @@ JSON = ReadableFormat(
     read=_read,
     is_text=True,
     number_seconds=NUMBER_SECONDS,
+    byte_seconds=6e-8,
     version=ENCODER,
     has_several_arrays=True,
     dtypes=REAL_AND_INTEGER,

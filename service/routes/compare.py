@@ -490,6 +490,8 @@ COMPARE = Endpoint(
         names=("x", "cos", "sin", "frequency", "wavelength", "inv_freq", "attention_factor"),
         example={"x": [[0.0, 1.0, 0.0, 1.0], [0.84147098, 0.54030231, 0.00999983, 0.99995]]},
         copies=2,
+        base_seconds=0.008,
+        root_seconds=1e-4,
     ),
     answer=compare_arrays,
     example="to=/encoding?seq_len=2%26d_model=4",

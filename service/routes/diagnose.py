@@ -575,6 +575,8 @@ DIAGNOSE = Endpoint(
             "have": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
         },
         copies=16,
+        base_seconds=0.08,
+        root_seconds=6e-3,
     ),
     answer=diagnose_arrays,
     report=DiagnoseReport,

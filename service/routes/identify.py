@@ -284,6 +284,8 @@ IDENTIFY = Endpoint(
         names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),
         example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
         copies=6,
+        base_seconds=0.015,
+        root_seconds=1.2e-3,
     ),
     answer=identify_arrays,
     report=IdentifyReport,

@@ -262,7 +262,7 @@ SUMS = Endpoint(
     operation="Sums",
     summary="Sums of arrays",
     parameters=TimesParameters,
-    inputs=ReportedArrays(("x", "y"), {"x": [1.0]}),
+    inputs=ReportedArrays(("x", "y"), {"x": [1.0]}, copies=1, base_seconds=0.0, root_seconds=0.0),
     answer=_examine,
     example="times=2",
     report=SumsReport,
@@ -333,4 +333,9 @@ def test_no_body_stays_counted_after_a_report(sums: Client) -> None:
 def test_copies_of_a_report_are_counted() -> None:
     arrays = {"x": StoredTable(np.ones((4, 4), "<f4"), FLOAT32)}
 
-    assert ReportedArrays((), {}, copies=3).held_bytes(Input(arrays)) == 16 * 4 + 3 * 16 * 8
+    assert (
+        ReportedArrays((), {}, copies=3, base_seconds=0.0, root_seconds=0.0).held_bytes(
+            Input(arrays)
+        )
+        == 16 * 4 + 3 * 16 * 8
+    )
