@@ -116,10 +116,12 @@ class Settings(BaseSettings):
     max_connections: Integer = _setting(
         4096, "Most connections at a time, in each process.", ge=1, le=1_000_000
     )
-    max_waiting: Integer = _setting(
-        256, "Most requests that wait for each kind of thread.", ge=1, le=1_000_000
+    wait_seconds: Integer = _setting(
+        15, "Longest wait of a request for a thread or a child process.", **_SECONDS
     )
-    wait_seconds: Integer = _setting(15, "Longest wait of a request for a thread.", **_SECONDS)
+    max_request_seconds: Integer = _setting(
+        60, "Most processor seconds of a request that cannot be answered in turns.", **_SECONDS
+    )
     header_seconds: Integer = _setting(10, "Time limit for receiving a request head.", **_SECONDS)
     body_seconds: Integer = _setting(120, "Time limit for receiving a request body.", **_SECONDS)
     stall_seconds: Integer = _setting(

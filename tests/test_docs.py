@@ -41,7 +41,6 @@ UNITS = {
     "workers": "processes",
     "threads": "threads",
     "max_connections": "connections",
-    "max_waiting": "requests",
 }
 """The units of numeric settings whose names do not end with one."""
 

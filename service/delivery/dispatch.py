@@ -16,10 +16,10 @@ from service.delivery.cache import BodyCache, ResponseCache, entry_bytes
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
+from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
-from service.delivery.workers import SHORT_SECONDS, Gate, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
 from service.settings import Settings
 
@@ -49,12 +49,12 @@ class Delivery:
     settings: Settings
     cache: BodyCache
     response_cache: ResponseCache
-    workers: Workers
+    scheduler: Scheduler
     tallies: Tallies
     metrics: Metrics
     readiness: Readiness
     log: RequestLog
-    gate: Gate
+    refusals: Refusals
     budget: Budget
 
     @classmethod
@@ -69,8 +69,8 @@ class Delivery:
         cache_bytes = min(settings.cache_bytes, budget.most_cache_bytes)
         headers_bytes = cache_bytes // 16
         cache = BodyCache(cache_bytes - headers_bytes, budget)
-        gate = Gate(settings)
-        workers = Workers(settings.threads, gate)
+        refusals = Refusals()
+        scheduler = Scheduler.of(settings, refusals)
         watched: dict[str, Callable[[], Reading]] = {
             "posref_builds": lambda: cache.builds,
             "posref_build_seconds": lambda: cache.build_durations,
@@ -79,19 +79,27 @@ class Delivery:
             "posref_cache_evictions": lambda: cache.bodies.evictions,
             "posref_cache_bytes": lambda: cache.bodies.size_bytes,
             "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
-            "posref_waiting_work": workers.waiting_by_lane,
-            "posref_refused": lambda: {**gate.refusals, **budget.refusals},
+            "posref_waiting_work": scheduler.waiting_by_lane,
+            "posref_refused": lambda: {**refusals.counts, **budget.refusals},
             "posref_memory_granted_bytes": budget.granted,
             "posref_memory_limit_bytes": lambda: budget.limit_bytes,
-            "posref_held_body_bytes": lambda: gate.held_body_bytes,
+            "posref_held_body_bytes": lambda: budget.granted()["bodies"],
             "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
         }
         tallies, log = Tallies(), RequestLog(writer, settings)
         metrics = Metrics(tallies, watched, shared)
         response_cache = ResponseCache(headers_bytes, cache, tallies, log, budget)
-        readiness = Readiness()
         return cls(
-            settings, cache, response_cache, workers, tallies, metrics, readiness, log, gate, budget
+            settings,
+            cache,
+            response_cache,
+            scheduler,
+            tallies,
+            metrics,
+            Readiness(),
+            log,
+            refusals,
+            budget,
         )
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
@@ -124,16 +132,15 @@ class Delivery:
         """
         representation, head = plan.representation, plan.head
         blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
-        cost = representation.seconds(span.length_bytes if span else None)
-        if cost <= SHORT_SECONDS:
-            cost += representation.document.setup_seconds
-            return head.streamed(span, await self.workers.run(lambda: b"".join(blocks), cost))
-        is_drawn = representation.form.is_drawn
-        first = await self.workers.begin(blocks, drawn=is_drawn)
+        seconds = representation.seconds(span.length_bytes if span else None)
+        seconds += representation.document.setup_seconds
+        if seconds <= SHORT_SECONDS:
+            return head.streamed(span, await self.scheduler.run(lambda: b"".join(blocks), seconds))
+        first = await self.scheduler.stream().begin(blocks)
         if representation.length_bytes is not None or plan.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
-        again = self.workers.iterate(representation.body.blocks(), drawn=is_drawn)
+        again = self.scheduler.stream().blocks(representation.body.blocks())
         return head.streamed(span, again, counted=first)
 
     async def _pieces(
@@ -147,7 +154,7 @@ class Delivery:
             piece = self._cached_piece(representation.tag, start, part.stop)
             if piece is None:
                 blocks = _rest(representation.body, start, part.stop)
-                rest = self.workers.iterate(blocks, drawn=representation.form.is_drawn)
+                rest = self.scheduler.stream().blocks(blocks)
                 async with aclosing(rest) as computed:
                     async for block in computed:
                         yield block
@@ -174,18 +181,18 @@ class Delivery:
 
     async def _build(self, representation: Representation, grant: Grant) -> CachedBody:
         """Compute a body; gzip and digest read the plain body from the cache."""
-        cost, before = representation.seconds(), representation.document.setup_seconds
         if representation.transform is None:
             blocks = representation.file.blocks()
+            seconds = representation.seconds() + representation.document.setup_seconds
         else:
             file = await self._cached_body(representation.plain())
             blocks = representation.transform([file.body])
-            cost, before = representation.transform_seconds(len(file.body)), 0.0
+            seconds = representation.transform_seconds(len(file.body))
         grant.resize(entry_bytes(representation.tag, representation.file.limit_bytes))
-        if cost <= SHORT_SECONDS:
-            return await self.workers.run(partial(CachedBody.of, blocks, grant), before + cost)
         put_together = partial(CachedBody.of, grant=grant)
-        return await self.workers.collect(blocks, put_together, drawn=representation.form.is_drawn)
+        if seconds <= SHORT_SECONDS:
+            return await self.scheduler.run(lambda: put_together(blocks), seconds)
+        return await self.scheduler.collect(blocks, put_together, seconds)
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from service.delivery.budget import Grant
 from service.delivery.dispatch import Delivery
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
@@ -21,7 +22,7 @@ from service.delivery.openapi.operations import get_operation, post_operation, w
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.plans import Plan, Posted, plan_get, read_post
 from service.delivery.responses import Answer
-from service.delivery.workers import SHORT_SECONDS, BodyMemory, cancel_on_disconnect
+from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
 from service.formats.format import ReadableFormat
 from service.formats.json_text import JSON
@@ -62,7 +63,7 @@ class Handler:
                 plan = planned()
             else:
                 seconds = reading_seconds(len(query), is_text=True)
-                plan = await delivery.workers.run(planned, seconds)
+                plan = await delivery.scheduler.run(planned, seconds)
             return await delivery.answer(scope, plan)
 
         return await cancel_on_disconnect(request.receive, answer())
@@ -74,15 +75,15 @@ class Handler:
         if not inputs.has_parameters:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
-        memory = BodyMemory(self.delivery.gate)
+        grant = self.delivery.budget.grant("bodies", 0)
         try:
-            body = await receive_body(request, form, self.delivery.settings, memory)
+            body = await receive_body(request, form, self.delivery.settings, grant)
             answering = self._answered(request, form, body, replace(wanted, default=form))
             answer = await cancel_on_disconnect(request.receive, answering)
         except BaseException:
-            memory.release()
+            grant.release()
             raise
-        return _ReleasingResponse(answer, memory)
+        return _ReleasingResponse(answer, grant)
 
     async def _answered(
         self,
@@ -92,7 +93,7 @@ class Handler:
         wanted: RepresentationRequest,
     ) -> Response:
         """Return the response to a POST; a short answer is planned where the body is parsed."""
-        workers, settings = self.delivery.workers, self.delivery.settings
+        scheduler, settings = self.delivery.scheduler, self.delivery.settings
         query = request.scope["query_string"]
 
         def read() -> tuple[Plan | Answer | None, Posted]:
@@ -101,26 +102,26 @@ class Handler:
             return posted.plan(wanted, settings) if is_short else None, posted
 
         seconds = reading_seconds(body.length_bytes, is_text=form.is_text)
-        plan, posted = await workers.run(read, seconds)
-        body.memory.grow(posted.held_bytes)
+        plan, posted = await scheduler.run(read, seconds)
+        body.grant.resize(max(body.grant.size_bytes, posted.held_bytes))
         if plan is None:
-            plan = await workers.run(lambda: posted.plan(wanted, settings), 2 * SHORT_SECONDS)
+            plan = await scheduler.run(lambda: posted.plan(wanted, settings), posted.seconds)
         return await self.delivery.answer_uncached(plan) if isinstance(plan, Plan) else plan
 
 
 class _ReleasingResponse(Response):
-    """A response that releases the BodyMemory of its request after it has been sent."""
+    """A response that releases the memory of its request after it has been sent."""
 
-    def __init__(self, answer: Response, memory: BodyMemory) -> None:
+    def __init__(self, answer: Response, grant: Grant) -> None:
         self.background = None
         self._answer = answer
-        self._memory = memory
+        self._grant = grant
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._answer(scope, receive, send)
         finally:
-            self._memory.release()
+            self._grant.release()
 
 
 def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:
@@ -178,8 +179,8 @@ def reading_seconds(length_bytes: int, *, is_text: bool) -> float:
 class ReceivedBody:
     """A request body, received in segments; only a worker thread may join long ones."""
 
-    def __init__(self, memory: BodyMemory) -> None:
-        self.memory = memory
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
         self.length_bytes = 0
         self._segments: list[bytes] = []
         self._newest = bytearray()
@@ -200,7 +201,7 @@ class ReceivedBody:
 
 
 async def receive_body(
-    request: Request, form: ReadableFormat, settings: Settings, memory: BodyMemory
+    request: Request, form: ReadableFormat, settings: Settings, grant: Grant
 ) -> ReceivedBody:
     """Receive a request body and count its memory, in advance if Content-Length is sent.
 
@@ -217,11 +218,11 @@ async def receive_body(
     if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
         raise too_large
     weight = _TEXT_WEIGHT if form.is_text else 1
-    memory.grow(int(announced) * weight)
-    body = ReceivedBody(memory)
+    grant.resize(int(announced) * weight)
+    body = ReceivedBody(grant)
     async for chunk in request.stream():
         body.add(chunk)
         if body.length_bytes > limit:
             raise too_large
-        memory.grow(body.length_bytes * weight)
+        grant.resize(max(grant.size_bytes, body.length_bytes * weight))
     return body

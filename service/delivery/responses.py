@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.delivery.budget import Grant, GrantedBytes
 from service.delivery.negotiation import RawHeaders, list_header, raw
-from service.delivery.workers import disconnected
+from service.delivery.schedule import disconnected
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
 from service.formats.format import Block
 

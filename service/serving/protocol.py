@@ -363,7 +363,7 @@ class LimitedProtocol(UvicornProtocol):
             closed = self._close_another(is_full=excess > _EXTRA_CONNECTIONS)
             self.is_beyond = closed is None or closed.is_beyond
             if closed is None and excess > _EXTRA_CONNECTIONS:
-                self.delivery.gate.count_refusal("connections")
+                self.delivery.refusals.count("connections")
                 transport.abort()
 
     @property
@@ -506,7 +506,7 @@ class LimitedProtocol(UvicornProtocol):
     def _start(self) -> None:
         if self.is_beyond and self.url.partition(b"?")[0] not in _PROBES:
             limit = self.limits.max_connections
-            self.delivery.gate.count_refusal("connections")
+            self.delivery.refusals.count("connections")
             self._fail(
                 Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
             )

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ import safetensors.numpy
 
 from service.app import create_app
 from service.delivery.dispatch import Delivery
-from service.delivery.workers import SHORT_SECONDS, BodyMemory
+from service.delivery.schedule import ThreadWork, Work
 from service.settings import default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange
@@ -42,30 +43,29 @@ POSTED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Stuck:
-    """Occupy every thread, and fill the queues, until released."""
+    """Occupy every thread, and every slot for children, until released.
 
-    def __init__(self, delivery: Delivery) -> None:
-        self._workers = delivery.workers
-        self._max_waiting = delivery.settings.max_waiting
+    Args:
+        delivery: the process.
+        seconds: the estimated duration of the work that occupies them.
+    """
+
+    def __init__(self, delivery: Delivery, seconds: float) -> None:
+        self._scheduler = delivery.scheduler
+        self._seconds = seconds
         self._go = threading.Event()
         self._tasks: list[asyncio.Future[object]] = []
 
-    async def take_threads(self) -> None:
-        taken = [threading.Event() for _ in range(3)]
-        short, long, drawing = map(self._work, taken)
-        self._begin(self._workers.run(short, 0.0))
-        self._begin(self._workers.run(long, 2 * SHORT_SECONDS))
-        self._begin(self._workers.collect(_blocks(drawing), list, drawn=True))
-        for each in taken:
-            assert await asyncio.to_thread(each.wait, 10)
-
-    async def fill_lines(self) -> None:
-        for _ in range(self._max_waiting):
-            self._begin(self._workers.run(_nothing, 0.0))
-            self._begin(self._workers.run(_nothing, 2 * SHORT_SECONDS))
-            self._begin(self._workers.collect(_blocks(_nothing), list, drawn=True))
+    async def occupy(self) -> None:
+        threads, children = self._scheduler, self._scheduler.children
+        for lane in (threads.short, threads.long):
+            taken = threading.Event()
+            work = ThreadWork(lane, self._seconds, self._seconds)
+            self._begin(work.turn(partial(self._wait, taken)))
+            assert await asyncio.to_thread(taken.wait, 10)
+        for seconds in (min(2, self._seconds), self._seconds):
+            self._begin(self._hold(Work(children, seconds, seconds)))
         await asyncio.sleep(0)
-        assert set(self._workers.waiting_by_lane().values()) == {self._max_waiting}
 
     async def let_go(self) -> None:
         self._go.set()
@@ -74,32 +74,24 @@ class Stuck:
     def _begin(self, work: Any) -> None:
         self._tasks.append(asyncio.ensure_future(work))
 
-    def _work(self, taken: threading.Event) -> Callable[[], None]:
-        def work() -> None:
-            taken.set()
-            assert self._go.wait(30)
+    def _wait(self, taken: threading.Event) -> None:
+        taken.set()
+        assert self._go.wait(30)
 
-        return work
-
-
-def _nothing() -> None:
-    pass
-
-
-def _blocks(work: Callable[[], None]) -> Iterator[bytes]:
-    work()
-    yield b""
+    async def _hold(self, work: Work) -> None:
+        async with work.slot():
+            await asyncio.to_thread(self._go.wait, 30)
 
 
 @contextmanager
-def served(**limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
-    """Run an application with one thread for long work and a warm cache."""
+def served(seconds: float = 0, **limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
+    """Run an application with a warm cache, whose threads are occupied for so many seconds."""
     settings = default_settings().model_copy(update={"threads": 1, **limits})
     with client_of(create_app(settings)) as client:
         assert client.get(WARM).status_code == 200
         delivery: Delivery = client.app.state.delivery
-        stuck = Stuck(delivery)
-        client.run(stuck.take_threads())
+        stuck = Stuck(delivery, seconds)
+        client.run(stuck.occupy())
         try:
             yield client, delivery, stuck
         finally:
@@ -108,11 +100,9 @@ def served(**limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
 
 @pytest.fixture
 def full() -> Iterator[tuple[Client, Delivery]]:
-    """Run an application with full queues and full body memory."""
-    with served(max_waiting=2, max_held_body_bytes=1) as (client, delivery, stuck):
-        client.run(stuck.fill_lines())
-        held = BodyMemory(delivery.gate)
-        held.grow(1)
+    """Run an application that is occupied for longer than a request waits, without body memory."""
+    with served(100, max_held_body_bytes=1) as (client, delivery, _):
+        held = delivery.budget.grant("bodies", 1)
         yield client, delivery
         held.release()
 
@@ -122,7 +112,7 @@ def check_refused(answer: httpx.Response, setting: str) -> None:
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json()["type"] == "urn:posref:problem:overloaded"
     assert setting in answer.json()["detail"]
-    assert 1 <= int(answer.headers["Retry-After"]) <= 60
+    assert 1 <= int(answer.headers["Retry-After"]) <= 3600
     assert answer.headers["Cache-Control"] == "no-store"
 
 
@@ -140,31 +130,29 @@ def test_probes_and_cached_answers_are_sent_during_overload(full: tuple[Client, 
 
 
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
-def test_new_work_is_refused_when_the_queue_is_full(
+def test_work_that_would_wait_too_long_is_refused_at_once(
     full: tuple[Client, Delivery], url: str
 ) -> None:
     client, delivery = full
 
-    check_refused(client.get(url), "POSREF_MAX_WAITING")
+    check_refused(client.get(url), "POSREF_WAIT_SECONDS")
 
-    assert delivery.gate.refusals["waiting"] == 1
+    assert delivery.refusals.counts["waiting"] == 1
 
 
 @pytest.mark.parametrize(("path", "sent"), POSTED.values(), ids=POSTED)
-def test_posts_are_refused_when_queue_or_body_memory_is_full(
+def test_posts_are_refused_when_they_would_wait_too_long_or_body_memory_is_full(
     path: str, sent: dict[str, Any]
 ) -> None:
-    with served(max_waiting=1, max_held_body_bytes=1) as (client, delivery, stuck):
-        client.run(stuck.fill_lines())
-        check_refused(client.post(path, **sent), "POSREF_MAX_WAITING")
-        assert delivery.gate.held_body_bytes == 0
-        held = BodyMemory(delivery.gate)
-        held.grow(1)
+    with served(100, max_held_body_bytes=1) as (client, delivery, _):
+        check_refused(client.post(path, **sent), "POSREF_WAIT_SECONDS")
+        assert delivery.budget.granted()["bodies"] == 0
+        held = delivery.budget.grant("bodies", 1)
         check_refused(client.post(path, **sent), "POSREF_MAX_HELD_BODY_BYTES")
         held.release()
 
-        assert delivery.gate.refusals["waiting"] == 1
-        assert delivery.gate.refusals["bodies"] == 1
+        assert delivery.refusals.counts["waiting"] == 1
+        assert delivery.budget.refusals["bodies"] == 1
 
 
 @pytest.mark.full
@@ -173,17 +161,18 @@ def test_queued_request_is_refused_after_wait_seconds_and_can_be_retried(url: st
     with served(wait_seconds=0.05) as (client, delivery, stuck):
         check_refused(client.get(url), "POSREF_WAIT_SECONDS")
 
-        assert delivery.gate.refusals["wait_time"] == 1
-        assert set(delivery.workers.waiting_by_lane().values()) == {0}
+        assert delivery.refusals.counts["wait_time"] == 1
+        assert set(delivery.scheduler.waiting_by_lane().values()) == {0}
         client.run(stuck.let_go())
         assert client.head(url).status_code == 200
         if url != COLD["streamed"]:
-            client.app.state.delivery.gate.wait_seconds = 15
+            for lane in (delivery.scheduler.short, delivery.scheduler.long):
+                lane.wait_seconds = 15
             assert client.get(url).status_code == 200
 
 
 def test_any_number_of_requests_may_wait_for_one_table() -> None:
-    with served(max_waiting=1) as (client, delivery, stuck):
+    with served() as (client, delivery, stuck):
 
         async def scenario() -> list[int]:
             exchanges = [Exchange(client.app, "GET", COLD["short"]) for _ in range(300)]
@@ -197,7 +186,7 @@ def test_any_number_of_requests_may_wait_for_one_table() -> None:
 
         assert set(client.run(scenario())) == {200}
         assert delivery.cache.builds == 2
-        assert not any(delivery.gate.refusals.values())
+        assert not any(delivery.refusals.counts.values())
 
 
 async def wait_for(condition: Callable[[], bool]) -> None:
@@ -210,7 +199,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
 def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(url: str) -> None:
     with served() as (client, delivery, stuck):
-        lines = delivery.workers.waiting_by_lane
+        lines = delivery.scheduler.waiting_by_lane
 
         async def scenario() -> None:
             exchanges = [Exchange(client.app, "GET", url) for _ in range(2)]
@@ -232,7 +221,7 @@ def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(u
         client.run(scenario())
         client.run(stuck.let_go())
         assert client.get(COLD["short"]).status_code == 200
-        assert not any(delivery.gate.refusals.values())
+        assert not any(delivery.refusals.counts.values())
 
 
 @pytest.mark.full
@@ -250,14 +239,14 @@ def test_disconnect_releases_the_memory_of_the_request_body(path: str) -> None:
             exchange = Exchange(client.app, "POST", path, headers=headers)
             exchange.give(content, more=False)
             running = asyncio.ensure_future(exchange.run())
-            await wait_for(lambda: delivery.workers.waiting_by_lane()["short"] == 1)
-            assert delivery.gate.held_body_bytes >= len(content)
+            await wait_for(lambda: delivery.scheduler.waiting_by_lane()["short"] == 1)
+            assert delivery.budget.granted()["bodies"] >= len(content)
 
             exchange.leave()
             await running
             assert exchange.status == 0
-            assert delivery.workers.waiting_by_lane()["short"] == 0
-            assert delivery.gate.held_body_bytes == 0
+            assert delivery.scheduler.waiting_by_lane()["short"] == 0
+            assert delivery.budget.granted()["bodies"] == 0
 
         client.run(scenario())
 
@@ -271,5 +260,5 @@ def test_metrics_count_refusals_and_queued_work(full: tuple[Client, Delivery]) -
 
     assert 'posref_refused_total{reason="waiting"} 1.0' in lines
     assert 'posref_refused_total{reason="bodies"} 1.0' in lines
-    assert 'posref_waiting_work{lane="drawing"} 2.0' in lines
+    assert 'posref_waiting_work{lane="long"} 0.0' in lines
     assert "posref_held_body_bytes 1.0" in lines

@@ -327,7 +327,7 @@ def test_faults_of_a_report_are_named(
 def test_no_body_stays_counted_after_a_report(sums: Client) -> None:
     sums.post("/sums", json={"x": [1.0] * 1000})
 
-    assert sums.app.state.delivery.gate.held_body_bytes == 0
+    assert sums.app.state.delivery.budget.granted()["bodies"] == 0
 
 
 def test_copies_of_a_report_are_counted() -> None:

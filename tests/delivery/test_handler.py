@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -14,10 +14,11 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from service.app import create_app
+from service.delivery.budget import Budget
 from service.delivery.handler import ReceivedBody, reading_seconds
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
-from service.delivery.workers import SHORT_SECONDS, BodyMemory, Gate, Workers
+from service.delivery.schedule import SHORT_SECONDS, Threads
 from service.formats import FORMATS
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
@@ -169,17 +170,17 @@ def test_posts_are_planned_on_workers_without_an_entity_tag(
     assert {name.partition("_")[0] for name in threads} == {"posref-short"}
 
 
-def costs_of_work(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return a list that gets the cost of all work."""
-    costs: list[float] = []
-    run = Workers.run
+def seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return a list that gets the estimated seconds of all work on threads."""
+    seconds: list[float] = []
+    tag = Threads.tag
 
-    async def record(workers: Workers, work: Callable[[], Any], cost: float) -> Any:
-        costs.append(cost)
-        return await run(workers, work, cost)
+    def record(lane: Threads, client: str, estimate: float) -> float:
+        seconds.append(estimate)
+        return tag(lane, client, estimate)
 
-    monkeypatch.setattr(Workers, "run", record)
-    return costs
+    monkeypatch.setattr(Threads, "tag", record)
+    return seconds
 
 
 WIDE_ROW = np.zeros((1, 65_000), "<f2")
@@ -214,7 +215,7 @@ WIDE_ROW = np.zeros((1, 65_000), "<f2")
 def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
     monkeypatch: pytest.MonkeyPatch, url: str, sent: dict[str, NDArray[Any]] | None
 ) -> None:
-    seen, costs = [], costs_of_work(monkeypatch)
+    seen, seconds = [], seconds_of_work(monkeypatch)
 
     def record(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
         if len(frequencies) > 1024:
@@ -230,7 +231,7 @@ def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
             answer = fresh.post(url, content=safetensors.numpy.save(sent), headers=headers)
 
     assert answer.status_code == 200
-    assert max(costs) > SHORT_SECONDS
+    assert max(seconds) > SHORT_SECONDS
     assert set(seen) <= {"posref-long"}
 
 
@@ -241,11 +242,11 @@ def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
 def test_new_tables_of_model_widths_are_short_work(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    costs = costs_of_work(monkeypatch)
+    seconds = seconds_of_work(monkeypatch)
     with client_of(create_app(default_settings())) as fresh:
         assert fresh.get(url).status_code == 200
 
-    assert max(costs) <= SHORT_SECONDS
+    assert max(seconds) <= SHORT_SECONDS
 
 
 NPY = "application/x-npy"
@@ -364,9 +365,7 @@ def test_deep_nesting_of_json_is_refused(client: Client, text: str) -> None:
 
 
 def test_a_byte_of_text_costs_more_than_one_of_an_array() -> None:
-    as_text, as_binary = (reading_seconds(3, is_text=is_text) for is_text in (True, False))
-
-    assert as_text > 10 * as_binary
+    assert reading_seconds(3, is_text=True) > 10 * reading_seconds(3, is_text=False) > 0
 
 
 JSON_TYPE = {"Content-Type": "application/json"}
@@ -375,13 +374,13 @@ APPLY = "/rope/apply"
 
 
 @contextmanager
-def limited_by(**limits: int) -> Iterator[tuple[Client, Gate]]:
+def limited_by(**limits: int) -> Iterator[tuple[Client, Budget]]:
     """Yield a client of an application with limits, which counts no body in the end."""
     settings = default_settings().model_copy(update=limits)
     with client_of(create_app(settings)) as client:
-        gate: Gate = client.app.state.delivery.gate
-        yield client, gate
-        assert gate.held_body_bytes == 0
+        budget: Budget = client.app.state.delivery.budget
+        yield client, budget
+        assert budget.granted()["bodies"] == 0
 
 
 def announced(body: bytes, **headers: str) -> dict[str, str]:
@@ -399,41 +398,41 @@ async def run_loop() -> None:
     [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
 )
 def test_announced_body_is_counted_before_it_arrives(media_type: str, weight: int) -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
+    async def scenario(client: Client, budget: Budget) -> None:
         headers = {"Content-Length": "1000", "Content-Type": media_type}
         exchange = Exchange(client.app, "POST", APPLY, headers=headers)
         running = asyncio.ensure_future(exchange.run())
         await run_loop()
 
-        assert gate.held_body_bytes == 1000 * weight
+        assert budget.granted()["bodies"] == 1000 * weight
         exchange.leave()
         await running
         assert exchange.status == 0
 
-    with limited_by() as (client, gate):
-        client.run(scenario(client, gate))
+    with limited_by() as (client, budget):
+        client.run(scenario(client, budget))
 
 
 @pytest.mark.full
 def test_chunked_body_is_counted_as_it_arrives() -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
+    async def scenario(client: Client, budget: Budget) -> None:
         exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
         running = asyncio.ensure_future(exchange.run())
         for received_bytes in (10, 20, 30):
             exchange.give(bytes(10))
             await run_loop()
-            assert gate.held_body_bytes == received_bytes
+            assert budget.granted()["bodies"] == received_bytes
         exchange.leave()
         await running
 
-    with limited_by() as (client, gate):
-        client.run(scenario(client, gate))
+    with limited_by() as (client, budget):
+        client.run(scenario(client, budget))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("is_announced", [True, False])
 def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: bool) -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
+    async def scenario(client: Client, budget: Budget) -> None:
         headers = announced(GOOD, **NPY_TYPE)
         first = Exchange(client.app, "POST", APPLY, headers=headers)
         running = asyncio.ensure_future(first.run())
@@ -445,7 +444,7 @@ def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: 
         assert (second.status, second.json()["title"]) == (503, "Overloaded")
         assert "POSREF_MAX_HELD_BODY_BYTES" in second.json()["detail"]
         assert int(second.headers["retry-after"]) >= 1
-        assert gate.refusals["bodies"] == 1
+        assert budget.refusals["bodies"] == 1
 
         first.give(GOOD, more=False)
         await running
@@ -454,32 +453,32 @@ def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: 
         again.end()
         assert (await again.run()).body == first.body
 
-    with limited_by(max_held_body_bytes=len(GOOD) + 10) as (client, gate):
-        client.run(scenario(client, gate))
+    with limited_by(max_held_body_bytes=len(GOOD) + 10) as (client, budget):
+        client.run(scenario(client, budget))
 
 
 @pytest.mark.full
 def test_body_past_the_memory_limit_is_read_if_no_other_is_held() -> None:
-    with limited_by(max_held_body_bytes=1) as (client, gate):
+    with limited_by(max_held_body_bytes=1) as (client, budget):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
-        assert gate.refusals["bodies"] == 0
+        assert budget.refusals["bodies"] == 0
 
 
 def test_body_is_counted_until_its_answer_has_been_sent() -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
+    async def scenario(client: Client, budget: Budget) -> None:
         exchange = Exchange(client.app, "POST", APPLY, [GOOD], announced(GOOD, **NPY_TYPE))
         exchange.end()
         exchange.may_send.clear()
         running = asyncio.ensure_future(exchange.run())
         await exchange.is_answered.wait()
 
-        assert (exchange.status, gate.held_body_bytes) == (0, len(GOOD))
+        assert (exchange.status, budget.granted()["bodies"]) == (0, len(GOOD))
         exchange.may_send.set()
         await running
-        assert (exchange.status, gate.held_body_bytes) == (200, 0)
+        assert (exchange.status, budget.granted()["bodies"]) == (200, 0)
 
-    with limited_by() as (client, gate):
-        client.run(scenario(client, gate))
+    with limited_by() as (client, budget):
+        client.run(scenario(client, budget))
 
 
 @pytest.mark.parametrize(
@@ -501,11 +500,11 @@ def test_no_body_stays_counted_after_any_answer(
         for start in range(0, len(content), 100):
             yield content[start : start + 100]
 
-    with limited_by(max_body_bytes=4096, max_json_body_bytes=4096) as (client, gate):
+    with limited_by(max_body_bytes=4096, max_json_body_bytes=4096) as (client, budget):
         for body in (content, chunks()):
             answer = client.post(path, content=body, headers=headers)
             assert path != APPLY or answer.status_code == status
-            assert gate.held_body_bytes == 0
+            assert budget.granted()["bodies"] == 0
 
 
 def test_arrays_larger_than_their_body_are_counted_in_full() -> None:
@@ -513,27 +512,26 @@ def test_arrays_larger_than_their_body_are_counted_in_full() -> None:
     path = "/encoding/tokens?convention=fairseq&d_model=4"
     headers = announced(body, **{"Content-Type": "application/vnd.safetensors"})
 
-    async def scenario(client: Client, gate: Gate) -> None:
+    async def scenario(client: Client, budget: Budget) -> None:
         exchange = Exchange(client.app, "POST", path, [body], headers)
         exchange.end()
         exchange.may_send.clear()
         running = asyncio.ensure_future(exchange.run())
         await exchange.is_answered.wait()
-        assert gate.held_body_bytes == 8000
+        assert budget.granted()["bodies"] == 8000
 
         exchange.may_send.set()
         await running
         assert exchange.status == 200
 
-        other = BodyMemory(gate)
-        other.grow(1000)
+        other = budget.grant("bodies", 1000)
         again = Exchange(client.app, "POST", path, [body], headers)
         again.end()
         assert (await again.run()).status == 503
         other.release()
 
-    with limited_by(max_held_body_bytes=8000) as (client, gate):
-        client.run(scenario(client, gate))
+    with limited_by(max_held_body_bytes=8000) as (client, budget):
+        client.run(scenario(client, budget))
 
 
 def test_internal_error_leaves_no_body_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,7 +564,7 @@ def test_disconnect_during_the_answer_leaves_no_body_counted() -> None:
 
 @pytest.mark.full
 def test_small_chunks_take_no_more_memory_than_large_ones() -> None:
-    body = ReceivedBody(BodyMemory(Gate(default_settings())))
+    body = ReceivedBody(Budget(2**30).grant("bodies", 0))
     tracemalloc.start()
     for _ in range(2**18):
         body.add(b"12345678")
@@ -579,7 +577,7 @@ def test_small_chunks_take_no_more_memory_than_large_ones() -> None:
 
 
 def test_taken_body_is_released() -> None:
-    body = ReceivedBody(BodyMemory(Gate(default_settings())))
+    body = ReceivedBody(Budget(2**30).grant("bodies", 0))
     for _ in range(3):
         body.add(bytes(2**20))
     body.add(b"body")

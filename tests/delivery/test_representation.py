@@ -22,7 +22,7 @@ from service.delivery.representation import (
     place_headers,
     represent,
 )
-from service.delivery.workers import SHORT_SECONDS
+from service.delivery.schedule import SHORT_SECONDS
 from service.errors import InvalidParameters
 from service.formats import FORMATS
 from service.formats.format import BinaryBody

@@ -116,7 +116,7 @@ async def connected(**settings: Any) -> AsyncIterator[Connection]:
         server.close()
         await asyncio.sleep(0)
         await asyncio.gather(*state.tasks, return_exceptions=True)
-        delivery.workers.close()
+        delivery.scheduler.close()
 
 
 def with_opened(

@@ -335,7 +335,7 @@ _EXAMPLES = _by_type(
     errors.HeadersTooLarge(
         "the request line and headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"
     ),
-    errors.Overloaded("256 requests wait already for long work (POSREF_MAX_WAITING)"),
+    errors.Overloaded("child work would not begin within 15 seconds (POSREF_WAIT_SECONDS)"),
     errors.NotReady("this process is about to end: send requests to another"),
 )
 

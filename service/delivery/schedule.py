@@ -1,0 +1,516 @@
+"""The order of work: fair tags of client and cost, turns on worker threads, slots for children.
+
+A lane has slots: worker threads, or places for child processes. Work that finds no free slot waits;
+the waiting work with the smallest tag is next. A tag is ``max(now, last tag of the client) +
+estimated processor seconds``: short work of one client overtakes a flood of another, the work of
+one client is done in order, and nothing waits for ever, because later work gets later tags. This is
+start-time fair queueing with the processor second as its unit.
+
+Work on threads is done in turns of a few milliseconds. The first turn of any work precedes the next
+turn of work that has begun. Only work that has not begun is refused.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil, inf
+from time import monotonic, thread_time
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from service.delivery.clients import CLIENT
+from service.errors import Overloaded
+from service.formats.format import BLOCK_BYTES, Block
+from service.settings import Settings
+
+Result = TypeVar("Result")
+
+SHORT_SECONDS = 0.005
+"""The most processor seconds of short work, which has a thread of its own."""
+
+TURN_SECONDS = 0.004
+
+# A child's work up to this many seconds has a slot that longer work cannot take.
+_BRIEF_SECONDS = 2.0
+
+# Large enough that the event loop wins a contended core, and small enough that streams proceed
+# under any number of small requests; measured, see docs/performance.md.
+_LONG_LANE_NICENESS = 3
+
+_MIN_RETRY_SECONDS = 1
+_MAX_RETRY_SECONDS = 3600
+
+# Tags and bookings of the past are forgotten when there are more than this.
+_MAX_CLIENTS = 4096
+
+REASONS = ("waiting", "wait_time", "connections")
+"""The reasons to refuse a valid request, beside memory: names in the metric posref_refused."""
+
+
+class Refusals:
+    """The refused requests of a process, counted by reason."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(REASONS, 0)
+
+    def count(self, reason: str) -> None:
+        self.counts[reason] += 1
+
+    def overloaded(self, reason: str, detail: str, seconds: float) -> Overloaded:
+        """Count a refusal, and return its error.
+
+        Args:
+            reason: one of REASONS.
+            detail: the limit that was reached, and the name of its setting.
+            seconds: the estimated time until the request can be answered, for Retry-After.
+        """
+        self.count(reason)
+        return Overloaded(detail, min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS))
+
+
+class LatestTimes:
+    """The latest time of each client: a tag, or a booking; times of the past are forgotten."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, float] = {}
+
+    def next(self, client: str, earliest: float) -> float:
+        """Return the time of a client, or ``earliest`` if that is later."""
+        return max(earliest, self._times.get(client, 0.0))
+
+    def keep(self, client: str, time: float) -> None:
+        if len(self._times) >= _MAX_CLIENTS:
+            now = monotonic()
+            self._times = {name: kept for name, kept in self._times.items() if kept > now}
+        self._times[client] = time
+
+    def move(self, client: str, seconds: float) -> None:
+        """Correct the time of a client."""
+        if client in self._times:
+            self._times[client] += seconds
+
+
+@dataclass(eq=False)
+class _Turn:
+    """The use of a slot, once: waiting for it, or holding it.
+
+    Attributes:
+        order: whether the work has begun before, and its tag; the smallest is next.
+        seconds: how long it is going to hold the slot, by estimate.
+        is_brief: whether it may take a slot that is kept for brief work.
+        slot: done when the turn gets its slot; None if there was a free one at once.
+        begun_at: the monotonic time at which it got the slot.
+    """
+
+    order: tuple[bool, float, int]
+    seconds: float
+    is_brief: bool
+    slot: asyncio.Future[None] | None = None
+    begun_at: float = 0.0
+
+    def __lt__(self, other: "_Turn") -> bool:
+        return self.order < other.order
+
+    def remaining_seconds(self, now: float) -> float:
+        return max(0.0, self.seconds - (now - self.begun_at))
+
+
+class Slots:
+    """Slots for one kind of work, given out in the order of tags.
+
+    Args:
+        name: the name in metrics and errors.
+        slots: how much work is done at the same time.
+        wait_seconds: the longest wait of work that has not begun.
+        refusals: counts the refusals.
+        kept: how many of the slots only brief work takes.
+        brief_seconds: the longest brief work.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        slots: int,
+        wait_seconds: float,
+        refusals: Refusals,
+        *,
+        kept: int = 0,
+        brief_seconds: float = inf,
+    ) -> None:
+        self.name = name
+        self.wait_seconds = wait_seconds
+        self._refusals = refusals
+        self._slots = {True: slots, False: slots - kept}
+        self._kept = kept
+        self._brief_seconds = brief_seconds
+        self._tags = LatestTimes()
+        self._bookings = LatestTimes()
+        self._numbers = count()
+        self._running: set[_Turn] = set()
+        self._waiting: dict[bool, list[_Turn]] = {True: [], False: []}
+
+    def __len__(self) -> int:
+        """Return the number of pieces of work that wait and have not begun."""
+        waiting = (*self._waiting[True], *self._waiting[False])
+        return sum(not turn.order[0] for turn in waiting if turn.slot and not turn.slot.done())
+
+    def tag(self, client: str, seconds: float) -> float:
+        """Return the next tag of a client, for work of so many processor seconds."""
+        tag = self._tags.next(client, monotonic()) + seconds
+        self._tags.keep(client, tag)
+        return tag
+
+    def correct(self, client: str, seconds: float) -> None:
+        """Charge a client more, or less, than was estimated."""
+        self._tags.move(client, seconds)
+
+    def turn(self, tag: float, seconds: float, *, has_begun: bool) -> _Turn:
+        order = has_begun, tag, next(self._numbers)
+        return _Turn(order, seconds, seconds <= self._brief_seconds)
+
+    async def acquire(self, turn: _Turn, client: str) -> None:
+        """Wait for a slot.
+
+        Raises Overloaded, if the work has not begun: at once if the estimated wait is longer than
+        ``wait_seconds``, or after that time.
+        """
+        if self._has_slot(is_brief=turn.is_brief):
+            self._begin(turn)
+            return
+        has_begun = turn.order[0]
+        if not has_begun and self._wait_of(turn) > self.wait_seconds:
+            raise self._refusal(turn, client, "waiting", "would not begin")
+        turn.slot = asyncio.get_running_loop().create_future()
+        heappush(self._waiting[turn.is_brief], turn)
+        try:
+            async with asyncio.timeout(None if has_begun else self.wait_seconds):
+                await turn.slot
+        except BaseException as error:
+            if turn in self._running:
+                self.release(turn)
+            turn.slot.cancel()
+            if isinstance(error, TimeoutError):
+                refusal = self._refusal(turn, client, "wait_time", "did not begin")
+                raise refusal from None
+            raise
+
+    def release(self, turn: _Turn) -> None:
+        """Give a slot back; the next work begins. May be called twice."""
+        if turn not in self._running:
+            return
+        self._running.remove(turn)
+        while (following := self._next()) is not None:
+            assert following.slot is not None
+            following.slot.set_result(None)
+            self._begin(following)
+
+    def _begin(self, turn: _Turn) -> None:
+        turn.begun_at = monotonic()
+        self._running.add(turn)
+
+    def _has_slot(self, *, is_brief: bool) -> bool:
+        if len(self._running) >= self._slots[True] or is_brief:
+            return len(self._running) < self._slots[True]
+        return sum(not turn.is_brief for turn in self._running) < self._slots[False]
+
+    def _next(self) -> _Turn | None:
+        """Remove and return the waiting turn with the smallest tag that may have a slot."""
+        ready = []
+        for is_brief, turns in self._waiting.items():
+            while turns and turns[0].slot is not None and turns[0].slot.done():
+                heappop(turns)
+            if turns and self._has_slot(is_brief=is_brief):
+                ready.append(turns)
+        return heappop(min(ready, key=lambda turns: turns[0])) if ready else None
+
+    def _wait_of(self, turn: _Turn) -> float:
+        """Return the estimated seconds until a turn gets a slot."""
+        now, alike = monotonic(), self._waiting[turn.is_brief]
+        running = [each for each in self._running if each.is_brief == turn.is_brief]
+        ahead = sum(each.seconds for each in alike if each < turn and not _is_over(each))
+        ahead += sum(each.remaining_seconds(now) for each in running)
+        return ahead / self._slots_of(turn)
+
+    def _slots_of(self, turn: _Turn) -> int:
+        """Return how many slots no work of the other kind can take, at least one."""
+        return max(1, self._kept if turn.is_brief and self._kept else self._slots[False])
+
+    def _refusal(self, turn: _Turn, client: str, reason: str, what: str) -> Overloaded:
+        """Count a refusal, and return its error.
+
+        Retry-After is the time at which the work would begin. Each refusal books its time, so that
+        the next request of the same client is told a later one.
+        """
+        now = monotonic()
+        begins_at = self._bookings.next(client, now + self._wait_of(turn))
+        self._bookings.keep(client, begins_at + turn.seconds / self._slots_of(turn))
+        rule = f"{self.name} work {what} within {self.wait_seconds} seconds (POSREF_WAIT_SECONDS)"
+        return self._refusals.overloaded(reason, rule, begins_at - now)
+
+
+def _is_over(turn: _Turn) -> bool:
+    return turn.slot is not None and turn.slot.done()
+
+
+class Work:
+    """The work of one request in a lane.
+
+    Args:
+        lane: the lane.
+        seconds: the estimated processor seconds of all of it.
+        turn_seconds: the estimated seconds of its first turn.
+        is_endless: whether each turn is charged by itself, as of a stream, whose reader sets the
+            pace; other work keeps the tag of all its seconds, so that the one with the smallest tag
+            is finished first.
+    """
+
+    def __init__(
+        self, lane: Slots, seconds: float, turn_seconds: float, *, is_endless: bool = False
+    ) -> None:
+        self._lane = lane
+        self._client = CLIENT.get()
+        self._seconds = seconds
+        self._left_seconds = 0.0
+        self._turn_seconds = turn_seconds
+        self._is_endless = is_endless
+        self._tag: float | None = None
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[_Turn]:
+        """Hold a slot for a turn; raises Overloaded if it is the first one."""
+        has_begun = self._tag is not None
+        if self._tag is None or self._is_endless:
+            self._tag = self._lane.tag(self._client, self._seconds)
+            self._left_seconds = self._seconds
+        turn = self._lane.turn(self._tag, self._turn_seconds, has_begun=has_begun)
+        try:
+            await self._lane.acquire(turn, self._client)
+        except BaseException:
+            self.end()
+            raise
+        try:
+            yield turn
+        finally:
+            self._lane.release(turn)
+
+    def spend(self, seconds: float) -> None:
+        """Subtract measured processor time from what is charged; charge what goes beyond."""
+        self._left_seconds -= seconds
+        if self._left_seconds < 0 or self._is_endless:
+            self._lane.correct(self._client, -self._left_seconds)
+            self._left_seconds = 0.0
+        if self._is_endless:
+            self._seconds = seconds
+
+    def end(self) -> None:
+        """Give back what was charged and not spent."""
+        self._lane.correct(self._client, -self._left_seconds)
+        self._left_seconds = 0.0
+
+
+class Threads(Slots):
+    """A lane whose slots are worker threads."""
+
+    def __init__(
+        self, name: str, threads: int, wait_seconds: float, refusals: Refusals, *, nice: int = 0
+    ) -> None:
+        super().__init__(name, threads, wait_seconds, refusals)
+        self.executor = ThreadPoolExecutor(
+            threads, f"posref-{name}", initializer=partial(_give_way, nice) if nice else None
+        )
+
+
+class ThreadWork(Work):
+    """Work of one request that threads do, turn by turn."""
+
+    _lane: Threads
+
+    async def turn(self, function: Callable[[], Result]) -> Result:
+        """Call a function on a thread, and return its result.
+
+        If the caller is cancelled while the function runs, this still waits for its end, so that
+        nothing it uses is given back before.
+        """
+        async with self.slot():
+            return await self._on_thread(function)
+
+    async def _on_thread(self, function: Callable[[], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Result] = loop.create_future()
+
+        def finish(error: BaseException | None, results: list[Result], seconds: float) -> None:
+            self.spend(seconds)
+            if error is None:
+                outcome.set_result(results.pop())
+            else:
+                outcome.set_exception(error)
+
+        def call() -> None:
+            begun = thread_time()
+            results: list[Result] = []
+            error: BaseException | None = None
+            try:
+                results.append(function())
+            except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited.
+                error = raised
+            # The loop is closed where a process ends while its threads still work.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish, error, results, thread_time() - begun)
+
+        self._lane.executor.submit(call)
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            while not outcome.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({outcome})
+            outcome.exception()
+            raise
+
+    async def begin(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
+        """Compute the first block, and return a generator of all; raises Overloaded."""
+        return self.blocks(blocks, await self.turn(partial(joined_blocks, blocks)))
+
+    async def blocks(
+        self, blocks: Iterator[Block], first: Block | None = None
+    ) -> AsyncGenerator[Block, None]:
+        """Yield blocks, computed in turns of bounded time and size."""
+        block = first
+        while True:
+            if block is None:
+                block = await self.turn(partial(joined_blocks, blocks))
+            if block is None:
+                return
+            yield block
+            block = None
+
+
+@dataclass
+class Scheduler:
+    """The lanes of a process: threads for short and for long work, and slots for children.
+
+    Short work never waits for long work, and both never wait for children.
+    """
+
+    short: Threads
+    long: Threads
+    children: Slots
+    refusals: Refusals = field(default_factory=Refusals)
+
+    @classmethod
+    def of(cls, settings: Settings, refusals: Refusals) -> "Scheduler":
+        wait = settings.wait_seconds
+        return cls(
+            Threads("short", 1, wait, refusals),
+            Threads("long", settings.threads, wait, refusals, nice=_LONG_LANE_NICENESS),
+            Slots(
+                "child",
+                settings.threads + 1,
+                wait,
+                refusals,
+                kept=1,
+                brief_seconds=_BRIEF_SECONDS,
+            ),
+            refusals,
+        )
+
+    async def run(self, function: Callable[[], Result], seconds: float) -> Result:
+        """Call a function on a thread and return its result; raises Overloaded.
+
+        Args:
+            function: the function.
+            seconds: its estimated processor time.
+
+        If the caller is cancelled, this waits for the end of a function that runs, so that nothing
+        it uses is given back before.
+        """
+        lane = self.short if seconds <= SHORT_SECONDS else self.long
+        work = ThreadWork(lane, seconds, seconds)
+        try:
+            return await work.turn(function)
+        finally:
+            work.end()
+
+    def stream(self) -> ThreadWork:
+        """Return the work of a stream, whose turns are charged one by one."""
+        return ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
+
+    async def collect(
+        self, blocks: Iterator[Block], put_together: Callable[[list[Block]], Result], seconds: float
+    ) -> Result:
+        """Compute all blocks of a body in turns, and return ``put_together`` of their list.
+
+        Args:
+            blocks: computes the blocks.
+            put_together: called on a thread, too.
+            seconds: the estimated processor time of all blocks.
+        """
+        work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS))
+        try:
+            computed = [block async for block in work.blocks(blocks)]
+            return await work.turn(partial(put_together, computed))
+        finally:
+            work.end()
+
+    def waiting_by_lane(self) -> Mapping[str, int]:
+        """Return the number of waiting requests, by the name of the lane."""
+        return {lane.name: len(lane) for lane in (self.short, self.long, self.children)}
+
+    def close(self) -> None:
+        """Finish running work and drop waiting work."""
+        for lane in (self.short, self.long):
+            lane.executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _give_way(nice: int) -> None:
+    """Lower the priority of this thread, where threads have their own (Linux)."""
+    if sys.platform == "linux":
+        os.nice(nice)
+
+
+def joined_blocks(blocks: Iterator[Block]) -> Block | None:
+    """Compute blocks for a limited size and time; return them joined, None at the end."""
+    taken: list[Block] = []
+    taken_bytes, end = 0, monotonic() + TURN_SECONDS
+    for block in blocks:
+        taken.append(block)
+        taken_bytes += len(block)
+        if taken_bytes >= BLOCK_BYTES // 2 or monotonic() >= end:
+            break
+    if len(taken) == 1:
+        return taken[0]
+    return b"".join(taken) if taken else None
+
+
+async def disconnected(receive: Receive) -> None:
+    """Return once the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of a coroutine, or cancel it if the client disconnects first.
+
+    Raises ClientDisconnect.
+    """
+    answer = asyncio.ensure_future(answering)
+    disconnect = asyncio.ensure_future(disconnected(receive))
+    try:
+        await asyncio.wait({answer, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
+        raise ClientDisconnect
+    finally:
+        answer.cancel()
+        disconnect.cancel()
