@@ -1,4 +1,7 @@
-"""The command line: serve, get, ready, openapi."""
+"""The command line: serve, get, ready, openapi.
+
+Each command imports what it needs: the processes that the server starts import this module, too.
+"""
 
 import argparse
 import errno
@@ -9,17 +12,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
 import orjson
 
 from service import __version__
-from service.app import create_app
-from service.delivery.problems import problem_of
-from service.delivery.representation import represent
 from service.errors import PosrefError
 from service.formats.format import Body
-from service.routes.table_urls import read_url
-from service.serving.server import CannotListen, serve
 from service.settings import InvalidSettings, default_settings, load_settings
 
 _READY_TIMEOUT_SECONDS = 3.0
@@ -68,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from service.serving.server import CannotListen, serve
+
     settings = load_settings(host=options.host, port=options.port, workers=options.workers)
     try:
         return serve(settings)
@@ -77,6 +76,8 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _get(options: argparse.Namespace) -> int:
+    from service.delivery.problems import problem_of
+
     try:
         body = find_body(options.url)
         if options.output:
@@ -100,6 +101,8 @@ def _get(options: argparse.Namespace) -> int:
 
 
 def _ready(options: argparse.Namespace) -> int:
+    import httpx
+
     settings = load_settings(host=options.host, port=options.port)
     url = f"http://{_reachable(settings.host)}:{settings.port}/readyz"
     try:
@@ -117,6 +120,8 @@ def _reachable(host: str) -> str:
 
 
 def _openapi(_options: argparse.Namespace) -> int:
+    from service.app import create_app
+
     document = orjson.dumps(create_app(default_settings()).openapi(), option=_READABLE)
     sys.stdout.buffer.write(document + b"\n")
     return 0
@@ -132,6 +137,9 @@ def find_body(url: str) -> Body:
     Raises:
         PosrefError: as the server would.
     """
+    from service.delivery.representation import represent
+    from service.routes.table_urls import read_url
+
     table = read_url(url)
     return represent(table.document, table.representation).body
 

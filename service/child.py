@@ -1,0 +1,245 @@
+"""The work of a child process: one job, within its limits, answered over a socket.
+
+Only the forkserver imports this module (``service.delivery.children``). The import makes it ready:
+it imports all that a job needs, and runs each kind of job once, so that a child begins with warm
+caches and shares the memory of them.
+"""
+
+import ctypes
+import errno
+import gc
+import mmap
+import os
+import pickle
+import resource
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from math import ceil
+from pathlib import Path
+
+# A process with threads must not fork: BLAS starts its threads when NumPy is imported.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+# The server decides when its children end: a terminal and systemd signal them, too.
+for _sig in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(_sig, signal.SIG_IGN)
+
+import orjson  # noqa: E402
+
+from service.delivery.children import FAILED, LENGTH_BYTES, Bounds, Job  # noqa: E402
+from service.delivery.endpoints import READABLE_FORMATS, JsonObject, ReportedArrays  # noqa: E402
+from service.delivery.negotiation import RawHeaders, RepresentationRequest  # noqa: E402
+from service.delivery.plans import Plan, plan_get, read_post  # noqa: E402
+from service.delivery.problems import refusal  # noqa: E402
+from service.delivery.responses import Answer  # noqa: E402
+from service.errors import PosrefError  # noqa: E402
+from service.formats import FORMATS  # noqa: E402
+from service.formats.format import Block  # noqa: E402
+from service.formats.json_text import JSON  # noqa: E402
+from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
+from service.settings import Settings, default_settings  # noqa: E402
+
+_ENDPOINTS = {endpoint.path: endpoint for endpoint in ENDPOINTS}
+_FORKSERVER = os.getpid()
+_NICENESS = 10
+_PR_SET_PDEATHSIG = 1
+_STANDARD_STREAMS = 3
+_MOST_FILES = 4096
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+@dataclass(frozen=True)
+class Work:
+    """The answer to a job, whose body is not computed yet.
+
+    Attributes:
+        status: the status code.
+        headers: the headers, without Content-Length.
+        blocks: computes the body.
+        length_bytes: its length; None if it is unknown.
+        is_cut: whether the body is computed in turns, so that sending it paces the work.
+    """
+
+    status: int
+    headers: RawHeaders
+    blocks: Iterator[Block]
+    length_bytes: int | None
+    is_cut: bool
+
+
+def answer_job(job: Job, body: bytes, settings: Settings) -> Work:
+    """Return the answer to a job; raises PosrefError."""
+    endpoint, request = _ENDPOINTS[job.resource], job.request
+    if job.media_type is None:
+        # Formats are compared by identity, and a pickle makes another one.
+        request = replace(request, default=FORMATS[request.default.extension])
+        return _planned(plan_get(endpoint, job.path, job.query, request, settings), job)
+    form = READABLE_FORMATS[job.media_type]
+    posted = read_post(endpoint, form, body, job.query)
+    plan = posted.plan(replace(request, default=form), settings)
+    return _planned(plan, job) if isinstance(plan, Plan) else _finished(plan)
+
+
+def _planned(plan: Plan, job: Job) -> Work:
+    representation, head = plan.representation, plan.head
+    headers = [*head.headers, *head.content_headers]
+    blocks = representation.body.blocks(*(job.span or ()))
+    length_bytes = representation.length_bytes
+    if job.span is not None:
+        length_bytes = job.span[1] - job.span[0]
+    elif length_bytes is None and not plan.takes_chunks:
+        # The body is computed twice, so that it is never whole in memory.
+        length_bytes = sum(map(len, representation.body.blocks()))
+    is_cut = not (representation.is_digest or representation.form.is_drawn)
+    return Work(200, headers, blocks, length_bytes, is_cut)
+
+
+def _finished(answer: Answer) -> Work:
+    assert isinstance(answer.payload, bytes)
+    headers = [header for header in answer.raw_headers if header[0] != b"content-length"]
+    body = answer.payload
+    return Work(answer.status_code, headers, iter([body]), len(body), is_cut=False)
+
+
+def work(channel: socket.socket) -> None:
+    """Wait for a job, answer it, and end the process."""
+    _leave_server(channel)
+    message, body = _receive(channel)
+    job, settings, bounds = pickle.loads(message)  # noqa: S301 - the server sends it.
+    _limit(bounds)
+    _answer(channel, job, body, settings, bounds)
+    os._exit(0)
+
+
+def _answer(
+    channel: socket.socket, job: Job, body: bytes, settings: Settings, bounds: Bounds
+) -> None:
+    """Send the answer to a job, or what has failed."""
+    began, has_begun = time.process_time(), False
+    try:
+        answer = _begun(job, body, settings)
+        if answer.is_cut:
+            _lift(resource.RLIMIT_CPU)
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers
+        ]
+        head = {"status": answer.status, "headers": headers, "length_bytes": answer.length_bytes}
+        _send(channel, orjson.dumps({**head, "seconds": time.process_time() - began}))
+        has_begun = True
+        for block in answer.blocks:
+            _send(channel, block)
+        _send(channel, b"")
+    except ConnectionError:
+        # Nobody waits for the answer.
+        return
+    except Exception as error:  # noqa: BLE001 - the server logs it.
+        _lift(resource.RLIMIT_AS)
+        is_memory = isinstance(error, MemoryError) or getattr(error, "errno", 0) == errno.ENOMEM
+        failure = {"is_memory": is_memory, "is_largest": bounds.is_largest}
+        if has_begun:
+            channel.sendall(FAILED.to_bytes(LENGTH_BYTES, "big"))
+        _send(channel, orjson.dumps({"traceback": traceback.format_exc(), **failure}))
+
+
+def _begun(job: Job, body: bytes, settings: Settings) -> Work:
+    """Return the answer to a job with its first block computed, or the answer of a refusal."""
+    try:
+        answer = answer_job(job, body, settings)
+        blocks = (block for block in answer.blocks if block)
+        first = list(islice(blocks, 1))
+    except PosrefError as error:
+        return _finished(refusal(error))
+    return replace(answer, blocks=chain(first, blocks))
+
+
+def _send(channel: socket.socket, frame: Block) -> None:
+    channel.sendall(len(frame).to_bytes(LENGTH_BYTES, "big"))
+    channel.sendall(frame)
+
+
+def _leave_server(channel: socket.socket) -> None:
+    """End with the server, yield to it, and keep none of its files but the channel."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != _FORKSERVER:
+        os._exit(1)
+    os.setpgid(0, 0)
+    os.nice(_NICENESS)
+    with suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
+        file.write("1000")
+    kept = channel.fileno()
+    os.closerange(_STANDARD_STREAMS, kept)
+    os.closerange(kept + 1, _MOST_FILES)
+
+
+def _receive(channel: socket.socket) -> tuple[bytes, bytes]:
+    """Return the message of a job, and its body; end the process if the server closes."""
+    length, files, _, _ = socket.recv_fds(channel, LENGTH_BYTES, 1)
+    if not length:
+        os._exit(0)
+    with channel.makefile("rb") as stream:
+        message = stream.read(int.from_bytes(length, "big"))
+    if not files or os.fstat(files[0]).st_size == 0:
+        return message, b""
+    return message, bytes(mmap.mmap(files[0], 0, access=mmap.ACCESS_READ))
+
+
+def _limit(bounds: Bounds) -> None:
+    """Set the limits of this process, beyond what it has used already."""
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CPU, bounds.seconds + ceil(time.process_time()))
+    with suppress(OSError):
+        used_pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        _lower(resource.RLIMIT_AS, used_pages * resource.getpagesize() + bounds.memory_bytes)
+
+
+def _lower(limit: int, value: int) -> None:
+    """Lower a limit; the hard limit stays, so that ``_lift`` can raise it again."""
+    hard = resource.getrlimit(limit)[1]
+    soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(limit, (soft, hard))
+
+
+def _lift(limit: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    resource.setrlimit(limit, (hard, hard))
+
+
+def _warm() -> None:
+    """Run each kind of job once, and keep what is in memory out of later collections."""
+    settings = default_settings()
+    jobs = [
+        (
+            Job(
+                RESOURCES[0].path,
+                ".png",
+                RESOURCES[0].example.encode(),
+                RepresentationRequest("png"),
+            ),
+            b"",
+        )
+    ]
+    for report in REPORTS:
+        inputs = report.inputs
+        assert isinstance(inputs, JsonObject | ReportedArrays)
+        job = Job(
+            report.path,
+            report.path,
+            report.example.encode(),
+            RepresentationRequest(),
+            JSON.media_type,
+        )
+        jobs.append((job, orjson.dumps(inputs.example)))
+    for job, body in jobs:
+        b"".join(answer_job(job, body, settings).blocks)
+    gc.collect()
+    gc.freeze()
+
+
+_warm()

@@ -1,0 +1,378 @@
+"""Child processes for work that cannot be cut in turns: reports, drawings, digests.
+
+A thread that computes cannot be stopped, nor bounded in memory; a process can. Each piece of work
+has a process of its own, forked from a server that has imported everything (``service.child``);
+spares are forked in advance. It is killed as soon as nobody waits for it.
+
+A job goes to the child as a pickle, and its body as an open file. The answer comes back over the
+same socket in frames: JSON for the head, then the blocks of the body. The child computes only as
+far ahead as the socket's buffer holds.
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import pickle
+import signal
+import socket
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from math import ceil
+from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import orjson
+
+from service.delivery.negotiation import RawHeaders, RepresentationRequest
+from service.errors import Overloaded, RequestTooLarge
+from service.formats.format import Block
+from service.settings import Settings
+
+LENGTH_BYTES = 8
+"""The bytes of the length before each frame."""
+FAILED = 2**64 - 1
+"""In place of the length of a block: the frame of a failure follows."""
+
+_CHILD_MODULE = "service.child"
+_NAME = "posref-child"
+
+_SPARES = 2
+# An estimate is right within a factor of 4.
+_TIME_FACTOR = 4
+_LEAST_SECONDS = 10
+# The next spare is forked when the work of the one before it has begun, not beside it.
+_NEXT_SPARE_SECONDS = 0.03
+
+# A body up to this length is received whole, so that its child has ended before it is sent.
+_WHOLE_BYTES = 64 * 1024
+_PIECE_BYTES = 256 * 1024
+
+_log = logging.getLogger("posref.children")
+
+
+class ChildFailed(Exception):
+    """An error in a child process; the message is its traceback."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The parts of a request from which a child derives its answer.
+
+    Attributes:
+        resource: the path of the endpoint.
+        path: the path of the request.
+        query: the query of the request.
+        request: what selects the representation.
+        media_type: the media type of the body; None for a GET.
+        span: the first byte to compute, and the one after the last; None for the whole body.
+    """
+
+    resource: str
+    path: str
+    query: bytes
+    request: RepresentationRequest
+    media_type: str | None = None
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The limits of a child.
+
+    Attributes:
+        seconds: its processor time.
+        memory_bytes: its memory, without what it begins with and the body of the request.
+        is_largest: whether no child can have more memory.
+    """
+
+    seconds: int
+    memory_bytes: int
+    is_largest: bool
+
+
+@dataclass(frozen=True)
+class ChildAnswer:
+    """The answer of a child.
+
+    Attributes:
+        status: the status code.
+        headers: all headers, with Content-Length unless the body is bytes or its length unknown.
+        body: the whole body if it is short; else its blocks, which must be closed. The child
+            waits while none is awaited.
+        seconds: the processor time of the child until the body began.
+    """
+
+    status: int
+    headers: RawHeaders
+    body: bytes | AsyncGenerator[Block, None]
+    seconds: float
+
+
+class Children:
+    """Runs each job in a child process of its own; belongs to one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._starter = ThreadPoolExecutor(1, "posref-children")
+        self._spares: deque[asyncio.Task[_Child | None]] = deque()
+        self._starting: set[asyncio.Task[_Child | None]] = set()
+        self._children: set[_Child] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to fork the spares; otherwise the first job does."""
+        self._fill()
+
+    async def run(
+        self,
+        job: Job,
+        body: bytes | int | None = None,
+        *,
+        seconds: float,
+        memory_bytes: int,
+        is_largest: bool = False,
+    ) -> ChildAnswer:
+        """Return the answer to a job; the child is killed if the caller is cancelled.
+
+        Args:
+            job: the request.
+            body: its body, or the descriptor of a file with it, which stays open.
+            seconds: the estimated processor time. The child is stopped after four times as much,
+                unless it has begun to send a body that it computes while it sends it.
+            memory_bytes: the memory that the child may use, without the body of the request.
+            is_largest: whether no request can have more memory.
+
+        Raises:
+            Overloaded: the child had too little memory, or was killed from outside.
+            RequestTooLarge: the limit of time was reached, or the largest one of memory.
+            ChildFailed: the child has failed.
+        """
+        limit_seconds = max(_LEAST_SECONDS, ceil(_TIME_FACTOR * seconds))
+        bounds = Bounds(limit_seconds, memory_bytes, is_largest)
+        child = await self._take()
+        try:
+            await child.send((job, self._settings, bounds), body)
+            return await child.answer()
+        except BaseException:
+            child.kill()
+            raise
+
+    async def close(self) -> None:
+        """Kill all children, and wait until they have ended."""
+        self._is_closed = True
+        await asyncio.gather(*self._starting)
+        spares = [spare.result() for spare in self._spares]
+        children = {*self._children, *filter(None, spares)}
+        for child in children:
+            child.kill()
+        await asyncio.gather(*(child.ended for child in children))
+        self._starter.shutdown()
+
+    async def _take(self) -> "_Child":
+        """Return a child that waits for a job; raises Overloaded if none can be forked."""
+        asyncio.get_running_loop().call_later(_NEXT_SPARE_SECONDS, self._fill)
+        while True:
+            spare = self._spares.popleft() if self._spares else self._begin()
+            try:
+                child = await asyncio.shield(spare)
+            except asyncio.CancelledError:
+                self._spares.append(spare)
+                raise
+            if child is None:
+                raise Overloaded("the server cannot start a process for this request now")
+            if not child.ended.done():
+                return child
+            child.kill()
+
+    def _fill(self) -> None:
+        while len(self._spares) < _SPARES and not self._is_closed:
+            self._spares.append(self._begin())
+
+    def _begin(self) -> "asyncio.Task[_Child | None]":
+        task = asyncio.get_running_loop().create_task(self._forked())
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        return task
+
+    async def _forked(self) -> "_Child | None":
+        """Return a new child, or None if the system refuses one."""
+        loop = asyncio.get_running_loop()
+        try:
+            process, channel = await loop.run_in_executor(self._starter, _fork)
+        except (OSError, EOFError):
+            _log.warning("no process can be started", exc_info=True)
+            return None
+        child = _Child(process, channel)
+        self._children.add(child)
+        child.ended.add_done_callback(lambda _: self._children.discard(child))
+        return child
+
+
+class _Child:
+    """A child process, and the socket to it.
+
+    Attributes:
+        ended: the exit code, once the process has ended.
+    """
+
+    def __init__(self, process: BaseProcess, channel: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process = process
+        self._channel = channel
+        self.ended: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(process.sentinel, self._end)
+
+    def kill(self) -> None:
+        """End the process; may be called twice."""
+        self._channel.close()
+        if not self.ended.done():
+            self._process.kill()
+
+    def _end(self) -> None:
+        """Note the exit code of the process, which has ended."""
+        self._loop.remove_reader(self._process.sentinel)
+        self._process.join()
+        code = self._process.exitcode
+        assert code is not None
+        self._process.close()
+        self.ended.set_result(code)
+
+    async def send(self, message: object, body: bytes | int | None) -> None:
+        """Send a message, and a body as an open file."""
+        pickled = pickle.dumps(message)
+        frame = len(pickled).to_bytes(LENGTH_BYTES, "big") + pickled
+        file = _file_with(body) if isinstance(body, bytes) else body
+        try:
+            sent_bytes = socket.send_fds(self._channel, [frame], [] if file is None else [file])
+            await self._loop.sock_sendall(self._channel, frame[sent_bytes:])
+        except OSError:
+            raise await self._ending() from None
+        finally:
+            if isinstance(body, bytes) and file is not None:
+                os.close(file)
+
+    async def answer(self) -> ChildAnswer:
+        """Return the answer, with the whole body if it is short."""
+        head = await self._document()
+        status, length_bytes, blocks = head["status"], head["length_bytes"], self._blocks()
+        headers = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in head["headers"]
+        ]
+        if length_bytes is not None and length_bytes <= _WHOLE_BYTES:
+            whole = b"".join([block async for block in blocks])
+            return ChildAnswer(status, headers, whole, head["seconds"])
+        if length_bytes is not None:
+            headers.append((b"content-length", b"%d" % length_bytes))
+        # Dropping a generator that has not begun would not kill the child.
+        await anext(blocks)
+        return ChildAnswer(status, headers, blocks, head["seconds"])
+
+    async def _blocks(self) -> AsyncGenerator[Block, None]:
+        """Yield an empty block, and the body as it comes; at its end kill the child."""
+        try:
+            yield b""
+            while left_bytes := await self._length():
+                if left_bytes == FAILED:
+                    await self._document()
+                while left_bytes:
+                    block = await self._piece(min(left_bytes, _PIECE_BYTES))
+                    left_bytes -= len(block)
+                    yield block
+                    del block
+        finally:
+            self.kill()
+
+    async def _document(self) -> dict[str, Any]:
+        """Receive the head of an answer; raises the error of a child that has failed."""
+        document: dict[str, Any] = orjson.loads(await self._received(await self._length()))
+        if "traceback" in document:
+            raise _failure(**document)
+        return document
+
+    async def _length(self) -> int:
+        return int.from_bytes(await self._received(LENGTH_BYTES), "big")
+
+    async def _received(self, length_bytes: int) -> bytes:
+        received = b""
+        while len(received) < length_bytes:
+            received += await self._piece(length_bytes - len(received))
+        return received
+
+    async def _piece(self, most_bytes: int) -> bytes:
+        """Receive some bytes; if the child has ended, raise the error that says why."""
+        try:
+            piece = await self._loop.sock_recv(self._channel, most_bytes)
+        except ConnectionError:
+            piece = b""
+        if not piece:
+            raise await self._ending()
+        return piece
+
+    async def _ending(self) -> Exception:
+        """Return the error for a child that has ended without an answer."""
+        self.kill()
+        code = await self.ended
+        if code == -signal.SIGXCPU:
+            rule = "the request needs more processor time than it may have"
+            return RequestTooLarge(f"{rule} (POSREF_MAX_REQUEST_SECONDS): {_WAY_OUT}")
+        _log.warning("a child process ended with code %d before its answer", code)
+        return Overloaded("the process of this request was stopped: the server lacks memory")
+
+
+_WAY_OUT = "request a smaller table, or send smaller arrays"
+
+
+def _failure(traceback: str, *, is_memory: bool, is_largest: bool) -> Exception:
+    """Return the error that a child reports."""
+    if not is_memory:
+        return ChildFailed(traceback)
+    if is_largest:
+        rule = "the request needs more memory than a request can have (POSREF_MEMORY_BYTES)"
+        return RequestTooLarge(f"{rule}: {_WAY_OUT}")
+    return Overloaded("the request needs more memory than is free now (POSREF_MEMORY_BYTES)")
+
+
+def memory_file() -> int:
+    """Return the descriptor of a new file without a name, in memory where the system can."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("posref-body")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _file_with(body: bytes) -> int:
+    file = memory_file()
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(body)
+    return file
+
+
+def _fork() -> tuple[BaseProcess, socket.socket]:
+    """Return a new child process and the socket to it; the first one starts the forkserver."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([_CHILD_MODULE])
+    channel, far_end = socket.socketpair()
+    channel.setblocking(False)
+    with far_end:
+        process = context.Process(target=_work, args=(far_end,), name=_NAME, daemon=True)
+        process.start()
+    return process, channel
+
+
+def _work(channel: socket.socket) -> None:
+    """Do the work of a child; only there the module is imported, by the forkserver."""
+    import_module(_CHILD_MODULE).work(channel)
+
+
+@atexit.register
+def _kill_all() -> None:
+    """Kill the children before multiprocessing waits for them: they ignore SIGTERM."""
+    for process in active_children():
+        if process.name == _NAME:
+            process.kill()

@@ -1,0 +1,399 @@
+"""Child processes: their answers, their limits, and that none outlives its request."""
+
+import asyncio
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import wraps
+from inspect import Signature
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import uvloop
+
+from service.delivery import children as module
+from service.delivery.children import ChildAnswer, ChildFailed, Children, Job, memory_file
+from service.delivery.endpoints import Endpoint
+from service.delivery.negotiation import RepresentationRequest
+from service.errors import Overloaded, RequestTooLarge
+from service.routes import REPORTS
+from service.routes.diagnose import DIAGNOSE
+from service.settings import default_settings
+from tests.client import Client
+from tests.serving.connections import until
+
+MIB = 2**20
+# More than a child needs to begin, a tenth of a second.
+_BUSY_TICKS = 10
+JSON = "application/json"
+NPY = "application/x-npy"
+LARGE_TABLE = b"seq_len=4096&d_model=512"
+
+Test = Callable[[Children], Awaitable[None]]
+
+
+def noise(elements: int) -> bytes:
+    """Return an npy file that takes a long time to diagnose."""
+    stream = io.BytesIO()
+    table = np.random.default_rng(1).standard_normal((elements // 512, 512))
+    np.save(stream, table.astype(np.float32))
+    return stream.getvalue()
+
+
+SLOW = noise(2**21)
+DIAGNOSIS = Job(
+    "/diagnose",
+    "/diagnose",
+    b"to=/encoding?seq_len=4096%26d_model=512",
+    RepresentationRequest(),
+    NPY,
+)
+
+
+def processes() -> list[int]:
+    """Return the child processes that the forkserver of this process has, spares included."""
+    return [child for server in forkservers(os.getpid()) for child in children_of(server)]
+
+
+def forkservers(pid: int) -> list[int]:
+    return [
+        child
+        for child in children_of(pid)
+        if b"multiprocessing.forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+def files_of(pid: int | str) -> list[str]:
+    return sorted(file.name for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the child processes that all threads of a process have started."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for each in threads for child in (each / "children").read_text().split()]
+
+
+def processor_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+async def busy_process(running: asyncio.Task[ChildAnswer]) -> int:
+    """Return the child that computes, once it does."""
+    while not running.done():
+        await asyncio.sleep(0.02)
+        for pid in processes():
+            if processor_ticks(pid) > _BUSY_TICKS:
+                return pid
+    pytest.fail(f"the job has ended: {running.result()}")
+
+
+def with_children(test: Test) -> Callable[[], None]:
+    """Run a test with Children in uvloop; afterwards no process and no file of it is left."""
+
+    async def run() -> None:
+        # The forkserver stays, with the files to it.
+        warm = Children(default_settings())
+        await warm.run(job_of(DIAGNOSE), body_of(DIAGNOSE), seconds=1, memory_bytes=256 * MIB)
+        await warm.close()
+        files = files_of("self")
+        children = Children(default_settings())
+        try:
+            await test(children)
+        finally:
+            await children.close()
+        assert processes() == []
+        assert files_of("self") == files
+
+    @wraps(test)
+    def run_in_uvloop() -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+
+    run_in_uvloop.__signature__ = Signature()  # type: ignore[attr-defined]
+    return run_in_uvloop
+
+
+def job_of(report: Endpoint) -> Job:
+    request = RepresentationRequest()
+    return Job(report.path, report.path, report.example.encode(), request, JSON)
+
+
+def body_of(report: Endpoint) -> bytes:
+    return orjson.dumps(report.inputs.example)  # type: ignore[attr-defined]
+
+
+async def whole(answer: ChildAnswer) -> bytes:
+    if isinstance(answer.body, bytes):
+        return answer.body
+    return b"".join([block async for block in answer.body])
+
+
+def run(job: Job, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers and body of the answer of a child."""
+    answers: list[tuple[int, dict[str, str], bytes]] = []
+
+    @with_children
+    async def answer(children: Children) -> None:
+        made = await children.run(job, body, seconds=60, memory_bytes=1024 * MIB)
+        headers = {name.decode(): value.decode() for name, value in made.headers}
+        answers.append((made.status, headers, await whole(made)))
+
+    answer()
+    return answers[0]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
+def test_report_of_a_child_is_the_report_of_a_thread(client: Client, report: Endpoint) -> None:
+    body = body_of(report)
+
+    status, headers, content = run(job_of(report), body)
+    expected = client.post(
+        f"{report.path}?{report.example}", content=body, headers={"Content-Type": JSON}
+    )
+
+    assert (status, content) == (expected.status_code, expected.content)
+    assert headers.items() <= dict(expected.headers).items()
+
+
+@pytest.mark.parametrize(
+    ("extension", "is_digest"), [("png", False), ("npy", True), ("json", False), ("npy", False)]
+)
+def test_table_of_a_child_is_the_table_of_a_thread(
+    client: Client, extension: str, *, is_digest: bool
+) -> None:
+    path = f"/encoding.{extension}{'.sha256' if is_digest else ''}"
+    request = RepresentationRequest(extension, is_digest)
+
+    _, headers, content = run(Job("/encoding", path, b"seq_len=64&d_model=512", request))
+    expected = client.get(f"{path}?seq_len=64&d_model=512")
+
+    assert content == expected.content
+    assert headers.items() <= dict(expected.headers).items()
+
+
+def test_transform_of_a_child_is_streamed_with_its_length(client: Client) -> None:
+    body = noise(2**18)
+    job = Job("/rope/apply", "/rope/apply", b"start=3", RepresentationRequest(), NPY)
+
+    _, headers, content = run(job, body)
+    expected = client.post("/rope/apply?start=3", content=body, headers={"Content-Type": NPY})
+
+    assert content == expected.content
+    assert headers["content-length"] == expected.headers["Content-Length"]
+
+
+def test_range_of_a_table_is_computed_alone() -> None:
+    request = RepresentationRequest("npy")
+    job = Job("/encoding", "/encoding.npy", LARGE_TABLE, request, span=(10**6, 10**6 + 512))
+    plain = Job("/encoding", "/encoding.npy", LARGE_TABLE, request)
+
+    assert run(job)[2] == run(plain)[2][10**6 : 10**6 + 512]
+
+
+def test_text_for_a_client_without_chunks_has_a_length() -> None:
+    chunked = Job("/encoding", "/encoding", b"seq_len=64&d_model=512", RepresentationRequest("csv"))
+    request = RepresentationRequest("csv", takes_chunks=False)
+    counted = Job("/encoding", "/encoding", b"seq_len=64&d_model=512", request)
+
+    assert "content-length" not in run(chunked)[1]
+    assert int(run(counted)[1]["content-length"]) == len(run(chunked)[2])
+
+
+def test_refusal_of_a_child_is_the_refusal_of_a_thread(client: Client) -> None:
+    job = Job("/diagnose", "/diagnose", b"zzz=1", RepresentationRequest(), JSON)
+
+    status, headers, content = run(job, body_of(DIAGNOSE))
+    expected = client.post("/diagnose?zzz=1", json=DIAGNOSE.inputs.example)  # type: ignore[attr-defined]
+
+    assert (status, content) == (expected.status_code, expected.content)
+    assert headers["content-type"] == "application/problem+json"
+
+
+@with_children
+async def test_cancelled_job_leaves_no_process(children: Children) -> None:
+    running = asyncio.create_task(
+        children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=1024 * MIB)
+    )
+    pid = await busy_process(running)
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert running.cancelled()
+    await until(lambda: pid not in processes())
+
+
+@with_children
+async def test_closed_body_leaves_no_process(children: Children) -> None:
+    job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
+    answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
+    assert isinstance(answer.body, AsyncGenerator)
+    await anext(answer.body)
+    running = len(processes())
+
+    await answer.body.aclose()
+
+    await until(lambda: len(processes()) < running)
+
+
+@with_children
+async def test_dropped_body_leaves_no_process(children: Children) -> None:
+    job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
+    answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
+    running = len(processes())
+
+    del answer
+
+    await until(lambda: len(processes()) < running)
+
+
+@with_children
+async def test_child_waits_for_a_reader_that_waits(children: Children) -> None:
+    job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
+    answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
+    await until(lambda: len(processes()) == 3)
+    before = -1
+    while (ticks := sum(map(processor_ticks, processes()))) > before:
+        before = ticks
+        await asyncio.sleep(0.2)
+
+    assert len(processes()) == 3
+    assert (await whole(answer)).count(b"\n") >= 4096
+    await until(lambda: len(processes()) == 2)
+
+
+@with_children
+async def test_job_of_a_killed_child_may_be_sent_again(children: Children) -> None:
+    running = asyncio.create_task(
+        children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=1024 * MIB)
+    )
+
+    os.kill(await busy_process(running), signal.SIGKILL)
+
+    with pytest.raises(Overloaded):
+        await running
+
+
+@with_children
+async def test_spare_that_was_killed_gets_no_job(children: Children) -> None:
+    children.start()
+    await until(lambda: len(processes()) == 2)
+    for pid in processes():
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not processes())
+
+    answer = await children.run(
+        job_of(DIAGNOSE), body_of(DIAGNOSE), seconds=1, memory_bytes=256 * MIB
+    )
+
+    assert answer.status == 200
+
+
+@with_children
+async def test_many_jobs_leave_two_spares(children: Children) -> None:
+    job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
+
+    await asyncio.gather(
+        *(children.run(job, body, seconds=1, memory_bytes=256 * MIB) for _ in range(6))
+    )
+
+    await until(lambda: len(processes()) == 2)
+
+
+@with_children
+async def test_job_beyond_its_processor_time_is_refused(children: Children) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LEAST_SECONDS", 1)
+        with pytest.raises(RequestTooLarge, match="POSREF_MAX_REQUEST_SECONDS"):
+            await children.run(DIAGNOSIS, SLOW, seconds=0.1, memory_bytes=1024 * MIB)
+
+
+@with_children
+async def test_job_beyond_its_memory_is_refused(children: Children) -> None:
+    with pytest.raises(Overloaded, match="POSREF_MEMORY_BYTES"):
+        await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB)
+
+
+@with_children
+async def test_job_beyond_the_largest_memory_is_too_large(children: Children) -> None:
+    with pytest.raises(RequestTooLarge, match="POSREF_MEMORY_BYTES"):
+        await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB, is_largest=True)
+
+
+@with_children
+async def test_failure_of_a_child_has_its_traceback(children: Children) -> None:
+    job = Job("/nothing", "/nothing", b"", RepresentationRequest())
+
+    with pytest.raises(ChildFailed, match="in answer_job"):
+        await children.run(job, seconds=1, memory_bytes=64 * MIB)
+
+
+@with_children
+async def test_body_is_read_from_a_file_that_stays_open(children: Children) -> None:
+    file = memory_file()
+    os.write(file, body_of(DIAGNOSE))
+
+    first = await children.run(job_of(DIAGNOSE), file, seconds=1, memory_bytes=256 * MIB)
+    again = await children.run(job_of(DIAGNOSE), file, seconds=1, memory_bytes=256 * MIB)
+
+    os.close(file)
+    assert first.status == 200
+    assert first.body == again.body
+
+
+@with_children
+async def test_child_is_nice_and_the_first_to_be_killed(children: Children) -> None:
+    children.start()
+    await until(lambda: len(processes()) == 2)
+    pid = processes()[0]
+    await until(lambda: os.getpgid(pid) == pid)
+
+    await until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 10)
+    await until(lambda: Path(f"/proc/{pid}/oom_score_adj").read_text("ascii") == "1000\n")
+    # The standard streams and the channel.
+    await until(lambda: len(files_of(pid)) == 4)
+
+
+PROGRAM = """
+import asyncio, sys
+from service.__main__ import main
+from service.delivery.children import Children
+from service.settings import default_settings
+
+async def wait():
+    Children(default_settings()).start()
+    await asyncio.sleep(3600)
+
+if __name__ == "__main__":
+    import uvicorn, uvloop, httptools
+    asyncio.run(wait())
+"""
+
+
+def test_children_end_with_a_killed_server_and_import_no_part_of_it(tmp_path: Path) -> None:
+    script = tmp_path / "posref"
+    script.write_text(PROGRAM)
+    command = [sys.executable, "-W", "error", str(script)]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())}) as server:
+        try:
+            asyncio.run(until(lambda: any(map(children_of, forkservers(server.pid)))))
+            (forkserver,) = forkservers(server.pid)
+            child = children_of(forkserver)[0]
+            asyncio.run(until(lambda: len(files_of(child)) == 4))
+            mapped = Path(f"/proc/{child}/maps").read_text("utf-8")
+            threads = len(list(Path(f"/proc/{forkserver}/task").iterdir()))
+        finally:
+            server.kill()
+
+    assert "numpy" in mapped
+    assert not [name for name in ("uvloop", "httptools") if name in mapped]
+    assert threads == 1
+    asyncio.run(
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (forkserver, child)))
+    )
