@@ -73,7 +73,7 @@ class Work:
     is_cut: bool
 
 
-def answer_job(job: Job, body: bytes, settings: Settings) -> Work:
+def answer_job(job: Job, body: Block, settings: Settings) -> Work:
     """Return the answer to a job; raises PosrefError."""
     endpoint, request = _ENDPOINTS[job.resource], job.request
     if job.media_type is None:
@@ -118,7 +118,7 @@ def work(channel: socket.socket) -> None:
 
 
 def _answer(
-    channel: socket.socket, job: Job, body: bytes, settings: Settings, bounds: Bounds
+    channel: socket.socket, job: Job, body: Block, settings: Settings, bounds: Bounds
 ) -> None:
     """Send the answer to a job, or what has failed."""
     began, has_begun = time.process_time(), False
@@ -147,7 +147,7 @@ def _answer(
         _send(channel, orjson.dumps({"traceback": traceback.format_exc(), **failure}))
 
 
-def _begun(job: Job, body: bytes, settings: Settings) -> Work:
+def _begun(job: Job, body: Block, settings: Settings) -> Work:
     """Return the answer to a job with its first block computed, or the answer of a refusal."""
     try:
         answer = answer_job(job, body, settings)
@@ -178,7 +178,7 @@ def _leave_server(channel: socket.socket) -> None:
     os.closerange(kept + 1, _MOST_FILES)
 
 
-def _receive(channel: socket.socket) -> tuple[bytes, bytes]:
+def _receive(channel: socket.socket) -> tuple[bytes, Block]:
     """Return the message of a job, and its body; end the process if the server closes."""
     length, files, _, _ = socket.recv_fds(channel, LENGTH_BYTES, 1)
     if not length:
@@ -187,7 +187,7 @@ def _receive(channel: socket.socket) -> tuple[bytes, bytes]:
         message = stream.read(int.from_bytes(length, "big"))
     if not files or os.fstat(files[0]).st_size == 0:
         return message, b""
-    return message, bytes(mmap.mmap(files[0], 0, access=mmap.ACCESS_READ))
+    return message, memoryview(mmap.mmap(files[0], 0, access=mmap.ACCESS_READ))
 
 
 def _limit(bounds: Bounds) -> None:
