@@ -55,7 +55,7 @@ _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 @dataclass(frozen=True)
-class Work:
+class JobAnswer:
     """The answer to a job, whose body is not computed yet.
 
     Attributes:
@@ -73,7 +73,7 @@ class Work:
     is_cut: bool
 
 
-def answer_job(job: Job, body: Block, settings: Settings) -> Work:
+def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
     """Return the answer to a job; raises PosrefError."""
     endpoint, request = _ENDPOINTS[job.resource], job.request
     if job.media_type is None:
@@ -86,7 +86,7 @@ def answer_job(job: Job, body: Block, settings: Settings) -> Work:
     return _planned(plan, job) if isinstance(plan, Plan) else _finished(plan)
 
 
-def _planned(plan: Plan, job: Job) -> Work:
+def _planned(plan: Plan, job: Job) -> JobAnswer:
     representation, head = plan.representation, plan.head
     headers = [*head.headers, *head.content_headers]
     blocks = representation.body.blocks(*(job.span or ()))
@@ -97,14 +97,14 @@ def _planned(plan: Plan, job: Job) -> Work:
         # The body is computed twice, so that it is never whole in memory.
         length_bytes = sum(map(len, representation.body.blocks()))
     is_cut = not (representation.is_digest or representation.form.is_drawn)
-    return Work(200, headers, blocks, length_bytes, is_cut)
+    return JobAnswer(200, headers, blocks, length_bytes, is_cut)
 
 
-def _finished(answer: Answer) -> Work:
+def _finished(answer: Answer) -> JobAnswer:
     assert isinstance(answer.payload, bytes)
     headers = [header for header in answer.raw_headers if header[0] != b"content-length"]
     body = answer.payload
-    return Work(answer.status_code, headers, iter([body]), len(body), is_cut=False)
+    return JobAnswer(answer.status_code, headers, iter([body]), len(body), is_cut=False)
 
 
 def work(channel: socket.socket) -> None:
@@ -147,7 +147,7 @@ def _answer(
         _send(channel, orjson.dumps({"traceback": traceback.format_exc(), **failure}))
 
 
-def _begun(job: Job, body: Block, settings: Settings) -> Work:
+def _begun(job: Job, body: Block, settings: Settings) -> JobAnswer:
     """Return the answer to a job with its first block computed, or the answer of a refusal."""
     try:
         answer = answer_job(job, body, settings)
