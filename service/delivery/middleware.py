@@ -1,5 +1,6 @@
 """Middleware: CORS, internal errors, and API keys."""
 
+import asyncio
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class ErrorMiddleware:
     """Answers an unexpected exception with a problem response.
 
     The exception is raised again: the server logs it, and aborts a response that has begun. A
-    client that disconnects while it sends a body is not an error.
+    client that disconnects while it sends a body is not an error, nor is a request that is
+    cancelled because the server ends.
     """
 
     app: ASGIApp
@@ -62,7 +64,7 @@ class ErrorMiddleware:
 
         try:
             await self.app(scope, receive, send_and_note)
-        except ClientDisconnect:
+        except (ClientDisconnect, asyncio.CancelledError):
             return
         except Exception:
             if not has_begun:

@@ -31,6 +31,7 @@ from service.delivery.telemetry.traffic import REQUEST_ID_HEADER
 from service.errors import (
     HeadersTooLarge,
     MalformedRequest,
+    NotReady,
     Overloaded,
     PosrefError,
     RequestTimeout,
@@ -497,6 +498,14 @@ class LimitedProtocol(UvicornProtocol):
         elif self.is_idle() and self.timeout_keep_alive_task is None:
             # Stray bytes cancelled uvicorn's keep-alive timer; start our own.
             self._begun, self._in_head, self._has_begun = now, True, False
+
+    def cut_off(self) -> None:
+        """End the running request because the process ends: with 503, or in the middle."""
+        if self.may_answer():
+            self._refuse(NotReady("this process has ended: send the request to another"))
+        else:
+            self.cancel_running()
+            self.transport.abort()
 
     def _fail(self, error: PosrefError) -> NoReturn:
         """Store an error and raise it in a parser callback; httptools would hide it."""

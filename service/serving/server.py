@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -34,6 +35,9 @@ if sys.platform != "win32":
     import resource
 
 _TICKS_PER_SECOND = 10
+
+# How long a response that is cut off may take to end.
+_CUT_SECONDS = 2
 _BACKLOG = 2048
 _ACCEPTS_PER_ITERATION = 8
 
@@ -77,11 +81,13 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=settings.keep_alive_seconds,
-                timeout_graceful_shutdown=settings.shutdown_seconds,
+                # For requests that do not end when their connection does.
+                timeout_graceful_shutdown=settings.shutdown_seconds + _CUT_SECONDS,
             )
         )
         self._delivery: Delivery = app.state.delivery
         self._drain_seconds = settings.drain_seconds
+        self._shutdown_seconds = settings.shutdown_seconds
         self._channel = channel
         self._signalled_at: float | None = None
         connections = self.server_state.connections
@@ -118,6 +124,30 @@ class Server(uvicorn.Server):
             self._channel.setblocking(False)
             asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait for running responses, cut off those that take too long, and end."""
+        cutting = asyncio.create_task(self._cut_later())
+        await super().shutdown(sockets)
+        cutting.cancel()
+        # They still run after a third signal.
+        self._cut_off()
+
+    async def _cut_later(self) -> None:
+        """Cut off the responses that take longer than ``shutdown_seconds``."""
+        await asyncio.sleep(self._shutdown_seconds)
+        self._cut_off()
+        await asyncio.sleep(_CUT_SECONDS / 2)
+        for connection in self._connections():
+            connection.transport.abort()
+
+    def _cut_off(self) -> None:
+        """End every connection whose response has not ended."""
+        running = [each for each in self._connections() if not each.is_idle()]
+        if running:
+            _log.warning("the process ends before the responses on %d connections", len(running))
+        for connection in running:
+            connection.cut_off()
+
     async def on_tick(self, counter: int) -> bool:
         """Run periodic checks, ten times a second; return whether to stop accepting requests."""
         if counter % _TICKS_PER_SECOND == 0:
@@ -129,11 +159,13 @@ class Server(uvicorn.Server):
             self.should_exit = True
         return await super().on_tick(counter)
 
+    def _connections(self) -> list[LimitedProtocol]:
+        return cast(list[LimitedProtocol], list(self.server_state.connections))
+
     def _watch(self) -> None:
         """Check the connections, give freed memory back, and send the supervisor a heartbeat."""
         now = asyncio.get_running_loop().time()
-        for connection in list(self.server_state.connections):
-            assert isinstance(connection, LimitedProtocol)
+        for connection in self._connections():
             connection.check(now)
         if self._delivery.budget.take_fallen_bytes(_FALLEN_BYTES):
             asyncio.get_running_loop().run_in_executor(None, give_back_freed)

@@ -1,6 +1,7 @@
 """Signals and drain, exit codes, listeners and the limit on open files."""
 
 import asyncio
+import logging
 import os
 import re
 import resource
@@ -33,6 +34,7 @@ from service.settings import MIB, default_settings
 from tests.serving.connections import until, with_opened
 
 ENCODING = "/encoding.npy?seq_len=4&d_model=4"
+ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
 FOR_EVER = 3600
 
 
@@ -113,15 +115,44 @@ async def test_sigint_and_a_second_sigterm_skip_the_drain(
     assert await served.has_ended()
 
 
+def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+
 @on_server(drain_seconds=FOR_EVER, shutdown_seconds=FOR_EVER)
-async def test_a_third_signal_aborts_running_responses(served: Serving) -> None:
-    endless = f"/encoding.npy?seq_len={2**28}&d_model=512"
-    async with served.http.stream("GET", endless) as answer:
+async def test_a_third_signal_aborts_running_responses(
+    served: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.http.stream("GET", ENDLESS) as answer:
         assert answer.status_code == 200
         for _ in range(2):
             signal.raise_signal(signal.SIGINT)
 
         assert await served.has_ended()
+    assert not errors_in(caplog)
+
+
+@on_server(drain_seconds=0, shutdown_seconds=1)
+async def test_requests_that_are_cut_off_at_the_end_are_no_errors(
+    served: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = served.http.base_url
+    reader, writer = await asyncio.open_connection(target.host, target.port)
+    writer.write(b"POST /rope/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+    writer.write(b"Content-Length: 100\r\n\r\n{")
+    async with served.http.stream("GET", ENDLESS) as begun:
+        assert begun.status_code == 200
+        signal.raise_signal(signal.SIGTERM)
+        assert await served.has_ended()
+
+        with pytest.raises(httpx.TransportError):
+            await begun.aread()
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: 1\r\n" in head.lower()
+    writer.close()
+    assert not errors_in(caplog)
+    assert "before the responses on 2 connections" in caplog.text
 
 
 def test_signal_handlers_are_restored() -> None:

@@ -261,6 +261,9 @@ class RequestLog:
 def _level(route: str, status: str) -> str:
     if route in _PROBES:
         return "debug"
+    if status == "503":
+        # A refusal, as the server is meant to answer.
+        return "warning"
     return "error" if status[0] == "5" else "info"
 
 

@@ -160,7 +160,7 @@ def test_a_line_has_forwarded_for_and_incomplete_responses(lines: Lines) -> None
         (422, "/encoding", "info"),
         (0, "/encoding", "info"),
         (500, "/encoding", "error"),
-        (503, "other", "error"),
+        (503, "other", "warning"),
         (200, "/livez", "debug"),
         (503, "/readyz", "debug"),
         (200, "/metrics", "debug"),
