@@ -1,4 +1,10 @@
-"""The supervisor: starts, watches, replaces and stops worker processes on shared sockets."""
+"""The supervisor: starts, watches, replaces and stops worker processes on shared sockets.
+
+uvicorn has a supervisor of its own, which does less. Of uvicorn 0.54, a thread of the worker
+answers the pings, so that a blocked event loop is never noticed; here the event loop itself sends
+the heartbeats. There, workers whose parent is killed continue as orphans that hold the port, a
+second signal is not passed on, and a worker that does not end is waited for without limit.
+"""
 
 import logging
 import os
@@ -25,9 +31,18 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # A worker without a heartbeat for this time has a blocked event loop: it cannot answer probes.
 _HUNG_SECONDS = 30.0
 _START_SECONDS = 120.0
-_MARGIN_SECONDS = 10.0
+_MARGIN_SECONDS = 5.0
 
 _log = logging.getLogger("posref.supervisor")
+
+
+def longest_end_seconds(settings: Settings) -> float:
+    """Return after how long a signal has ended every worker, which is killed if need be.
+
+    Whatever starts the server must wait longer before it kills the server itself.
+    """
+    return settings.drain_seconds + settings.shutdown_seconds + _MARGIN_SECONDS
+
 
 Serve = Callable[[Settings, list[socket.socket], socket.socket, Path, int], None]
 """The main function of a worker process: (settings, listeners, channel, folder, slot).
@@ -156,8 +171,7 @@ class Supervisor:
         for listener in self._listeners:
             listener.close()
         received = self._signals or [signal.SIGTERM]
-        limit_seconds = self._settings.drain_seconds + self._settings.shutdown_seconds
-        deadline = monotonic() + limit_seconds + _MARGIN_SECONDS
+        deadline = monotonic() + longest_end_seconds(self._settings)
         forwarded = 0
         while any(worker.process.is_alive() for worker in self._workers):
             for sig in received[forwarded:]:

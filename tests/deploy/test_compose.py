@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from service.serving.supervisor import longest_end_seconds
+from service.settings import Settings, default_settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
@@ -23,11 +24,26 @@ def test_compose_passes_every_setting_but_address_and_port() -> None:
     assert passed == {name.upper() for name in Settings.model_fields} - {"HOST", "PORT"}
 
 
-def test_stop_grace_period_covers_drain_and_shutdown() -> None:
+def test_every_worker_has_ended_before_the_stop_grace_period_has() -> None:
     (grace,) = re.findall(r"stop_grace_period: (\d+)s", COMPOSE)
-    fields = Settings.model_fields
 
-    assert int(grace) > fields["drain_seconds"].default + fields["shutdown_seconds"].default
+    assert int(grace) > longest_end_seconds(default_settings())
+
+
+def test_every_worker_has_ended_before_the_grace_period_of_its_pod_has() -> None:
+    pod = (ROOT / "deploy/kubernetes/posref.yaml").read_text()
+    (grace,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", pod)
+    (waits,) = re.findall(r"preStop:\s+sleep:\s+seconds: (\d+)", pod)
+    lines = KUBERNETES.splitlines()
+    given = dict(line.split("=") for line in lines if line.endswith(tuple("0123456789")))
+    settings = default_settings().model_copy(
+        update={
+            name: int(given[f"POSREF_{name.upper()}"])
+            for name in ("drain_seconds", "shutdown_seconds")
+        }
+    )
+
+    assert int(grace) > int(waits) + longest_end_seconds(settings)
 
 
 @pytest.mark.parametrize("compose", [COMPOSE, EDGE, TLS], ids=["plain", "edge", "tls"])

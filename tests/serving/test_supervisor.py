@@ -163,6 +163,21 @@ def test_a_worker_ignoring_signals_is_killed(
 
 
 @pytest.mark.full
+def test_a_stopped_worker_ends_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_MARGIN_SECONDS", 0.5)
+    impatient = TWO.model_copy(update={"shutdown_seconds": 0})
+
+    def meanwhile() -> None:
+        wait_for_both(tmp_path)
+        os.kill(started(tmp_path, 0)[0], signal.SIGSTOP)
+
+    assert supervised(tmp_path, serve, meanwhile, impatient) == 1
+    assert all_have_ended(tmp_path)
+
+
+@pytest.mark.full
 def test_a_paused_machine_does_not_count_as_hung_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
