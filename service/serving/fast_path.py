@@ -11,7 +11,7 @@ from service.delivery.cache import CachedResponse, RequestKey
 from service.delivery.clients import FORWARDED_FOR
 from service.delivery.responses import CachedBody
 from service.delivery.telemetry.traffic import REQUEST_ID_HEADER
-from service.serving.protocol import LimitedProtocol
+from service.serving.connections import LimitedProtocol
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 # A longer body is not copied: what the client does not read is the memory of the cache.

@@ -26,8 +26,8 @@ from service.delivery.dispatch import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import SharedCounts
 from service.memory import give_back_freed
+from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
-from service.serving.protocol import LimitedProtocol
 from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
 from service.settings import MIB, Settings
 

@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 
 from service.app import create_app
 from service.delivery.dispatch import STATE, Delivery
+from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
-from service.serving.protocol import LimitedProtocol
 from service.settings import default_settings
 
 NPY = "/encoding.npy?seq_len=4&d_model=4"

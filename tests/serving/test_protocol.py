@@ -13,8 +13,9 @@ import numpy as np
 import orjson
 import pytest
 
-from service.serving import protocol
-from service.serving.protocol import FreeingTransport, LimitedProtocol, tune
+from service.serving import connections
+from service.serving.connections import LimitedProtocol
+from service.serving.protocol import FreeingTransport, tune
 from tests.serving.connections import (
     ENDLESS,
     NPY,
@@ -296,8 +297,8 @@ async def test_a_head_that_trickles_gives_way_and_a_prompt_one_does_not(
     held = await connection.protocol()
     await until(lambda: held._has_begun)
     await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
-    monkeypatch.setattr(protocol, "_PROMPT_SECONDS", 0)
-    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 0)
+    monkeypatch.setattr(connections, "_PROMPT_SECONDS", 0)
+    monkeypatch.setattr(connections, "_SEARCH_SECONDS", 0)
 
     assert (await (await connection.other()).answer(PLAIN))[0] == "HTTP/1.1 200 OK"
     assert await connection.is_closed()
@@ -308,7 +309,7 @@ async def test_a_head_that_trickles_gives_way_and_a_prompt_one_does_not(
 async def test_probes_are_answered_whatever_holds_the_connections_beyond_the_limit(
     connection: Connection, sent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 0)
+    monkeypatch.setattr(connections, "_SEARCH_SECONDS", 0)
     await make_busy(connection)
     others = await others_of(connection, 256)
     for other in others:
@@ -325,7 +326,7 @@ async def test_probes_are_answered_whatever_holds_the_connections_beyond_the_lim
 async def test_idle_connections_are_not_searched_for_each_new_one(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_SEARCH_SECONDS", 3600)
+    monkeypatch.setattr(connections, "_SEARCH_SECONDS", 3600)
     await make_busy(connection)
     others = await others_of(connection, 256)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service import __version__
+from service.serving.supervisor import longest_end_seconds
 from service.settings import Settings, load_settings
 from tests.system import pod_security
 from tests.system.engine import EDGE_IMAGE
