@@ -11,7 +11,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
-from service.errors import AnswerTooLarge, BodyTooLarge, Overloaded, TooLarge
+from service.errors import Overloaded, RequestTooLarge
 from service.settings import MIB, Settings
 
 GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
@@ -104,7 +104,7 @@ class Budget:
 
         Raises:
             Overloaded: the memory is granted to others now.
-            TooLarge: the grant exceeds the memory that is ever free.
+            RequestTooLarge: the grant exceeds the memory that is ever free.
         """
         grant = Grant(self, kind, from_reserve=from_reserve)
         grant.resize(size_bytes)
@@ -174,7 +174,7 @@ class Budget:
         """Raise if a grant never fits, or exceeds the limit of its kind."""
         most_bytes = self.limit_bytes - self.reserve_bytes - self.least_cache_bytes
         if size_bytes > most_bytes:
-            raise self._too_large(kind)(
+            raise RequestTooLarge(
                 f"this takes {size_bytes} bytes of memory, and at most {most_bytes} are ever free "
                 f"(POSREF_MEMORY_BYTES={self._memory_bytes})"
             )
@@ -201,10 +201,6 @@ class Budget:
     def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
         self.refusals[reason] += 1
         return overloaded(detail, self._held_seconds[kind].value)
-
-    @staticmethod
-    def _too_large(kind: GrantKind) -> type[TooLarge]:
-        return BodyTooLarge if kind in {"bodies", "children"} else AnswerTooLarge
 
 
 class Grant:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from service.delivery.budget import GRANT_KINDS, Budget, Grant, GrantKind, MovingMean, overloaded
-from service.errors import AnswerTooLarge, BodyTooLarge, Overloaded, TooLarge
+from service.errors import Overloaded, RequestTooLarge
 from service.lru import ByteBoundedLRU
 from service.settings import MIB
 
@@ -96,7 +96,7 @@ def test_refused_resize_leaves_the_grant_as_it_was() -> None:
 
     with pytest.raises(Overloaded):
         grown.resize(FREE - LARGEST + 1)
-    with pytest.raises(TooLarge):
+    with pytest.raises(RequestTooLarge):
         grown.resize(LARGEST + 1)
     assert (grown.size_bytes, budget.granted_bytes) == (10, held.size_bytes + 10)
     grown.resize(FREE - LARGEST)
@@ -106,9 +106,8 @@ def test_refused_resize_leaves_the_grant_as_it_was() -> None:
 @pytest.mark.parametrize("kind", GRANT_KINDS)
 def test_grant_that_never_fits_is_too_large(kind: GrantKind) -> None:
     budget = Budget(LIMIT, memory_bytes=12345)
-    expected = BodyTooLarge if kind in {"bodies", "children"} else AnswerTooLarge
 
-    with pytest.raises(expected, match=rf"at most {LARGEST} .*POSREF_MEMORY_BYTES=12345\)"):
+    with pytest.raises(RequestTooLarge, match=rf"at most {LARGEST} .*POSREF_MEMORY_BYTES=12345\)"):
         budget.grant(kind, LARGEST + 1, from_reserve=True)
     assert budget.grant(kind, LARGEST).size_bytes == LARGEST
 
@@ -253,7 +252,7 @@ class GrantsOfOneBudget(RuleBasedStateMachine):
         is_small = from_reserve and size_bytes <= MIB
         try:
             grant = self.budget.grant(kind, size_bytes, from_reserve=from_reserve)
-        except TooLarge:
+        except RequestTooLarge:
             assert size_bytes > LARGEST
         except Overloaded:
             assert self.budget.granted_bytes + size_bytes > (LIMIT if is_small else FREE)
@@ -271,7 +270,7 @@ class GrantsOfOneBudget(RuleBasedStateMachine):
             return
         try:
             grant.resize(size_bytes)
-        except (Overloaded, TooLarge):
+        except (Overloaded, RequestTooLarge):
             assert grant.size_bytes == before_bytes < size_bytes
         else:
             assert grant.size_bytes == size_bytes
