@@ -65,7 +65,8 @@ class Budget:
         reserve_bytes: the part of the limit that only grants ``from_reserve`` may use.
         most_cache_bytes: the most memory of the cache.
         least_cache_bytes: the memory to which the cache is shrunk.
-        shrink_cache: evicts at least so many bytes from the cache, if it has them.
+        shrink_cache: evicts at least so many bytes from the cache, if it has them; none if
+            negative.
         refusals: the number of refused requests, by reason.
     """
 
@@ -189,8 +190,7 @@ class Budget:
         most_bytes = self.limit_bytes - reserve_bytes - growth_bytes
         while (excess_bytes := self.granted_bytes - most_bytes) > 0:
             cache_bytes = self._granted["cache"]
-            if cache_bytes > self.least_cache_bytes:
-                self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))
+            self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))
             if self.granted()["cache"] == cache_bytes:
                 detail = (
                     f"{growth_bytes} more bytes of memory are not free "
