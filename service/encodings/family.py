@@ -28,7 +28,15 @@ from service.numerics.dtypes import (
 from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import AnyPositions, Positions
-from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import (
+    Curves,
+    Document,
+    ParameterValue,
+    StoredTable,
+    Table,
+    row_steps,
+    size,
+)
 
 _REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
@@ -295,10 +303,13 @@ class InputArray:
         if has_integers or not self.is_integer:
             return table
         # JSON has a single number type, so integers arrive as float64.
-        values = to_float64(table.elements, table.dtype)
-        if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
-            raise self._invalid("must hold integers, from 2^53 on as int64")
-        return StoredTable(values.astype(np.int64), INT64)
+        numbers = np.empty(size(table), dtype=np.int64)
+        for step in row_steps(len(numbers), 1):
+            values = to_float64(table.read(step.start, step.stop), table.dtype)
+            if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
+                raise self._invalid("must hold integers, from 2^53 on as int64")
+            numbers[step] = values
+        return StoredTable(numbers.reshape(table.shape), INT64)
 
     def _invalid(self, rule: str) -> InvalidBody:
         return InvalidBody(f"{self.name} {rule}: it is {self.description}", f"/{self.name}")

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 
@@ -171,14 +172,20 @@ def _format_run(run: Run) -> list[str]:
     return [f"{run.first}:{stop}" if run.step == 1 else f"{run.first}:{stop}:{run.step}"]
 
 
-def first_out_of_range(values: Float64s) -> float | None:
-    """Return the first of values (n,) that is out of range, or None.
+def are_out_of_range(values: Float64s) -> NDArray[np.bool_]:
+    """Return which values are out of range.
 
     Values in range are 0, or MIN_REAL_POSITION to MAX_POSITION in size; their angles are exact.
     """
     sizes = np.abs(values)
-    is_exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
-    return None if is_exact.all() else float(values[is_exact.argmin()])
+    are_exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
+    return np.asarray(~are_exact)
+
+
+def first_out_of_range(values: Float64s) -> float | None:
+    """Return the first of values (n,) that is out of range, or None."""
+    are_out = are_out_of_range(values)
+    return float(values[are_out.argmax()]) if are_out.any() else None
 
 
 @dataclass(frozen=True)

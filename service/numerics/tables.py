@@ -13,6 +13,7 @@ from math import prod
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import FLOAT64, DType, Elements, all_finite, round_numbers_into
@@ -292,6 +293,47 @@ class Transform(Protocol):
             columns: the columns of the block.
             block: (rows, columns), to be filled.
         """
+
+
+# Whole parts of rows of this many elements are counted once.
+_COUNTED = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class RunningCount:
+    """The tokens so far in each row of an array, counted without reading rows from their start.
+
+    Attributes:
+        source: integers, (…, length).
+        excluded: the integer that is no token.
+    """
+
+    source: StoredTable
+    excluded: int
+    _known: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+
+    def at(self, start: int, stop: int) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Return, for flat elements, how many tokens their row has up to each; and the tokens."""
+        length = self.source.shape[-1]
+        is_token = self.source.read(start, stop) != self.excluded
+        counts = np.cumsum(is_token, dtype=np.int64)
+        ends = np.arange(length - start % length, len(counts), length)
+        before = np.concatenate([[-self._before(start)], counts[ends - 1]])
+        each = np.diff(ends, prepend=0, append=len(counts))
+        return counts - np.repeat(before, each), is_token
+
+    def _before(self, stop: int) -> int:
+        """Return how many tokens lie before an element in its row."""
+        total, first = 0, stop - stop % self.source.shape[-1]
+        while first < stop:
+            last = min(first + _COUNTED, stop)
+            count = self._known.get(first) if last < stop else None
+            if count is None:
+                count = int(np.count_nonzero(self.source.read(first, last) != self.excluded))
+                if last == first + _COUNTED:
+                    self._known[first] = count
+            total, first = total + count, last
+        return total
 
 
 # A step of a transformation needs this many float64 arrays.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.encodings.family import (
     ComposedFamily,
@@ -32,7 +33,13 @@ from service.numerics.phase import (
     sin_cos,
 )
 from service.numerics.phasors import Channels, RealPhasorTable
-from service.numerics.positions import MIN_REAL_POSITION, first_out_of_range, max_units, split_units
+from service.numerics.positions import (
+    MIN_REAL_POSITION,
+    are_out_of_range,
+    first_out_of_range,
+    max_units,
+    split_units,
+)
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     FREQUENCY_SECONDS,
@@ -42,6 +49,7 @@ from service.numerics.tables import (
     Table,
     read_blocks,
     row_steps,
+    size,
 )
 
 MAX_NUMBERS = 4096
@@ -94,36 +102,44 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
     dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
-        weight, x = _exact(arrays, "weight"), self._numbers(arrays)
-        if len(weight) > MAX_CHANNELS // 2:
-            rule = (
-                f"weight has {len(weight)} elements, but at most {MAX_CHANNELS // 2} are possible"
-            )
+        weights = size(arrays["weight"])
+        if weights > MAX_CHANNELS // 2:
+            rule = f"weight has {weights} elements, but at most {MAX_CHANNELS // 2} are possible"
             raise InvalidBody(rule, "/weight")
-        numbers, row = np.unique(x, return_inverse=True)
+        _check_range("weight", weight := _float64_part(arrays["weight"], slice(weights)))
+        numbers = self._numbers(arrays["x"])
         table = GaussianTable(
-            numbers, self.log, row, weight, self.flip_sin_to_cos, self.element_type
+            numbers, self.log, arrays["x"], weight, self.flip_sin_to_cos, self.element_type
         )
         axes = ("row", "channel")
         return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
 
-    def _numbers(self, arrays: Mapping[str, StoredTable]) -> Float64s:
-        """Return x as float64; raises InvalidBody if an element is out of range."""
+    def _numbers(self, x: StoredTable) -> Float64s:
+        """Return the distinct elements of x, sorted, float64; raises InvalidBody."""
+        numbers = np.empty(0)
+        for step in row_steps(size(x), 1):
+            some = to_float64(np.unique(x.read(step.start, step.stop)), x.dtype)
+            if self._are_wrong(some).any():
+                self._refuse(_float64_part(x, step))
+            numbers = np.union1d(numbers, some)
+            if len(numbers) > MAX_NUMBERS:
+                rule = f"x has more than {MAX_NUMBERS} different elements"
+                raise InvalidBody(f"{rule}: send it in parts", "/x")
+        return numbers
+
+    def _are_wrong(self, numbers: Float64s) -> NDArray[np.bool_]:
         if self.log:
-            x = to_float64(arrays["x"].elements, arrays["x"].dtype)
-            is_wrong = ~((x > 0) & (x < np.inf))
-            rule = "must be positive and finite with log=true"
-        else:
-            x = _exact(arrays, "x")
-            is_wrong, rule = np.abs(x) > MAX_NUMBER, f"must be at most {MAX_NUMBER:g} in size"
-        if is_wrong.any():
-            value = float(x[is_wrong.argmax()])
-            raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
-        distinct = len(np.unique(x))
-        if distinct > MAX_NUMBERS:
-            rule = f"x has {distinct} different elements, but at most {MAX_NUMBERS} are possible"
-            raise InvalidBody(f"{rule}: send it in parts", "/x")
-        return x
+            return np.asarray(~((numbers > 0) & (numbers < np.inf)))
+        return np.asarray(are_out_of_range(numbers) | (np.abs(numbers) > MAX_NUMBER))
+
+    def _refuse(self, numbers: Float64s) -> None:
+        """Raise InvalidBody for the first number that is out of range."""
+        rule = "must be positive and finite with log=true"
+        if not self.log:
+            _check_range("x", numbers)
+            rule = f"must be at most {MAX_NUMBER:g} in size"
+        value = float(numbers[self._are_wrong(numbers).argmax()])
+        raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
 
 
 class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
@@ -166,26 +182,30 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
     dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
-        boxes = _exact(arrays, "boxes")
+        boxes = arrays["boxes"]
+        for step in row_steps(size(boxes), 1):
+            _check_range("boxes", _float64_part(boxes, step))
         if boxes.shape[-1] != 4:
             rule = f"each box has {boxes.shape[-1]} coordinates, but must have 4"
             raise InvalidBody(rule, "/boxes")
         # b^(−2k/dim), where dim is −2·embed_dim, is b^(k/embed_dim).
         frequencies = Geometric(self.temperature, -2 * self.embed_dim, self.embed_dim)
         table = _box_table(frequencies, boxes, self.element_type)
-        axes = ("batch", "box", "channel")[-boxes.ndim :]
+        axes = ("batch", "box", "channel")[-len(boxes.shape) :]
         return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
 
 
-def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
-    """Return an array as float64; raises InvalidBody if an element is out of range."""
-    values = to_float64(arrays[name].elements, arrays[name].dtype)
-    out = first_out_of_range(values.reshape(-1))
+def _float64_part(table: StoredTable, part: slice) -> Float64s:
+    return to_float64(table.read(part.start or 0, part.stop), table.dtype)
+
+
+def _check_range(name: str, values: Float64s) -> None:
+    """Raise InvalidBody if an element of an array is out of range."""
+    out = first_out_of_range(values)
     if out is not None:
         rule = f"must be 0, or {MIN_REAL_POSITION:g} to 2^62 in size"
         detail = f"elements of {name} {rule}, and {out:g} is not"
         raise InvalidBody(detail, f"/{name}", to_query(out))
-    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +228,9 @@ class GaussianTable:
     """Sines and cosines of 2π·number·weight.
 
     Attributes:
-        numbers: the distinct numbers, float64.
+        numbers: the distinct numbers, sorted, float64.
         is_log: whether the weights multiply the logarithms of the numbers.
-        row: the index into numbers of each row.
+        x: the number of each row.
         weight: the weight of each pair of channels.
         is_flipped: whether the cosines come first.
         dtype: the element type.
@@ -218,14 +238,14 @@ class GaussianTable:
 
     numbers: Float64s
     is_log: bool
-    row: Int64s
+    x: StoredTable
     weight: Float64s
     is_flipped: bool
     dtype: DType
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return len(self.row), 2 * len(self.weight)
+        return *self.x.shape, 2 * len(self.weight)
 
     element_seconds = 2 * ELEMENT_SECONDS
 
@@ -240,7 +260,8 @@ class GaussianTable:
     def _fill(self, rows: range, columns: range, block: Elements) -> None:
         count = len(self.weight)
         for part in row_steps(len(rows), _ARRAYS * count):
-            number = self.row[rows.start + part.start : rows.start + part.stop]
+            some = slice(rows.start + part.start, rows.start + part.stop)
+            number = np.searchsorted(self.numbers, _float64_part(self.x, some))
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
             for weights in self._units:
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
@@ -284,24 +305,26 @@ def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
     return [number.copy_abs() * per_number for number in numbers]
 
 
-def _box_table(rule: Geometric, boxes: Float64s, dtype: DType) -> Table:
+def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
     """Return the table of boxes (…, 4): for each frequency the four sines, then four cosines."""
-    values, row_width = boxes.reshape(-1), 8 * rule.count
+    row_width = 8 * rule.count
     channels = Channels(("sin", "cos"), interleaved=True, width=2 * rule.count)
-    pairs = RealPhasorTable(rule, channels, values, FLOAT64, (len(values), 2 * rule.count))
 
     def evaluate(rows: range, columns: range) -> Float64s:
-        by_coordinate = pairs.read(rows.start * row_width, rows.stop * row_width)
+        values = _float64_part(boxes, slice(4 * rows.start, 4 * rows.stop))
+        pairs = RealPhasorTable(rule, channels, values, FLOAT64, (len(values), channels.width))
+        by_coordinate = pairs.read(0, len(rows) * row_width)
         exact = by_coordinate.reshape(len(rows), 4, -1).swapaxes(1, 2).reshape(len(rows), -1)
         return np.asarray(exact[:, columns.start : columns.stop])
 
     # An element costs two sines, and as much again to reorder it.
     shape = *boxes.shape[:-1], row_width
+    setup_seconds = FREQUENCY_SECONDS * rule.count * max_units(size(boxes))
     return FormulaTable(
         shape,
         dtype,
         row_width,
         evaluate,
         element_seconds=4 * ELEMENT_SECONDS,
-        setup_seconds=pairs.setup_seconds,
+        setup_seconds=setup_seconds,
     )

@@ -21,7 +21,16 @@ from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis
 from service.numerics.dtypes import INT64
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import (
+    Document,
+    FormulaTable,
+    ParameterValue,
+    RunningCount,
+    StoredTable,
+    Table,
+    row_steps,
+    size,
+)
 
 # Low enough that past plus the number of tokens in a body fits int64.
 _MAX_PAST = 2**61
@@ -87,48 +96,53 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         if len(arrays) != 1:
             raise InvalidBody("send either input_ids or position_ids")
         ((name, array),) = arrays.items()
+        rows: TokenRows | OffsetRows
         counted: dict[str, ParameterValue]
         if name == "input_ids":
-            rows = self._rows_of_tokens(array.elements, padding_idx)
+            rows = self._rows_of_tokens(array, padding_idx)
             counted = {"padding_idx": padding_idx, "past": self.past or 0}
         else:
-            rows = self._rows_of_positions(array.elements, sinusoids.offset)
+            rows = self._rows_of_positions(array, sinusoids.offset)
             counted = {"offset": sinusoids.offset}
-        numbers = StoredTable(rows, INT64)
+
+        def row_numbers(places: range, _: range) -> Int64s:
+            return rows.at(places.start, places.stop)[:, np.newaxis]
+
+        numbers = FormulaTable(array.shape, INT64, 1, row_numbers)
         if self.part == "position_ids":
             self._refuse("part=position_ids", "dtype", "base", "layout")
             canonical = {"convention": self.convention_name, **counted}
             return self.describe({"position_ids": numbers}, canonical, has_parts=True)
-        listed = ListedPositions(rows.reshape(-1))
-        rule, shape = sinusoids.rule, (*rows.shape, sinusoids.width)
-        axes = (Axis(rule, listed, tuple(range(rule.count))),)
+        rule, shape = sinusoids.rule, (*array.shape, sinusoids.width)
+        axes = (Axis(rule, rows, tuple(range(rule.count))),)
         table = AxesTable(axes, "exact", sinusoids.channels, self.element_type, shape)
         tables: dict[str, Table] = {
-            "encoding": ZeroRow(table, listed, padding_idx),
+            "encoding": ZeroRow(table, rows, padding_idx),
             "position_ids": numbers,
         }
-        row_numbers = ("offset", "padding_idx")
-        canonical = {k: v for k, v in sinusoids.canonical.items() if k not in row_numbers}
+        numbering = ("offset", "padding_idx")
+        canonical = {k: v for k, v in sinusoids.canonical.items() if k not in numbering}
         canonical |= counted | {"padding_idx": padding_idx}
         return self.describe(tables, canonical, has_parts=True)
 
-    def _rows_of_tokens(self, input_ids: Int64s, padding_idx: int) -> Int64s:
+    def _rows_of_tokens(self, input_ids: StoredTable, padding_idx: int) -> "TokenRows":
         if not self.known_convention.skips_padding:
             rule = f"convention={self.convention} does not count tokens: send position_ids"
             raise impossible("convention", self.convention, rule)
         self._refuse("input_ids", "offset")
-        rows = rows_of_tokens(input_ids, padding_idx, self.past or 0)
-        if ListedPositions(rows).farthest > MAX_POSITION:
+        rows = TokenRows(RunningCount(input_ids, padding_idx), self.past or 0)
+        if rows.farthest > MAX_POSITION:
             name = "padding_idx" if self.past is None else "past"
             raise impossible(name, getattr(self, name), f"{name} makes row numbers exceed 2^62")
         return rows
 
-    def _rows_of_positions(self, position_ids: Int64s, offset: int) -> Int64s:
+    def _rows_of_positions(self, position_ids: StoredTable, offset: int) -> "OffsetRows":
         self._refuse("position_ids", "past")
-        if ListedPositions(position_ids).farthest > MAX_POSITION - abs(offset):
+        rows = OffsetRows(position_ids, offset)
+        if rows.farthest_position > MAX_POSITION - abs(offset):
             rule = "position_ids plus the offset must be within ±2^62"
             raise InvalidBody(rule, "/position_ids")
-        return position_ids + offset
+        return rows
 
     def _refuse(self, beside: str, *names: str) -> None:
         for name in names:
@@ -138,28 +152,48 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
 
 
 @dataclass(frozen=True, eq=False)
-class ListedPositions:
-    """The positions of rows, from an array."""
+class TokenRows:
+    """The row number of each token; padding has padding_idx, the first token padding_idx + 1.
 
-    values: Int64s
+    Attributes:
+        tokens: the count of tokens along the last axis; padding_idx is excluded.
+        past: the number of earlier tokens.
+    """
+
+    tokens: RunningCount
+    past: int
 
     @property
     def farthest(self) -> int:
-        return max(abs(int(self.values.min())), abs(int(self.values.max())))
+        """The largest magnitude, or an upper bound of it that is within ±MAX_POSITION."""
+        bound = self.past + self.tokens.source.shape[-1] + abs(self.tokens.excluded)
+        if bound <= MAX_POSITION:
+            return bound
+        steps = row_steps(size(self.tokens.source), 1)
+        return max(int(np.abs(self.at(step.start, step.stop)).max()) for step in steps)
 
     def at(self, start: int, stop: int) -> Int64s:
-        return self.values[start:stop]
+        counts, is_token = self.tokens.at(start, stop)
+        return np.asarray((counts + self.past) * is_token + self.tokens.excluded)
 
 
-def rows_of_tokens(input_ids: Int64s, padding_idx: int, past: int) -> Int64s:
-    """Return the row number of each token; padding has padding_idx, the first padding_idx + 1.
+@dataclass(frozen=True, eq=False)
+class OffsetRows:
+    """The row number of each position in an array: the position plus an offset."""
 
-    Args:
-        input_ids: token ids of any shape; tokens are counted along the last axis.
-        padding_idx: the token id of padding, which is also its row number.
-        past: the number of earlier tokens.
-    """
-    is_token = input_ids != padding_idx
-    counted = np.cumsum(is_token, axis=-1, dtype=np.int64) + past
-    rows: Int64s = counted * is_token + padding_idx
-    return rows
+    positions: StoredTable
+    offset: int
+
+    @property
+    def farthest_position(self) -> int:
+        """The largest magnitude of the positions, without the offset."""
+        elements = self.positions.elements
+        return max(abs(int(elements.min())), abs(int(elements.max())))
+
+    @property
+    def farthest(self) -> int:
+        """An upper bound of |row number|."""
+        return self.farthest_position + abs(self.offset)
+
+    def at(self, start: int, stop: int) -> Int64s:
+        return np.asarray(self.positions.read(start, stop) + self.offset)

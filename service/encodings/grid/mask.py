@@ -1,11 +1,12 @@
 """DETR's sinusoids for images with padding: a position is a cumulative count of valid pixels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.encodings.family import (
     Choice,
@@ -20,6 +21,7 @@ from service.encodings.family import (
 from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
+from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
@@ -48,6 +50,9 @@ MAX_PIXELS = 2**22
 MAX_QUOTIENTS = 2**16
 """The most quotients of a frequency and a final count: each is computed with 80 digits."""
 
+
+# Room for the counts of the largest image, along both axes.
+_COUNTS_BYTES = 32 * MAX_PIXELS
 
 _KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
 
@@ -117,16 +122,16 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         if self.scale is not None and not self.normalize:
             raise impossible("scale", self.scale, "scale goes with normalize=true")
-        valid = _valid(arrays)
+        masks = _masks(arrays)
         (name,) = arrays
-        if self.quotients(valid) > MAX_QUOTIENTS:
+        if self.quotients(masks) > MAX_QUOTIENTS:
             rule = (
                 f"the masks have too many distinct row and column totals for d_model={self.d_model}"
             )
             raise InvalidBody(rule, f"/{name}")
         kind = next(kind for kind, known in _KINDS.items() if known == name)
         return self.describe(
-            {"encoding": MaskedGridTable(self, valid, self.element_type)},
+            {"encoding": MaskedGridTable(self, masks, self.element_type)},
             {"mask": kind} | self.canonical(),
             axes=("batch", "channel(sin|cos height + sin|cos width)", "height", "width"),
             states_axes=True,
@@ -140,29 +145,51 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         unit = normalized_unit(last, self.scale)
         return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
 
-    def quotients(self, valid: Int64s) -> int:
+    def quotients(self, masks: "Masks") -> int:
         """Bound how many 80-digit frequencies masks (B, h, w) need."""
         if not self.normalize:
             return self.frequencies
-        ends = [np.sort(valid.sum(axis=axis), axis=1) for axis in (1, 2)]
+        ends = [np.sort(masks.totals(axis), axis=1) for axis in (1, 2)]
         changes = sum(int(np.count_nonzero(np.diff(each, axis=1))) for each in ends)
-        return (changes + 2 * len(valid)) * self.frequencies
+        return (changes + 2 * len(masks.elements)) * self.frequencies
 
 
-def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
-    """Return the mask (B, h, w), 1 for valid pixels, 0 for padding; raises InvalidBody."""
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """The masks of images.
+
+    Attributes:
+        elements: 0 and 1, integers of any type, (B, h, w).
+        valid: the element of a valid pixel.
+    """
+
+    elements: Elements
+    valid: int
+
+    def totals(self, axis: int) -> Int64s:
+        """Return how many pixels are valid along an axis."""
+        ones = self.elements.sum(axis=axis, dtype=np.int64)
+        return np.asarray(ones if self.valid else self.elements.shape[axis] - ones)
+
+    def image(self, index: int) -> NDArray[np.bool_]:
+        """Return which pixels of an image are valid, (h, w)."""
+        return np.asarray(self.elements[index] == self.valid)
+
+
+def _masks(arrays: Mapping[str, StoredTable]) -> Masks:
+    """Return the masks of the body; raises InvalidBody."""
     if len(arrays) != 1:
         raise InvalidBody("send either padding_mask or valid_mask")
     ((name, table),) = arrays.items()
-    mask = np.asarray(table.elements, dtype=np.int64)
+    mask = table.elements
     if mask.ndim == 2:
         mask = mask[np.newaxis]
     if not mask.size or len(mask) > MAX_MASKS or mask.size > MAX_PIXELS:
         detail = f"{name} must have 1 to {MAX_PIXELS} pixels, and at most {MAX_MASKS} images"
         raise InvalidBody(detail, f"/{name}")
-    if ((mask != 0) & (mask != 1)).any():
+    if mask.min() < 0 or mask.max() > 1:
         raise InvalidBody(f"{name} must hold 0 and 1, or false and true", f"/{name}")
-    return 1 - mask if name == "padding_mask" else mask
+    return Masks(mask, 0 if name == "padding_mask" else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +209,9 @@ class Counts:
     place: Int64s
 
     @classmethod
-    def of(cls, rule: MaskedGridEncoding, valid: Int64s, axis: int) -> "Counts":
-        """Return the cumulative counts of a mask (h, w) along an axis."""
-        count = np.cumsum(valid, axis=axis)
+    def of(cls, rule: MaskedGridEncoding, valid: NDArray[np.bool_], axis: int) -> "Counts":
+        """Return the cumulative counts of valid pixels (h, w) along an axis."""
+        count = np.cumsum(valid, axis=axis, dtype=np.int64)
         ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int64)
         lasts, last = np.unique(ends, return_inverse=True)
         span = int(count.max()) + 1
@@ -225,12 +252,15 @@ class MaskedGridTable:
     """The table (B, d_model, h, w) of masks (B, h, w), in which 1 is a valid pixel."""
 
     rule: MaskedGridEncoding
-    valid: Int64s
+    masks: Masks
     dtype: DType
+    _counts: ByteBoundedLRU[int, Counts] = field(
+        default_factory=lambda: ByteBoundedLRU(_COUNTS_BYTES), init=False, repr=False
+    )
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        masks, height, width = self.valid.shape
+        masks, height, width = self.masks.elements.shape
         return masks, self.rule.d_model, height, width
 
     @property
@@ -239,19 +269,21 @@ class MaskedGridTable:
 
     @property
     def setup_seconds(self) -> float:
-        masks, height, width = self.valid.shape
+        masks, height, width = self.masks.elements.shape
         lasts = masks * (height + width) if self.rule.normalize else 1
         return FREQUENCY_SECONDS * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
 
-    @cached_property
-    def _counts(self) -> list[tuple[Counts, Counts]]:
-        """The counts of each mask, down its columns and along its rows."""
-        return [
-            (Counts.of(self.rule, mask, 0), Counts.of(self.rule, mask, 1)) for mask in self.valid
-        ]
+    def _counts_of(self, line: int) -> Counts:
+        """Return the counts of an image down its columns, or the next ones, along its rows."""
+        counts = self._counts.get(line)
+        if counts is None:
+            image, axis = divmod(line, 2)
+            counts = Counts.of(self.rule, self.masks.image(image), axis)
+            self._counts.put(line, counts, counts.place.nbytes + counts.pairs[0].nbytes * 2 + 1024)
+        return counts
 
     def read(self, start: int, stop: int) -> Elements:
-        return read_blocks(start, stop, self.valid[0].size, self.dtype, self._fill)
+        return read_blocks(start, stop, self.masks.elements[0].size, self.dtype, self._fill)
 
     def _fill(self, planes: range, pixels: range, block: Elements) -> None:
         """Fill a block with channels of consecutive images, up to half of an image at a time."""
@@ -260,6 +292,6 @@ class MaskedGridTable:
             line, channel = divmod(planes.start + done, axis_channels)
             count = min(axis_channels - channel, len(planes) - done)
             pairs = range(channel // 2, (channel + count + 1) // 2)
-            values = self._counts[line // 2][line % 2].values(pairs, pixels)[channel % 2 :]
+            values = self._counts_of(line).values(pairs, pixels)[channel % 2 :]
             round_into(values[:count], block[done : done + count], self.dtype)
             done += count

@@ -51,6 +51,7 @@ from service.numerics.tables import (
     Document,
     FormulaTable,
     ParameterValue,
+    RunningCount,
     StoredTable,
     Table,
     setup_seconds,
@@ -437,7 +438,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
         axes = self.bias_axes
         if "attention_mask" in arrays:
             self._check_maskable(arrays)
-            table = self._masked_table(slopes, arrays["attention_mask"].elements)
+            table = self._masked_table(slopes, arrays["attention_mask"])
             parameters |= {"form": "key", **self.head_parameters}
             axes = ("batch", *axes)
         else:
@@ -445,13 +446,20 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             parameters |= self.linear_parameters(slopes.count)
         return self.describe({"bias": table}, parameters, axes=axes, states_axes=True)
 
-    def _masked_table(self, slopes: Slopes, mask: Int64s) -> Table:
+    def _masked_table(self, slopes: Slopes, mask: StoredTable) -> Table:
         """Return the biases under a mask (batch, key): (batch, head, 1, key) or (batch, 1, key)."""
-        if not ((mask == 0) | (mask == 1)).all():
+        if mask.elements.min() < 0 or mask.elements.max() > 1:
             raise InvalidBody("attention_mask must be zeros and ones", "/attention_mask")
         heads = self.selected_heads(slopes.count)
-        numbers = (np.cumsum(mask, axis=1) - 1) * mask
-        batch, keys = numbers.shape
+        tokens = RunningCount(mask, 0)
+        batch, keys = mask.shape
+
+        def numbers(first: int, last: int, columns: range) -> Int64s:
+            """Return cumsum(mask) − 1, or 0 for padding, of some keys of sequences."""
+            # Of several sequences all keys are needed.
+            places = first * keys + columns.start, (last - 1) * keys + columns.stop
+            counts, is_token = tokens.at(*places)
+            return np.asarray((counts - 1) * is_token).reshape(last - first, len(columns))
 
         def evaluate(rows: range, columns: range) -> Float64s:
             """Return some columns (keys) of some rows; row sequence·heads + head is for both."""
@@ -459,17 +467,22 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             first, last = int(head.min()), int(head.max())
             of_heads = slopes.of_heads(heads[first : last + 1])
             slope = DoubleDouble(*(part[head - first, np.newaxis] for part in of_heads))
-            own = numbers[sequence, columns.start : columns.stop]
+            start, stop = int(sequence[0]), int(sequence[-1]) + 1
+            own = numbers(start, stop, columns)[sequence - start]
             return multiply(from_integers(own), slope).high
 
         steepest = float(slopes.sizes(heads).max())
+        overflows = may_overflow((keys - 1) * steepest, self.element_type)
+        if overflows:
+            most = int(mask.elements.sum(axis=1, dtype=np.int64).max())
+            overflows = may_overflow(max(0, most - 1) * steepest, self.element_type)
         return FormulaTable(
             (batch, *((len(heads),) if self.head is None else ()), 1, keys),
             self.element_type,
             keys,
             evaluate,
             setup_seconds=setup_seconds(slopes),
-            overflows=may_overflow(int(numbers.max()) * steepest, self.element_type),
+            overflows=overflows,
         )
 
     def _slopes(self, sent: StoredTable | None) -> Slopes:
@@ -482,14 +495,14 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
         if self.convention == "paper":
             rule = "convention=paper selects a slope formula, but the body has slopes"
             raise impossible("convention", self.convention, rule)
+        if sent.shape[0] > MAX_CHANNELS:
+            raise InvalidBody(f"slopes must be at most {MAX_CHANNELS} numbers", "/slopes")
         slopes = to_float64(sent.elements, sent.dtype)
         sizes = np.abs(slopes)
         # Comparisons with NaN are false, so that NaN is refused.
         if not (((sizes >= _MIN_SLOPE) & (sizes <= _MAX_SLOPE)) | (sizes == 0)).all():
             rule = f"the size of each slope must be 0, or {_MIN_SLOPE:g} to {_MAX_SLOPE:g}"
             raise InvalidBody(rule, "/slopes")
-        if len(slopes) > MAX_CHANNELS:
-            raise InvalidBody(f"slopes must be at most {MAX_CHANNELS} numbers", "/slopes")
         return GivenSlopes(slopes)
 
     def _check_maskable(self, arrays: Mapping[str, StoredTable]) -> None:

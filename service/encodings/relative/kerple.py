@@ -295,10 +295,10 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
     )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
-        given = {name: to_float64(sent.elements, sent.dtype) for name, sent in arrays.items()}
-        heads = {len(values) for values in given.values()}
+        heads = {sent.shape[0] for sent in arrays.values()}
         if len(heads) != 1 or max(heads) > MAX_CHANNELS:
             raise InvalidBody(f"arrays must have the same length, at most {MAX_CHANNELS}")
+        given = {name: to_float64(sent.elements, sent.dtype) for name, sent in arrays.items()}
         kernel = self.kernel(self.checked(given, _body_error))
         table = self.bias_table(kernel, self.element_type, kernel.outer.count)
         parameters: dict[str, ParameterValue] = {

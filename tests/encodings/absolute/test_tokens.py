@@ -1,5 +1,6 @@
 """Encodings of tokens: how libraries count them, and the rows that they have."""
 
+from itertools import chain
 from typing import Any, get_args
 
 import httpx
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from service.encodings.absolute.conventions import ALIASES, CONVENTIONS
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
-from service.encodings.absolute.tokens import ListedPositions, TokenEncoding, rows_of_tokens
+from service.encodings.absolute.tokens import OffsetRows, TokenEncoding, TokenRows
 from service.numerics.dtypes import INT64, REAL_DTYPES
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.tables import Document, RunningCount, StoredTable, size
 from tests.client import Client
 from tests.sinusoids import check
 
@@ -35,28 +36,55 @@ def counted(line: list[int], padding_idx: int, past: int) -> list[int]:
     return rows
 
 
+def rows_of_tokens(ids: NDArray[np.int64], padding_idx: int, past: int) -> TokenRows:
+    return TokenRows(RunningCount(StoredTable(ids, INT64), padding_idx), past)
+
+
 @given(IDS, st.integers(-2, 3), st.sampled_from([0, 1, 4, 2**61]))
 def test_tokens_count_on_from_padding_idx(
-    ids: np.ndarray[tuple[int, ...], np.dtype[np.int64]], padding_idx: int, past: int
+    ids: NDArray[np.int64], padding_idx: int, past: int
 ) -> None:
-    rows = rows_of_tokens(ids, padding_idx, past)
+    rows = rows_of_tokens(ids, padding_idx, past).at(0, ids.size)
 
     lines = [counted(line, padding_idx, past) for line in np.atleast_2d(ids).tolist()]
-    assert np.atleast_2d(rows).tolist() == lines
-    assert rows.shape == ids.shape
+    assert rows.tolist() == list(chain.from_iterable(lines))
+
+
+@given(IDS, st.integers(1, 5), st.data())
+def test_tokens_are_counted_alike_in_any_range(
+    ids: NDArray[np.int64], counted_at_once: int, data: st.DataObject
+) -> None:
+    rows = rows_of_tokens(ids, 1, 7)
+    expected = rows.at(0, ids.size).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.numerics.tables._COUNTED", counted_at_once)
+        for _ in range(3):
+            start = data.draw(st.integers(0, ids.size - 1))
+            stop = data.draw(st.integers(start + 1, ids.size))
+
+            assert rows.at(start, stop).tolist() == expected[start:stop]
+
+
+def test_the_farthest_row_is_exact_near_the_limit() -> None:
+    ids = np.array([[5, 7, 1, 1]])
+
+    assert rows_of_tokens(ids, 1, 2**62 - 3).farthest == 2**62
+    assert rows_of_tokens(ids, 1, 2**62 - 2).farthest == 2**62 + 1
 
 
 def test_the_first_token_has_the_row_after_that_of_padding() -> None:
     """Rows 0 and 1 of fairseq are never a first token's: the off-by-one it is known for."""
-    assert rows_of_tokens(np.array([[9, 9, 1], [1, 9, 9]]), 1, 0).tolist() == [[2, 3, 1], [1, 2, 3]]
+    rows = rows_of_tokens(np.array([[9, 9, 1], [1, 9, 9]]), 1, 0)
+
+    assert rows.at(0, 6).tolist() == [2, 3, 1, 1, 2, 3]
 
 
-def test_farthest_of_listed_positions_is_exact_for_any_int64() -> None:
+def test_farthest_position_is_exact_for_any_int64() -> None:
     values = np.array([-(2**63), 2**63 - 1, 0])
 
-    assert ListedPositions(values).farthest == 2**63
-    assert ListedPositions(values[1:]).farthest == 2**63 - 1
-    assert ListedPositions(values).at(1, 3).tolist() == [2**63 - 1, 0]
+    assert OffsetRows(StoredTable(values, INT64), 1).farthest_position == 2**63
+    assert OffsetRows(StoredTable(values[1:], INT64), 1).farthest_position == 2**63 - 1
+    assert OffsetRows(StoredTable(values, INT64), -1).at(1, 3).tolist() == [2**63 - 2, -1]
 
 
 def encoded(position_ids: NDArray[np.int64], **given: Any) -> Document:

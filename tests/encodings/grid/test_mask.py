@@ -10,7 +10,7 @@ import safetensors.numpy
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from service.encodings.grid.mask import MAX_MASKS, MaskedGridEncoding, MaskedGridTable
+from service.encodings.grid.mask import MAX_MASKS, MaskedGridEncoding, MaskedGridTable, Masks
 from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import size
 from tests.client import Client, npy_bytes
@@ -41,7 +41,7 @@ def exact(rule: MaskedGridEncoding, line: list[int], at: int, channel: int) -> A
 
 @EVERY_RULE
 def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEncoding) -> None:
-    found = read(MaskedGridTable(rule, PADDED, FLOAT64))
+    found = read(MaskedGridTable(rule, Masks(PADDED, 1), FLOAT64))
 
     for image, channel, y, x in np.ndindex(*found.shape):
         down, across = PADDED[image, :, x].tolist(), PADDED[image, y].tolist()
@@ -53,7 +53,7 @@ def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEn
 
 @EVERY_RULE
 def test_positions_in_rows_and_columns_of_padding_are_0(rule: MaskedGridEncoding) -> None:
-    nothing = read(MaskedGridTable(rule, np.zeros((1, 2, 3), dtype=np.int64), FLOAT64))
+    nothing = read(MaskedGridTable(rule, Masks(np.zeros((1, 1), 2, 3), dtype=np.int64), FLOAT64))
 
     assert (nothing[:, 0::2] == 0).all()
     assert (nothing[:, 1::2] == 1).all()
@@ -63,7 +63,7 @@ def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
     noise = np.random.default_rng(7).integers(0, 2, (1, 30, 40))
     rule = MaskedGridEncoding(d_model=4, normalize=True)
 
-    found = read(MaskedGridTable(rule, noise, FLOAT64))
+    found = read(MaskedGridTable(rule, Masks(noise, 1), FLOAT64))
 
     for y, x in [(0, 0), (29, 39), (17, 4)]:
         place = mpf(int(noise[0, : y + 1, x].sum())) / (int(noise[0, :, x].sum()) + mpf("1e-6"))
@@ -72,8 +72,8 @@ def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
 
 def test_quotients_are_counted_per_final_count_of_rows_and_columns() -> None:
     # Columns end with 3 or 0, rows with 2 or 0; then columns with 2 or 3, rows with 3, 0 or 5.
-    assert NORMALIZED.quotients(PADDED) == 3 * (2 + 2 + 2 + 3)
-    assert PLAIN.quotients(PADDED) == 3
+    assert NORMALIZED.quotients(Masks(PADDED, 1)) == 3 * (2 + 2 + 2 + 3)
+    assert PLAIN.quotients(Masks(PADDED, 1)) == 3
 
 
 URL = "/encoding/mask"
