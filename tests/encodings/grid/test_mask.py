@@ -53,7 +53,7 @@ def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEn
 
 @EVERY_RULE
 def test_positions_in_rows_and_columns_of_padding_are_0(rule: MaskedGridEncoding) -> None:
-    nothing = read(MaskedGridTable(rule, Masks(np.zeros((1, 1), 2, 3), dtype=np.int64), FLOAT64))
+    nothing = read(MaskedGridTable(rule, Masks(np.zeros((1, 2, 3), dtype=np.int64), 1), FLOAT64))
 
     assert (nothing[:, 0::2] == 0).all()
     assert (nothing[:, 1::2] == 1).all()
