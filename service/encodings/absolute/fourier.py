@@ -118,7 +118,9 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
         """Return the distinct elements of x, sorted, float64; raises InvalidBody."""
         numbers = np.empty(0)
         for step in row_steps(size(x), 1):
-            some = to_float64(np.unique(x.read(step.start, step.stop)), x.dtype)
+            # Integers are sorted in two thirds of the time.
+            bits = x.read(step.start, step.stop).view(f"<u{x.dtype.itemsize_bytes}")
+            some = to_float64(np.unique(bits).view(x.dtype.storage), x.dtype)
             if self._are_wrong(some).any():
                 self._refuse(_float64_part(x, step))
             numbers = np.union1d(numbers, some)
@@ -247,7 +249,7 @@ class GaussianTable:
     def shape(self) -> tuple[int, ...]:
         return *self.x.shape, 2 * len(self.weight)
 
-    element_seconds = 2 * ELEMENT_SECONDS
+    element_seconds = 20 * ELEMENT_SECONDS
 
     @property
     def setup_seconds(self) -> float:
@@ -317,7 +319,7 @@ def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
         exact = by_coordinate.reshape(len(rows), 4, -1).swapaxes(1, 2).reshape(len(rows), -1)
         return np.asarray(exact[:, columns.start : columns.stop])
 
-    # An element costs two sines, and as much again to reorder it.
+    # Nothing is shared between the coordinates, and each element is reordered.
     shape = *boxes.shape[:-1], row_width
     setup_seconds = FREQUENCY_SECONDS * rule.count * max_units(size(boxes))
     return FormulaTable(
@@ -325,6 +327,6 @@ def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
         dtype,
         row_width,
         evaluate,
-        element_seconds=4 * ELEMENT_SECONDS,
+        element_seconds=25 * ELEMENT_SECONDS,
         setup_seconds=setup_seconds,
     )

@@ -96,7 +96,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         if len(arrays) != 1:
             raise InvalidBody("send either input_ids or position_ids")
         ((name, array),) = arrays.items()
-        rows: TokenRows | OffsetRows
+        rows: CountedRows | OffsetRows
         counted: dict[str, ParameterValue]
         if name == "input_ids":
             rows = self._rows_of_tokens(array, padding_idx)
@@ -125,12 +125,12 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         canonical |= counted | {"padding_idx": padding_idx}
         return self.describe(tables, canonical, has_parts=True)
 
-    def _rows_of_tokens(self, input_ids: StoredTable, padding_idx: int) -> "TokenRows":
+    def _rows_of_tokens(self, input_ids: StoredTable, padding_idx: int) -> "CountedRows":
         if not self.known_convention.skips_padding:
             rule = f"convention={self.convention} does not count tokens: send position_ids"
             raise impossible("convention", self.convention, rule)
         self._refuse("input_ids", "offset")
-        rows = TokenRows(RunningCount(input_ids, padding_idx), self.past or 0)
+        rows = CountedRows(RunningCount(input_ids, padding_idx), self.past or 0)
         if rows.farthest > MAX_POSITION:
             name = "padding_idx" if self.past is None else "past"
             raise impossible(name, getattr(self, name), f"{name} makes row numbers exceed 2^62")
@@ -152,7 +152,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
 
 
 @dataclass(frozen=True, eq=False)
-class TokenRows:
+class CountedRows:
     """The row number of each token; padding has padding_idx, the first token padding_idx + 1.
 
     Attributes:

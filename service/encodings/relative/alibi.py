@@ -46,6 +46,7 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithmetic, exact_context
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    ELEMENT_SECONDS,
     FREQUENCY_SECONDS,
     Curves,
     Document,
@@ -481,6 +482,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             self.element_type,
             keys,
             evaluate,
+            element_seconds=8 * ELEMENT_SECONDS,
             setup_seconds=setup_seconds(slopes),
             overflows=overflows,
         )

@@ -116,7 +116,8 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     def _rotate(self, x: StoredTable, angles: RotaryAngles) -> TransformedTable:
         channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
         factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
-        return TransformedTable(x, factors, partial(self._rotate_rows, x.dtype))
+        transform = partial(self._rotate_rows, x.dtype)
+        return TransformedTable(x, factors, transform, 2 * ELEMENT_SECONDS)
 
     def _rotate_rows(
         self,

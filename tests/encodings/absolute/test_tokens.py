@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from service.encodings.absolute.conventions import ALIASES, CONVENTIONS
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
-from service.encodings.absolute.tokens import OffsetRows, TokenEncoding, TokenRows
+from service.encodings.absolute.tokens import CountedRows, OffsetRows, TokenEncoding
 from service.numerics.dtypes import INT64, REAL_DTYPES
 from service.numerics.tables import Document, RunningCount, StoredTable, size
 from tests.client import Client
@@ -36,8 +36,8 @@ def counted(line: list[int], padding_idx: int, past: int) -> list[int]:
     return rows
 
 
-def rows_of_tokens(ids: NDArray[np.int64], padding_idx: int, past: int) -> TokenRows:
-    return TokenRows(RunningCount(StoredTable(ids, INT64), padding_idx), past)
+def rows_of_tokens(ids: NDArray[np.int64], padding_idx: int, past: int) -> CountedRows:
+    return CountedRows(RunningCount(StoredTable(ids, INT64), padding_idx), past)
 
 
 @given(IDS, st.integers(-2, 3), st.sampled_from([0, 1, 4, 2**61]))
