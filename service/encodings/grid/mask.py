@@ -211,15 +211,16 @@ class Counts:
     @classmethod
     def of(cls, rule: MaskedGridEncoding, valid: NDArray[np.bool_], axis: int) -> "Counts":
         """Return the cumulative counts of valid pixels (h, w) along an axis."""
-        count = np.cumsum(valid, axis=axis, dtype=np.int64)
-        ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int64)
+        # Codes are at most the number of pixels and of lines together.
+        count = np.cumsum(valid, axis=axis, dtype=np.int32)
+        ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int32)
         lasts, last = np.unique(ends, return_inverse=True)
         span = int(count.max()) + 1
-        code = (last.reshape(ends.shape) * span + count).reshape(-1)
+        code = (last.reshape(ends.shape).astype(np.int32) * span + count).reshape(-1)
         is_there = np.zeros(len(lasts) * span, dtype=np.bool_)
         is_there[code] = True
         pairs = np.flatnonzero(is_there)
-        place = (np.cumsum(is_there) - 1)[code].astype(np.int32)
+        place = (np.cumsum(is_there, dtype=np.int32) - 1)[code]
         return cls(rule, (pairs % span, pairs // span), tuple(lasts.tolist()), place)
 
     def values(self, frequencies: range, pixels: range) -> Float64s:
