@@ -139,6 +139,9 @@ class Settings(BaseSettings):
     api_keys: Annotated[SecretStr, AfterValidator(_check_keys)] = _setting(
         SecretStr(""), "API keys, with commas between; none: open to all."
     )
+    fast_path: Boolean = _setting(
+        default=True, description="Answer from the cache without the application where possible."
+    )
     trusted_proxies: Annotated[str, AfterValidator(_check_proxies)] = _setting(
         "", "Proxies whose X-Forwarded-For names the client."
     )

@@ -43,10 +43,10 @@ class CachedResponseProtocol(LimitedProtocol):
     _forwarded_for: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection; with API keys set, all requests go to the application."""
+        """Begin a connection; with API keys, or without fast path, the application answers all."""
         super().connection_made(transport)
         self._own_transport = transport
-        self._is_cache_allowed = not (self.is_beyond or self.limits.keys)
+        self._is_cache_allowed = self.limits.fast_path and not (self.is_beyond or self.limits.keys)
 
     def on_headers_complete(self) -> None:
         """Answer a request from the cache, or start the application on it."""

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
+import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
@@ -20,6 +21,7 @@ from service.settings import default_settings
 NPY = "/encoding.npy?seq_len=4&d_model=4"
 ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
 PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
+PATHS = (True, False)
 
 
 @dataclass
@@ -150,3 +152,21 @@ def with_opened(
 def on_connection(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
     """Run an async test on a connection to a new application with these settings."""
     return with_opened(partial(connected, **settings), "connection")
+
+
+def on_both_paths(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Run an async test with the fast path and without it."""
+
+    def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:
+        tests = {each: on_connection(fast_path=each, **settings)(scenario) for each in PATHS}
+
+        @wraps(tests[True])
+        def test(is_fast: bool, **arguments: Any) -> None:
+            tests[is_fast](**arguments)
+
+        parameters = signature(tests[True]).parameters.values()
+        added = Parameter("is_fast", Parameter.POSITIONAL_OR_KEYWORD)
+        test.__signature__ = Signature([added, *parameters])  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("is_fast", PATHS, ids=["fast path", "application"])(test)
+
+    return decorate

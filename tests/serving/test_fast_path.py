@@ -1,20 +1,39 @@
-"""Cached responses on the fast path: the bytes of the application, in order."""
+"""Cached responses are the same on the fast path and from the application, and in order."""
 
 import asyncio
 import socket
 
 import pytest
 from pydantic import SecretStr
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, on_connection
+from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, on_both_paths, on_connection
 
 LARGE = "/encoding.npy?seq_len=512&d_model=512"
 UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 KEY = "a-key-of-many-letters"
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_answered_by_application"),
+    [({}, False), ({"fast_path": False}, True), ({"api_keys": SecretStr(KEY)}, True)],
+)
+def test_cached_responses_come_without_the_application_unless_it_is_set_or_needed(
+    settings: dict[str, object], *, is_answered_by_application: bool
+) -> None:
+    @on_connection(**settings)
+    async def ask(connection: Connection) -> None:
+        for _ in range(2):
+            await connection.answer(PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n")
+        await connection.answer(PLAIN)
+        cycle = (await connection.protocol()).cycle
+        assert isinstance(cycle, RequestResponseCycle) == is_answered_by_application
+
+    ask()
+
+
 @pytest.mark.full
-@on_connection()
+@on_both_paths()
 async def test_a_cached_response_equals_the_first(connection: Connection) -> None:
     first = await connection.answer(PLAIN)
     assert connection.cached_answers == 0
@@ -27,7 +46,7 @@ async def test_a_cached_response_equals_the_first(connection: Connection) -> Non
     assert first[1]["access-control-allow-origin"] == "*"
 
 
-@on_connection()
+@on_both_paths()
 async def test_pipelined_requests_are_answered_in_order(connection: Connection) -> None:
     await connection.answer(PLAIN)
     large, other = PLAIN.replace(NPY, LARGE), PLAIN.replace("=4&", "=5&")
@@ -55,7 +74,7 @@ async def test_pipelined_requests_are_answered_in_order(connection: Connection) 
         (UPGRADE, "200"),
     ],
 )
-@on_connection()
+@on_both_paths()
 async def test_other_requests_reach_the_application(
     connection: Connection, request_text: str, status: str
 ) -> None:
@@ -69,7 +88,7 @@ async def test_other_requests_reach_the_application(
 
 
 @pytest.mark.full
-@on_connection()
+@on_both_paths()
 async def test_a_connection_closes_after_an_upgrade_request(connection: Connection) -> None:
     _, headers, body = await connection.answer(UPGRADE)
 
@@ -77,7 +96,7 @@ async def test_a_connection_closes_after_an_upgrade_request(connection: Connecti
     assert await connection.reader.read() == b""
 
 
-@on_connection()
+@on_both_paths()
 async def test_a_disconnect_with_pipelined_requests_cancels_the_running_one(
     connection: Connection,
 ) -> None:
@@ -88,7 +107,7 @@ async def test_a_disconnect_with_pipelined_requests_cancels_the_running_one(
     await connection.all_requests()
 
 
-@on_connection()
+@on_both_paths()
 async def test_every_response_has_a_request_id(connection: Connection) -> None:
     named = PLAIN[:-2] + "X-Request-Id: abc-1\r\n\r\n"
     for request in (PLAIN, PLAIN, named, PLAIN[:-2] + 'X-Request-Id: "\r\n\r\n'):
@@ -100,7 +119,7 @@ async def test_every_response_has_a_request_id(connection: Connection) -> None:
 
 
 @pytest.mark.full
-@on_connection(api_keys=SecretStr(KEY))
+@on_both_paths(api_keys=SecretStr(KEY))
 async def test_with_api_keys_cached_responses_need_the_key(connection: Connection) -> None:
     keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
     await connection.answer(keyed)
@@ -109,7 +128,7 @@ async def test_with_api_keys_cached_responses_need_the_key(connection: Connectio
     assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 401 Unauthorized"
 
 
-@on_connection()
+@on_both_paths()
 async def test_a_draining_server_closes_connections_after_the_response(
     connection: Connection,
 ) -> None:
@@ -126,7 +145,7 @@ async def test_a_draining_server_closes_connections_after_the_response(
 @pytest.mark.parametrize(
     "request_text", [PLAIN.replace("1.1", "1.0"), PLAIN[:-2] + "Connection: close\r\n\r\n"]
 )
-@on_connection()
+@on_both_paths()
 async def test_connection_close_is_honoured(connection: Connection, request_text: str) -> None:
     await connection.answer(PLAIN)
 
@@ -137,7 +156,7 @@ async def test_connection_close_is_honoured(connection: Connection, request_text
     assert await connection.reader.read() == b""
 
 
-@on_connection(keep_alive_seconds=1)
+@on_both_paths(keep_alive_seconds=1)
 async def test_an_idle_connection_is_closed_in_time(connection: Connection) -> None:
     for _ in range(2):
         await connection.answer(PLAIN)
@@ -150,7 +169,7 @@ async def test_an_idle_connection_is_closed_in_time(connection: Connection) -> N
 @pytest.mark.skipif(
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
 )
-@on_connection()
+@on_both_paths()
 async def test_the_kernel_buffers_little_unsent_data(connection: Connection) -> None:
     await connection.answer(PLAIN)
     (protocol,) = connection.state.connections

@@ -21,6 +21,7 @@ from tests.serving.connections import (
     NPY,
     PLAIN,
     Connection,
+    on_both_paths,
     on_connection,
     until,
     with_opened,
@@ -58,7 +59,7 @@ def has_received(protocol: LimitedProtocol, head_bytes: int) -> bool:
     return protocol._head_bytes == head_bytes
 
 
-@on_connection()
+@on_both_paths()
 async def test_invalid_requests_get_a_problem_and_are_counted(connection: Connection) -> None:
     await expect_problem(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
 
@@ -245,7 +246,7 @@ async def others_of(connection: Connection, number: int) -> list[Connection]:
     return others
 
 
-@on_connection(max_connections=1)
+@on_both_paths(max_connections=1)
 async def test_connections_beyond_the_limit_answer_probes_only(connection: Connection) -> None:
     await make_busy(connection)
     another = await connection.other()
@@ -259,7 +260,7 @@ async def test_connections_beyond_the_limit_answer_probes_only(connection: Conne
     assert await connection.reader.readexactly(2**20)
 
 
-@on_connection(max_connections=2)
+@on_both_paths(max_connections=2)
 async def test_a_new_connection_takes_the_place_of_the_longest_idle(
     connection: Connection,
 ) -> None:
@@ -398,7 +399,7 @@ async def test_garbage_after_pipelined_requests_cancels_the_running_one(
 MANY = 2000
 
 
-@on_connection()
+@on_both_paths()
 async def test_thousands_of_pipelined_requests_are_answered_in_order(
     connection: Connection,
 ) -> None:
@@ -414,7 +415,7 @@ async def test_thousands_of_pipelined_requests_are_answered_in_order(
     assert (first[0, 0], last[0, 0]) == (0, np.float32(np.sin(MANY - 2)))
 
 
-@on_connection()
+@on_both_paths()
 async def test_pipelined_requests_with_bodies_are_answered_in_order(connection: Connection) -> None:
     bodies = [f'{{"x": [[{each}, 0]]}}{" " * (each * 37 % 3000)}' for each in range(300)]
     requests = [f"{POST}Content-Length: {len(each)}\r\n\r\n{each}" for each in bodies]

@@ -31,6 +31,13 @@ POST = (
 ROUNDABOUT = 'If-None-Match: "x"'
 
 
+@pytest.fixture(scope="module", params=["true", "false"], ids="fast path {}".format)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Run a server with the fast path, and one without it."""
+    with running(fast_path=request.param) as server:
+        yield server
+
+
 @pytest.fixture
 def connection(server: Server) -> Iterator[Connection]:
     with connected(server.port) as connection:
