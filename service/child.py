@@ -110,9 +110,10 @@ def _finished(answer: Answer) -> JobAnswer:
 def work(channel: socket.socket) -> None:
     """Wait for a job, answer it, and end the process."""
     _leave_server(channel)
+    used_bytes = _used_bytes()
     message, body = _receive(channel)
     job, settings, bounds = pickle.loads(message)  # noqa: S301 - the server sends it.
-    _limit(bounds)
+    _limit(bounds, used_bytes + len(body))
     _answer(channel, job, body, settings, bounds)
     os._exit(0)
 
@@ -190,13 +191,19 @@ def _receive(channel: socket.socket) -> tuple[bytes, Block]:
     return message, memoryview(mmap.mmap(files[0], 0, access=mmap.ACCESS_READ))
 
 
-def _limit(bounds: Bounds) -> None:
+def _used_bytes() -> int:
+    """Return the size of the address space of this process; 0 where the system does not tell."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text("ascii").split()[0]) * mmap.PAGESIZE
+    return 0
+
+
+def _limit(bounds: Bounds, used_bytes: int) -> None:
     """Set the limits of this process, beyond what it has used already."""
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_CPU, bounds.seconds + ceil(time.process_time()))
-    with suppress(OSError):
-        used_pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        _lower(resource.RLIMIT_AS, used_pages * resource.getpagesize() + bounds.memory_bytes)
+    if used_bytes:
+        _lower(resource.RLIMIT_AS, used_bytes + bounds.memory_bytes)
 
 
 def _lower(limit: int, value: int) -> None:

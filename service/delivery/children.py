@@ -10,7 +10,6 @@ far ahead as the socket's buffer holds.
 """
 
 import asyncio
-import atexit
 import logging
 import os
 import pickle
@@ -25,6 +24,7 @@ from importlib import import_module
 from math import ceil
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any
 
 import orjson
@@ -359,9 +359,14 @@ def _fork() -> tuple[BaseProcess, socket.socket]:
     context.set_forkserver_preload([_CHILD_MODULE])
     channel, far_end = socket.socketpair()
     channel.setblocking(False)
-    with far_end:
-        process = context.Process(target=_work, args=(far_end,), name=_NAME, daemon=True)
+    process = context.Process(target=_work, args=(far_end,), name=_NAME, daemon=True)
+    try:
         process.start()
+    except BaseException:
+        channel.close()
+        raise
+    finally:
+        far_end.close()
     return process, channel
 
 
@@ -370,9 +375,11 @@ def _work(channel: socket.socket) -> None:
     import_module(_CHILD_MODULE).work(channel)
 
 
-@atexit.register
 def _kill_all() -> None:
-    """Kill the children before multiprocessing waits for them: they ignore SIGTERM."""
+    """Kill all children: they ignore SIGTERM, and multiprocessing waits for them at exit."""
     for process in active_children():
         if process.name == _NAME:
             process.kill()
+
+
+Finalize(None, _kill_all, exitpriority=0)

@@ -97,10 +97,11 @@ def with_children(test: Test) -> Callable[[], None]:
     """Run a test with Children in uvloop; afterwards no process and no file of it is left."""
 
     async def run() -> None:
-        # The forkserver stays, with the files to it.
-        warm = Children(default_settings())
-        await warm.run(job_of(DIAGNOSE), body_of(DIAGNOSE), seconds=1, memory_bytes=256 * MIB)
-        await warm.close()
+        if not forkservers(os.getpid()):
+            # It stays, with the files to it.
+            first = Children(default_settings())
+            await first.run(job_of(DIAGNOSE), body_of(DIAGNOSE), seconds=1, memory_bytes=256 * MIB)
+            await first.close()
         files = files_of("self")
         children = Children(default_settings())
         try:
@@ -295,6 +296,24 @@ async def test_spare_that_was_killed_gets_no_job(children: Children) -> None:
     assert answer.status == 200
 
 
+@pytest.mark.full
+@with_children
+async def test_jobs_are_done_after_the_end_of_the_forkserver(children: Children) -> None:
+    job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
+    await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+    (forkserver,) = forkservers(os.getpid())
+    await until(lambda: len(processes()) == 2)
+    spares = processes()
+
+    os.kill(forkserver, signal.SIGKILL)
+    await until(lambda: not any(Path(f"/proc/{spare}").exists() for spare in spares))
+    # The event loop notices the end of the spares.
+    await asyncio.sleep(0.01)
+    answer = await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+
+    assert answer.status == 200
+
+
 @with_children
 async def test_many_jobs_leave_two_spares(children: Children) -> None:
     job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
@@ -306,6 +325,7 @@ async def test_many_jobs_leave_two_spares(children: Children) -> None:
     await until(lambda: len(processes()) == 2)
 
 
+@pytest.mark.full
 @with_children
 async def test_job_beyond_its_processor_time_is_refused(children: Children) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -358,6 +378,36 @@ async def test_child_is_nice_and_the_first_to_be_killed(children: Children) -> N
     await until(lambda: Path(f"/proc/{pid}/oom_score_adj").read_text("ascii") == "1000\n")
     # The standard streams and the channel.
     await until(lambda: len(files_of(pid)) == 4)
+
+
+EXITING = """
+import asyncio
+from tests.delivery.test_children import DIAGNOSIS, MIB, SLOW, busy_process
+from service.delivery.children import Children
+from service.settings import default_settings
+
+async def leave():
+    children = Children(default_settings())
+    running = children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=1024 * MIB)
+    print(await busy_process(asyncio.create_task(running)), flush=True)
+    raise SystemExit(5)
+
+if __name__ == "__main__":
+    asyncio.run(leave())
+"""
+
+
+@pytest.mark.full
+def test_process_that_exits_does_not_wait_for_its_children() -> None:
+    command = [sys.executable, "-c", EXITING]
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+
+    assert ended.returncode == 5, ended.stderr
+    asyncio.run(until(lambda: not Path(f"/proc/{int(ended.stdout)}").exists()))
 
 
 PROGRAM = """
