@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -66,3 +66,19 @@ class ByteBoundedLRU(Generic[Key, Value]):
         value, size_bytes = self._entries.pop(key)
         self.size_bytes -= size_bytes
         return [value]
+
+
+_shared: list[ByteBoundedLRU[Any, Any]] = []
+
+
+def shared(cache: ByteBoundedLRU[Key, Value]) -> ByteBoundedLRU[Key, Value]:
+    """Return a cache that lasts as long as the process, after adding it to those of its kind."""
+    _shared.append(cache)
+    return cache
+
+
+def shrink_shared(most_bytes: int) -> None:
+    """Shrink all shared caches to their parts of ``most_bytes``, in proportion to capacity."""
+    sum_bytes = sum(cache.capacity_bytes for cache in _shared)
+    for cache in _shared:
+        cache.shrink(cache.size_bytes - most_bytes * cache.capacity_bytes // sum_bytes)

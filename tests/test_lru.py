@@ -1,6 +1,8 @@
 """The LRU cache."""
 
-from service.lru import ByteBoundedLRU
+import pytest
+
+from service.lru import ByteBoundedLRU, shared, shrink_shared
 
 
 def test_least_recently_used_value_is_evicted_first() -> None:
@@ -63,3 +65,19 @@ def test_cache_is_shrunk_by_at_least_the_given_bytes() -> None:
     assert (store.size_bytes, store.evictions) == (10, 2)
     assert store.shrink(11) == [2]
     assert store.shrink(1) == []
+
+
+def test_shared_caches_are_shrunk_in_proportion_to_their_capacities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.lru._shared", [])
+    small, large = (shared(ByteBoundedLRU[int, int](capacity)) for capacity in (30, 90))
+    for key in range(100):
+        small.put(key, key, 1)
+        large.put(key, key, 1)
+
+    shrink_shared(120)
+    assert (small.size_bytes, large.size_bytes) == (30, 90)
+    shrink_shared(40)
+    assert (small.size_bytes, large.size_bytes) == (10, 30)
+    assert small.get(99) == 99

@@ -23,6 +23,10 @@ FLOOR_BYTES = 160 * MIB
 CONNECTION_BYTES = 24 * 1024
 """The memory of a connection: protocol, transport, request head, and a small response."""
 
+# The setups that computations share are not granted one by one: they have a fixed part.
+_SETUPS_SHARE = 1 / 8
+_MOST_SETUPS_BYTES = 128 * MIB
+
 _RESERVE_BYTES = 16 * MIB
 _SMALL_BYTES = MIB
 
@@ -77,7 +81,7 @@ class Budget:
         max_held_body_bytes: int | None = None,
     ) -> None:
         self.limit_bytes = limit_bytes
-        self.reserve_bytes = min(_RESERVE_BYTES, limit_bytes // 4)
+        self.reserve_bytes = min(_RESERVE_BYTES, limit_bytes // 3)
         self.most_cache_bytes = limit_bytes // 2
         self.least_cache_bytes = limit_bytes // 16
         self.shrink_cache: Callable[[int], None] = lambda _: None
@@ -91,8 +95,8 @@ class Budget:
 
     @classmethod
     def of(cls, settings: Settings) -> "Budget":
-        """Return the budget of one of the processes: its share of the memory without the floor."""
-        limit_bytes = settings.memory_bytes // settings.workers - FLOOR_BYTES
+        """Return the budget of one of the processes: its memory without floor and setups."""
+        limit_bytes = _above_floor_bytes(settings) - setups_bytes(settings)
         return cls(limit_bytes, settings.memory_bytes, settings.max_held_body_bytes)
 
     def grant(self, kind: GrantKind, size_bytes: int, *, from_reserve: bool = False) -> "Grant":
@@ -201,6 +205,15 @@ class Budget:
     def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
         self.refusals[reason] += 1
         return overloaded(detail, self._held_seconds[kind].value)
+
+
+def setups_bytes(settings: Settings) -> int:
+    """Return the memory of a process for the setups that computations share."""
+    return min(_MOST_SETUPS_BYTES, int(_above_floor_bytes(settings) * _SETUPS_SHARE))
+
+
+def _above_floor_bytes(settings: Settings) -> int:
+    return settings.memory_bytes // settings.workers - FLOOR_BYTES
 
 
 class Grant:

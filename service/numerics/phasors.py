@@ -42,7 +42,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
+from service.lru import ByteBoundedLRU, shared
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import (
     FixedPointFrequencies,
@@ -224,8 +224,8 @@ def _columns(values: Float64s, index: Indices) -> Float64s:
     return values.take(index, axis=1, mode="clip")
 
 
-_frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = ByteBoundedLRU(
-    _FREQUENCY_CACHE_BYTES
+_frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = shared(
+    ByteBoundedLRU(_FREQUENCY_CACHE_BYTES)
 )
 
 
@@ -239,8 +239,8 @@ def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
     return frequencies
 
 
-_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = ByteBoundedLRU(
-    SETUP_CACHE_BYTES
+_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = shared(
+    ByteBoundedLRU(SETUP_CACHE_BYTES)
 )
 
 

@@ -21,10 +21,11 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.app import create_app
-from service.delivery.budget import CONNECTION_BYTES, Budget
+from service.delivery.budget import CONNECTION_BYTES, Budget, setups_bytes
 from service.delivery.dispatch import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import SharedCounts
+from service.lru import shrink_shared
 from service.memory import give_back_freed
 from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
@@ -167,6 +168,7 @@ class Server(uvicorn.Server):
         now = asyncio.get_running_loop().time()
         for connection in self._connections():
             connection.check(now)
+        shrink_shared(setups_bytes(self._delivery.settings))
         if self._delivery.budget.take_fallen_bytes(_FALLEN_BYTES):
             asyncio.get_running_loop().run_in_executor(None, give_back_freed)
         if self._channel is not None:

@@ -18,7 +18,7 @@ from service.encodings.family import RealDType, TableFamily, about, impossible, 
 from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
-from service.lru import ByteBoundedLRU
+from service.lru import ByteBoundedLRU, shared
 from service.numerics.axes import AngleRounding, AxesTable, Axis, angles_table, float32_distance
 from service.numerics.dtypes import (
     COMPLEX64,
@@ -83,7 +83,7 @@ class XPos:
         return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
 
 
-_cache: ByteBoundedLRU[tuple[int, float, int], Float64s] = ByteBoundedLRU(32 * 1024 * 1024)
+_cache: ByteBoundedLRU[tuple[int, float, int], Float64s] = shared(ByteBoundedLRU(32 * 1024 * 1024))
 
 
 def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
