@@ -5,7 +5,13 @@ from threading import Thread
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from service.delivery.budget import GRANT_KINDS, Budget, Grant, GrantKind, MovingMean, overloaded
 from service.errors import Overloaded, RequestTooLarge
@@ -314,4 +320,5 @@ class GrantsOfOneBudget(RuleBasedStateMachine):
         assert self.budget.granted_bytes == sum(in_use.values())
 
 
-test_sum_of_grants_never_exceeds_the_limit = GrantsOfOneBudget.TestCase
+def test_sum_of_grants_never_exceeds_the_limit() -> None:
+    run_state_machine_as_test(GrantsOfOneBudget)
