@@ -128,6 +128,44 @@ async def test_with_api_keys_cached_responses_need_the_key(connection: Connectio
     assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 401 Unauthorized"
 
 
+KEYED = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
+FORWARDED = "X-Forwarded-For: 127.0.0.1\r\nX-Real-IP: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\n\r\n"
+
+
+@on_both_paths(api_keys=SecretStr(KEY), trusted_proxies="127.0.0.0/8")
+async def test_with_api_keys_each_pipelined_request_needs_the_key(connection: Connection) -> None:
+    requests = [KEYED, PLAIN, PLAIN[:-2] + FORWARDED, KEYED[:-2] + FORWARDED] * 100
+    connection.writer.write("".join(requests).encode())
+    answers = [await connection.answer() for _ in requests]
+
+    refused = ("HTTP/1.1 401 Unauthorized", "no-store")
+    given = ("HTTP/1.1 200 OK", "private, max-age=86400")
+    assert [(line, head["cache-control"]) for line, head, _ in answers] == (
+        [given, refused, refused, given] * 100
+    )
+    assert all(KEY not in str(answer) for answer in answers)
+
+
+@on_both_paths(api_keys=SecretStr(KEY), max_connections=1, max_url_bytes=256, max_body_bytes=9)
+async def test_with_api_keys_refusals_give_nothing_away(connection: Connection) -> None:
+    connection.writer.write(KEYED.replace(NPY, ENDLESS).encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    statuses = []
+    for request in (
+        PLAIN,
+        KEYED,
+        PLAIN.replace(NPY, f"/?key={KEY}&positions={'1,' * 128}"),
+        f"GARBAGE {KEY}\r\n\r\n",
+        PLAIN.replace(NPY, "/livez"),
+    ):
+        status, headers, body = await (await connection.other()).answer(request)
+        statuses.append(int(status.split()[1]))
+        assert headers["cache-control"] == "no-store"
+        assert KEY not in f"{headers} {body!r}"
+
+    assert statuses == [503, 503, 414, 400, 200]
+
+
 @on_both_paths()
 async def test_a_draining_server_closes_connections_after_the_response(
     connection: Connection,

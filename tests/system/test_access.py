@@ -20,7 +20,7 @@ WITHOUT = spelled(TARGET)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running(api_keys=f"{KEY},{OTHER}") as started:
+    with running(api_keys=f"{KEY},{OTHER}", trusted_proxies="127.0.0.0/8") as started:
         yield started
         log = started.log.read_text()
         assert KEY not in log
@@ -87,6 +87,7 @@ def test_cached_answer_needs_a_key_over_http_1_0(server: Server, kept: Answer) -
         ("Range: bytes=0-9",),
         ("If-None-Match: *",),
         ("Accept: */*",),
+        ("X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1"),
         ("Authorization: Bearer",),
         ("Authorization: Basic Zm9vOmJhcg==",),
         (BEARER, BEARER),
