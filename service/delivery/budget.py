@@ -223,7 +223,7 @@ class Grant:
         kind: what the memory is for.
         size_bytes: its size; 0 after the release.
         from_reserve: whether it may use the reserve while it is small.
-        since: the monotonic time of the grant.
+        since: the monotonic time from which it is of this kind.
     """
 
     __slots__ = ("_budget", "from_reserve", "kind", "since", "size_bytes")
@@ -240,8 +240,9 @@ class Grant:
         self._budget.change(self, self.kind, size_bytes)
 
     def move(self, kind: GrantKind) -> None:
-        """Count the memory as another kind, from the event loop."""
+        """Count the memory as another kind from now on, from the event loop."""
         self._budget.change(self, kind, self.size_bytes)
+        self.since = monotonic()
 
     def release(self) -> None:
         """Give the memory back; any thread may call this, also twice."""
