@@ -42,6 +42,7 @@ from service.errors import PosrefError  # noqa: E402
 from service.formats import FORMATS  # noqa: E402
 from service.formats.format import Block  # noqa: E402
 from service.formats.json_text import JSON  # noqa: E402
+from service.memory import give_back_freed  # noqa: E402
 from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
 from service.settings import Settings, default_settings  # noqa: E402
 
@@ -246,6 +247,7 @@ def _warm() -> None:
     for job, body in jobs:
         b"".join(answer_job(job, body, settings).blocks)
     gc.collect()
+    give_back_freed()
     gc.freeze()
 
 

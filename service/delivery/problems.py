@@ -11,7 +11,7 @@ from hashlib import sha256
 from types import MappingProxyType
 
 import orjson
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
@@ -123,7 +123,7 @@ def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None)
     return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
-def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
+def add_problem_handlers(app: Starlette, named: Mapping[str, str]) -> None:
     """Make the app answer every error with a problem document.
 
     Args:
