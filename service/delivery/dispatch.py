@@ -4,8 +4,7 @@ A short body is computed whole and cached, a long one while it is sent. The cost
 before any work begins.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,10 +16,11 @@ from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
 from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler
+from service.delivery.streams import FIRST_BYTES, Stream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
-from service.formats.format import BLOCK_BYTES, Block, Body
+from service.formats.format import BLOCK_BYTES
 from service.settings import Settings
 
 STATE = "delivery"
@@ -29,7 +29,7 @@ STATE = "delivery"
 MAX_BUILD_SECONDS = 0.5
 """The most processor seconds of a body that is built whole and cached."""
 MAX_HELD_BYTES = 4 * BLOCK_BYTES
-"""The longest body, in bytes, that is sent in one piece.
+"""The longest body, in bytes, that the response cache sends in one piece.
 
 A slow client keeps such a body in memory even after its eviction from the cache.
 """
@@ -118,12 +118,12 @@ class Delivery:
             return await self.answer_uncached(plan, span)
         cached = await self._cached_body(representation)
         length_bytes = len(cached.body)
-        if length_bytes > MAX_HELD_BYTES:
-            part = span or Span(0, length_bytes)
-            return head.cached(span, cached, self._pieces(representation, part))
-        if length_bytes <= self.settings.max_response_bytes:
+        if length_bytes <= min(MAX_HELD_BYTES, self.settings.max_response_bytes):
             self.response_cache.keep(scope, head, cached)
-        return head.cached(span, cached)
+        part = span or Span(0, length_bytes)
+        if part.length_bytes <= FIRST_BYTES:
+            return head.cached(span, cached)
+        return head.cached(span, cached, self._stream(representation, part, is_cached=True))
 
     async def answer_uncached(self, plan: Plan, span: Span | None = None) -> Answer:
         """Return a response that is not cached.
@@ -131,41 +131,40 @@ class Delivery:
         A short body is computed whole first, a long one while it is sent.
         """
         representation, head = plan.representation, plan.head
-        blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
+        length_bytes = span.length_bytes if span else representation.body.length_bytes
         seconds = representation.seconds(span.length_bytes if span else None)
         seconds += representation.document.setup_seconds
-        if seconds <= SHORT_SECONDS:
+        is_short = seconds <= SHORT_SECONDS
+        if is_short and (length_bytes is None or length_bytes <= FIRST_BYTES):
+            blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
             return head.streamed(span, await self.scheduler.run(lambda: b"".join(blocks), seconds))
-        first = await self.scheduler.stream().begin(blocks)
+        first = self._stream(representation, span)
+        if is_short and length_bytes is not None:
+            await first.begin(partial(self.scheduler.run, seconds=seconds), length_bytes)
+        else:
+            await first.begin()
         if representation.length_bytes is not None or plan.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
-        again = self.scheduler.stream().blocks(representation.body.blocks())
-        return head.streamed(span, again, counted=first)
+        return head.streamed(span, self._stream(representation), counted=first)
 
-    async def _pieces(
-        self, representation: Representation, part: Span
-    ) -> AsyncGenerator[Block, None]:
-        """Yield a range of a cached body in pieces; after its eviction, compute the rest.
+    def _stream(
+        self, representation: Representation, span: Span | None = None, *, is_cached: bool = False
+    ) -> Stream:
+        """Return the stream of a body or a range; a cached body is read from the cache."""
+        turn = self.scheduler.stream().turn
+        start, stop = (span.start, span.stop) if span else (0, None)
+        cached = partial(self._found_body, representation.tag) if is_cached else _uncached
+        return Stream(
+            *(representation.body, turn, start, stop), cached=cached, is_tight=self._is_tight
+        )
 
-        A slow client keeps only one piece in memory.
-        """
-        for start in range(part.start, part.stop, BLOCK_BYTES):
-            piece = self._cached_piece(representation.tag, start, part.stop)
-            if piece is None:
-                blocks = _rest(representation.body, start, part.stop)
-                rest = self.scheduler.stream().blocks(blocks)
-                async with aclosing(rest) as computed:
-                    async for block in computed:
-                        yield block
-                        del block
-                return
-            yield piece
-            del piece
+    def _is_tight(self) -> bool:
+        return self.budget.is_tight
 
-    def _cached_piece(self, tag: str, start: int, stop: int) -> Block | None:
-        cached = self.cache.bodies.get(tag)
-        return None if cached is None else cached.body[start : min(start + BLOCK_BYTES, stop)]
+    def _found_body(self, tag: str) -> bytes | None:
+        found = self.cache.bodies.get(tag)
+        return None if found is None else found.body
 
     async def _cached_body(self, representation: Representation) -> CachedBody:
         return await self.cache.get(representation.tag, partial(self._build, representation))
@@ -195,15 +194,5 @@ class Delivery:
         return await self.scheduler.collect(blocks, put_together, seconds)
 
 
-def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
-    """Yield the bytes start to stop of a body; without known length, yield start to the end.
-
-    A body without known length is computed from its beginning.
-    """
-    if body.length_bytes is not None:
-        yield from body.blocks(start, stop)
-        return
-    passed_bytes = 0
-    for block in body.blocks():
-        yield memoryview(block)[max(0, start - passed_bytes) :]
-        passed_bytes += len(block)
+def _uncached() -> None:
+    """Return None: the body is not cached, and its entity tag may be costly to compute."""

@@ -7,7 +7,7 @@ import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from service.delivery.budget import Grant, GrantedBytes
 from service.delivery.negotiation import RawHeaders, list_header, raw
 from service.delivery.schedule import disconnected
+from service.delivery.streams import STREAM, Stream
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
 from service.formats.format import Block
 
@@ -164,17 +165,17 @@ class Answer(Response):
     Args:
         status: the status code.
         headers: all headers; Content-Length is added if the body is bytes.
-        body: bytes, blocks, or None for no body.
-        counted: a second generator of the same blocks, read first to compute Content-Length; None
-            if the length is known or not sent.
+        body: bytes, a stream, or None for no body.
+        counted: a second stream of the same bytes, read first to compute Content-Length; None if
+            the length is known or not sent.
     """
 
     def __init__(
         self,
         status: int,
         headers: RawHeaders,
-        body: Block | AsyncGenerator[Block, None] | None = None,
-        counted: AsyncGenerator[Block, None] | None = None,
+        body: Block | Stream | None = None,
+        counted: Stream | None = None,
     ) -> None:
         self.status_code = int(status)
         self.background = None
@@ -197,35 +198,42 @@ class Answer(Response):
         elif isinstance(self.payload, bytes | memoryview):
             await send({"type": "http.response.body", "body": self.payload})
         else:
-            await _send_blocks(self.payload, receive, send)
+            try:
+                if STREAM in scope.get("extensions", ()):
+                    await send({"type": STREAM, "stream": self.payload})
+                else:
+                    await _send_pieces(self.payload, receive, send)
+            finally:
+                self.payload.close()
 
 
-async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, send: Send) -> None:
-    """Send blocks as they are computed; stop when the client disconnects.
+async def _send_pieces(stream: Stream, receive: Receive, send: Send) -> None:
+    """Send a stream to a server that does not take streams; stop when the client disconnects.
 
-    uvicorn's ``send`` returns silently after a disconnect: only ``receive`` reports it. ``send``
-    waits until the previous block has been written, so sending an empty block delays the
-    computation of the next one: a slow reader holds one block.
+    ``send`` may return silently after a disconnect: only ``receive`` reports it. ``send`` waits
+    until the previous piece has been written, so sending an empty one delays the computation of
+    the next.
     """
-    async with _disconnect_of(receive) as disconnect, aclosing(blocks) as computed:
-        async for block in computed:
+    async with _disconnect_of(receive) as disconnect:
+        while (piece := await stream.piece()) is not None:
             if disconnect.done():
                 return
-            await send({"type": "http.response.body", "body": block, "more_body": True})
-            del block
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            stream.take(len(piece), 0)
+            del piece
             await send({"type": "http.response.body", "body": b"", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int | None:
-    """Count the bytes of blocks without keeping them; None if the client disconnects."""
-    count = 0
-    async with _disconnect_of(receive) as disconnect, aclosing(blocks) as computed:
-        async for block in computed:
+async def _count(stream: Stream, receive: Receive) -> int | None:
+    """Count the bytes of a stream without keeping them; None if the client disconnects."""
+    async with _disconnect_of(receive) as disconnect:
+        while (piece := await stream.piece()) is not None:
             if disconnect.done():
+                stream.close()
                 return None
-            count += len(block)
-    return count
+            stream.take(len(piece), len(piece))
+    return stream.sent_bytes
 
 
 @asynccontextmanager
@@ -279,36 +287,36 @@ class ResponseHead:
         self,
         span: Span | None,
         cached: CachedBody,
-        pieces: AsyncGenerator[Block, None] | None = None,
+        stream: Stream | None = None,
     ) -> Answer:
         """Return the response with a cached body, or with a range of it.
 
         Args:
             span: the range; None for the whole body.
             cached: the whole body.
-            pieces: yields the bytes to send in pieces; None to send them at once.
+            stream: sends the same bytes in pieces; None to send them at once.
         """
         body = cached.body if span is None else memoryview(cached.body)[span.start : span.stop]
         digest = [(b"repr-digest", cached.repr_digest.encode())]
-        return self.streamed(span, pieces or body, len(cached.body), digest=digest)
+        return self.streamed(span, stream or body, len(cached.body), digest=digest)
 
     def streamed(
         self,
         span: Span | None,
-        body: Block | AsyncGenerator[Block, None],
+        body: Block | Stream,
         length_bytes: int | None = None,
         *,
-        counted: AsyncGenerator[Block, None] | None = None,
+        counted: Stream | None = None,
         digest: RawHeaders | None = None,
     ) -> Answer:
         """Return the response with a body, or a range of it.
 
         Args:
             span: the range; None for the whole body.
-            body: the bytes to send, or a generator of their blocks.
+            body: the bytes to send, or their stream.
             length_bytes: the length of the whole body; by default the length in this head.
-            counted: a second generator of the same blocks, read first to compute the length; None
-                if the length is known or not sent.
+            counted: a second stream of the same bytes, read first to compute the length; None if
+                the length is known or not sent.
             digest: the Repr-Digest header of a cached body.
         """
         headers = [*self.headers, *self.content_headers, *(digest or ())]

@@ -376,22 +376,11 @@ class ThreadWork(Work):
             outcome.exception()
             raise
 
-    async def begin(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
-        """Compute the first block, and return a generator of all; raises Overloaded."""
-        return self.blocks(blocks, await self.turn(partial(joined_blocks, blocks)))
-
-    async def blocks(
-        self, blocks: Iterator[Block], first: Block | None = None
-    ) -> AsyncGenerator[Block, None]:
+    async def blocks(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
         """Yield blocks, computed in turns of bounded time and size."""
-        block = first
-        while True:
-            if block is None:
-                block = await self.turn(partial(joined_blocks, blocks))
-            if block is None:
-                return
+        while (block := await self.turn(partial(joined_blocks, blocks))) is not None:
             yield block
-            block = None
+            del block
 
 
 @dataclass
@@ -477,14 +466,14 @@ def _give_way(nice: int) -> None:
         os.nice(nice)
 
 
-def joined_blocks(blocks: Iterator[Block]) -> Block | None:
+def joined_blocks(blocks: Iterator[Block], least_bytes: int = BLOCK_BYTES // 2) -> Block | None:
     """Compute blocks for a limited size and time; return them joined, None at the end."""
     taken: list[Block] = []
     taken_bytes, end = 0, monotonic() + TURN_SECONDS
     for block in blocks:
         taken.append(block)
         taken_bytes += len(block)
-        if taken_bytes >= BLOCK_BYTES // 2 or monotonic() >= end:
+        if taken_bytes >= least_bytes or monotonic() >= end:
             break
     if len(taken) == 1:
         return taken[0]

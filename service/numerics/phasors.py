@@ -155,6 +155,7 @@ Pair: TypeAlias = tuple[Float64s, Float64s]
 
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
 _FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
+_BATCH_CACHE_BYTES = 32 * 1024 * 1024
 _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 
@@ -258,27 +259,29 @@ class CoarsePhasorCache:
     """The coarse phasors of consecutive blocks, computed in batches for sequential readers.
 
     When a read starts where the last one ended, the phasors of the following blocks are computed
-    too: many at once cost half of what they cost one by one. Only the last batch is kept. It is
-    replaced, never changed, so that any number of threads may read.
+    too: many at once cost half of what they cost one by one. Only the last batch is kept, and only
+    while few other tables are read: a table that nobody reads holds none. A batch is replaced,
+    never changed, so that any number of threads may read.
     """
-
-    def __init__(self) -> None:
-        self._kept: tuple[range, Pair] | None = None
 
     def of(self, setup: PhasorSetup, blocks: range, ahead: range) -> Pair:
         """Return the coarse factors of blocks, from the cache or computed.
 
         For a sequential reader all blocks ahead are computed. The setup is always the same.
         """
-        kept = self._kept
+        kept = _batches.get(self)
         if kept is None or not (blocks.start in kept[0] and blocks[-1] in kept[0]):
             in_order = kept is not None and kept[0].start <= blocks.start <= kept[0].stop
             computed = ahead if in_order else blocks
             positions = np.arange(computed.start, computed.stop, dtype=np.int64) * BLOCK_LENGTH
-            kept = self._kept = computed, setup.coarse(positions)
+            kept = computed, setup.coarse(positions)
+            _batches.put(self, kept, sum(part.nbytes for part in kept[1]) + 1024)
         start, (by_cosine, by_sine) = kept[0].start, kept[1]
         part = slice(blocks.start - start, blocks.stop - start)
         return by_cosine[part], by_sine[part]
+
+
+_batches: ByteBoundedLRU[CoarsePhasorCache, tuple[range, Pair]] = ByteBoundedLRU(_BATCH_CACHE_BYTES)
 
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead

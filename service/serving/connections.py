@@ -352,10 +352,12 @@ class LimitedProtocol(UvicornProtocol):
     def _has_stalled(self, now: float) -> bool:
         """Return whether the client has read no bytes of a response for ``stall_seconds``."""
         waiting_bytes = self.transport.get_write_buffer_size()
+        # A stream leaves as many bytes to the transport again and again.
+        unread_bytes = waiting_bytes - (self.stream.sent_bytes if self.stream else 0)
         if waiting_bytes == 0:
             self._stalled = None
-        elif self._stalled is None or self._stalled[0] != waiting_bytes:
-            self._stalled = waiting_bytes, now
+        elif self._stalled is None or self._stalled[0] != unread_bytes:
+            self._stalled = unread_bytes, now
         return self._stalled is not None and now - self._stalled[1] > self.limits.stall_seconds
 
     def _refuse(self, error: PosrefError) -> None:

@@ -14,9 +14,16 @@ from typing import Any
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.delivery.streams import STREAM, Stream
 from service.formats.format import Block
 
 _LONG_BYTES = 64 * 1024
+
+# The most bytes of a stream that the transport holds: once they are written, it wakes the stream.
+_WAKING_BYTES = 16 * 1024
+
+# How long a stream keeps what is computed while its client does not read.
+_KEPT_SECONDS = 0.05
 
 # The most unsent bytes that the kernel buffers for a connection; more would only use memory.
 _UNSENT_BYTES = 128 * 1024
@@ -64,11 +71,17 @@ class FreeingTransport:
 
     def write(self, data: Block) -> None:
         """Write what the kernel accepts at once; the transport writes the rest."""
-        if len(data) > _LONG_BYTES and not (self.is_closing() or self.get_write_buffer_size()):
+        if len(data) > _LONG_BYTES:
+            data = memoryview(data)[self.write_now(data) :]
+        self._transport.write(data)
+
+    def write_now(self, data: Block) -> int:
+        """Write what the kernel accepts at once; return how many bytes."""
+        if not (self.is_closing() or self.get_write_buffer_size()):
             # If the socket is full or closed, the transport handles it.
             with suppress(OSError):
-                data = memoryview(data)[os.write(self._socket, data) :]
-        self._transport.write(data)
+                return os.write(self._socket, data)
+        return 0
 
     def close(self) -> None:
         """Close the connection: at once, or later if the client may still be sending."""
@@ -87,6 +100,60 @@ def _limit_unsent_bytes(connection: socket.socket) -> None:
     if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
         with suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
+
+
+async def write_stream(
+    protocol: HttpToolsProtocol, cycle: RequestResponseCycle, stream: Stream
+) -> None:
+    """Write a stream as fast as the client reads it, until its end or a disconnect."""
+    transport = protocol.transport
+    try:
+        if not transport.is_closing():
+            # The transport reports every byte that it could not write at once.
+            transport.set_write_buffer_limits(1, 0)
+        while not cycle.disconnected:
+            if protocol.flow.write_paused:
+                await _wait_until_written(protocol, stream)
+                continue
+            piece = await stream.piece()
+            if piece is None:
+                break
+            if piece and not cycle.disconnected:
+                _write_piece(protocol, cycle, stream, piece)
+            del piece
+            await asyncio.sleep(0)
+    finally:
+        if not transport.is_closing():
+            transport.set_write_buffer_limits()
+
+
+def _write_piece(
+    protocol: HttpToolsProtocol, cycle: RequestResponseCycle, stream: Stream, piece: Block
+) -> None:
+    """Write what the kernel accepts, and a little more if the stream can forget the rest."""
+    data = piece
+    if cycle.chunked_encoding:
+        data = b"".join((b"%x\r\n" % len(piece), piece, b"\r\n"))
+    # A TLS transport has no such method.
+    write_now: Callable[[Block], int] = getattr(protocol.transport, "write_now", lambda _: 0)
+    at_once = write_now(data)
+    stop = at_once + _WAKING_BYTES if stream.can_forget else len(data)
+    count = min(stop, len(data))
+    if at_once < count:
+        # A copy: a view would keep the whole piece.
+        protocol.transport.write(bytes(memoryview(data)[at_once:count]))
+        if not protocol.flow.write_paused:
+            at_once = count
+    stream.take(min(count, len(piece)), at_once)
+
+
+async def _wait_until_written(protocol: HttpToolsProtocol, stream: Stream) -> None:
+    """Wait until the transport has written all bytes, and drop the others after a while."""
+    forgetting = protocol.loop.call_later(_KEPT_SECONDS, stream.forget)
+    try:
+        await protocol.flow.drain()
+    finally:
+        forgetting.cancel()
 
 
 # Replaces uvicorn's cycle object for a request that was answered without the application.
@@ -133,20 +200,22 @@ class UvicornProtocol(HttpToolsProtocol):
     uvicorn is pinned below 0.55 because this package relies on undocumented parts of 0.54:
 
     - attributes of ``HttpToolsProtocol``: ``parser``, ``transport``, ``flow`` (a ``FlowControl``:
-      ``read_paused``, ``write_paused``, ``_transport``), ``cycle``, ``pipeline``, ``connections``,
-      ``headers``, ``scope``, ``expect_100_continue``, ``client``, ``app_state``,
+      ``read_paused``, ``write_paused``, ``drain``, ``_transport``), ``cycle``, ``pipeline``,
+      ``connections``, ``headers``, ``scope``, ``expect_100_continue``, ``client``, ``app_state``,
       ``server_state.default_headers``, ``timeout_keep_alive_task``;
     - its methods: ``on_message_begin`` (makes the scope), ``on_headers_complete`` (starts the
       application), ``on_response_complete`` (starts the next request or the keep-alive timer),
       ``_unset_keepalive_if_required``, ``_start_asgi_task``;
     - of ``RequestResponseCycle``: ``response_started``, ``response_complete``, ``more_body``,
-      ``keep_alive``, ``disconnected``, ``message_event``.
+      ``keep_alive``, ``disconnected``, ``message_event``, ``scope``, ``send``,
+      ``chunked_encoding``, ``expected_content_length``.
 
     Only this class changes a cycle; subclasses call its methods and read the attributes above.
     """
 
     url = b""
     flow: HeldFlow
+    stream: Stream | None = None
     _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -184,7 +253,30 @@ class UvicornProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        cycle.scope["extensions"] = {STREAM: {}}
+
+        async def send(message: Any) -> None:
+            if message["type"] == STREAM:
+                await self._send_stream(cycle, message["stream"])
+            else:
+                await cycle.send(message)
+
+        async def with_streams(scope: Any, receive: Any, _send: Any) -> None:
+            await app(scope, receive, send)
+
+        super()._start_asgi_task(cycle, with_streams)
+
+    async def _send_stream(self, cycle: RequestResponseCycle, stream: Stream) -> None:
+        """Send a stream as the body of a response."""
+        self.stream = stream
+        try:
+            await write_stream(self, cycle, stream)
+        finally:
+            self.stream = None
+        if stream.is_complete:
+            if not cycle.chunked_encoding:
+                cycle.expected_content_length -= stream.sent_bytes
+            await cycle.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def answer_without_application(self) -> None:
         """Mark the request as answered; ``on_response_complete`` follows."""

@@ -5,10 +5,9 @@ from urllib.parse import urlencode
 import pytest
 
 from service.app import create_app
-from service.delivery import dispatch
+from service.delivery import dispatch, streams
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
-from service.formats.format import Block
 from service.formats.png import Picture
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
@@ -71,7 +70,8 @@ def test_long_cached_body_is_sent_in_pieces(
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
     monkeypatch.setattr(dispatch, "MAX_HELD_BYTES", 100)
-    monkeypatch.setattr(dispatch, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(dispatch, "FIRST_BYTES", 100)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
     with client_of(create_app(Settings())) as other:
         for _ in range(2):
             evict_after(piece_count, monkeypatch)
@@ -92,17 +92,17 @@ def test_long_cached_body_is_sent_in_pieces(
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 
-_FIND = dispatch.Delivery._cached_piece
+_FIND = dispatch.Delivery._found_body
 
 
 def evict_after(piece_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a cached body be evicted after a number of pieces."""
     left = iter(range(piece_count))
 
-    def find(delivery: dispatch.Delivery, tag: str, start: int, stop: int) -> Block | None:
-        return None if next(left, None) is None else _FIND(delivery, tag, start, stop)
+    def find(delivery: dispatch.Delivery, tag: str) -> bytes | None:
+        return None if next(left, None) is None else _FIND(delivery, tag)
 
-    monkeypatch.setattr(dispatch.Delivery, "_cached_piece", find)
+    monkeypatch.setattr(dispatch.Delivery, "_found_body", find)
 
 
 @pytest.mark.full

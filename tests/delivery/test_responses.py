@@ -1,8 +1,9 @@
 """Preconditions and ranges of requests; responses with bytes, blocks, or no body."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,7 +14,11 @@ from service.delivery.responses import (
     Preconditions,
     requested_span,
 )
+from service.delivery.streams import STREAM, Stream
 from service.errors import PreconditionFailed, RangeNotSatisfiable
+from service.formats.format import WholeBody
+
+Result = TypeVar("Result")
 
 TAG = '"9bea89223e0df83fd52bc688c208a367"'
 
@@ -76,11 +81,33 @@ def sent(
     return messages
 
 
-async def numbers(computed: list[int], count: int) -> AsyncGenerator[bytes, None]:
-    for number in range(count):
-        computed.append(number)
-        yield bytes([number])
+@dataclass(frozen=True)
+class _Numbers(WholeBody):
+    """A body of one byte a block, which records what is computed."""
+
+    computed: list[int]
+    count: int
+    limit_bytes = 256
+
+    def whole(self) -> Iterator[bytes]:
+        for number in range(self.count):
+            self.computed.append(number)
+            yield bytes([number])
+
+
+def numbers(computed: list[int], count: int) -> Stream:
+    """Return a stream that computes one byte in each turn."""
+
+    async def turn(work: Callable[[], Result]) -> Result:
         await asyncio.sleep(0)
+        return work()
+
+    return Stream(_Numbers(computed, count), turn)
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.delivery.schedule.TURN_SECONDS", 0)
 
 
 def test_bytes_have_content_length() -> None:
@@ -119,6 +146,19 @@ def test_block_is_computed_after_the_previous_one_is_sent() -> None:
     )
 
     assert computed_before == [0, 1, 1, 2, 2, 3, 3, 3]
+
+
+def test_a_server_that_takes_streams_gets_one() -> None:
+    stream, messages = numbers([], 3), []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+        await asyncio.sleep(0)
+
+    scope = {"type": "http", "method": "GET", "extensions": {STREAM: {}}}
+    asyncio.run(Answer(200, [], stream)(scope, stay_connected, send))
+
+    assert messages[1:] == [{"type": STREAM, "stream": stream}]
 
 
 def test_head_computes_no_block() -> None:

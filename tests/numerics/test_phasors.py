@@ -185,10 +185,20 @@ def test_random_reads_compute_only_their_blocks(evaluated: list[int]) -> None:
 def test_the_phasors_a_table_keeps_are_bounded() -> None:
     large = factors_table(2**15)
     large.read(0, 2**15 * 512)
-    kept = large._coarse._kept
+    kept = phasor._batches.get(large._coarse)
 
     assert kept is not None
     assert sum(part.nbytes for part in kept[1]) <= 300 * 1024
+
+
+def test_the_phasors_that_all_tables_keep_are_bounded() -> None:
+    tables = [factors_table(10**6) for _ in range(200)]
+    for table in tables:
+        table.read(0, 512)
+        table.read(512, 1024 * 512)
+
+    assert phasor._batches.size_bytes <= phasor._batches.capacity_bytes == 2**25
+    assert phasor._batches.get(tables[0]._coarse) is None
 
 
 def test_cached_and_uncached_blocks_have_the_same_bytes() -> None:

@@ -354,8 +354,12 @@ async def test_garbage_after_a_request_does_not_corrupt_its_response(
 async def test_a_client_that_does_not_read_its_last_response_is_disconnected(
     connection: Connection,
 ) -> None:
-    connection.reader._limit = 0  # type: ignore[attr-defined]
     whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
+    other = await connection.other()
+    await other.answer(whole)
+    other.writer.close()
+    await until(lambda: len(connection.state.connections) == 1)
+    connection.reader._limit = 0  # type: ignore[attr-defined]
     connection.writer.write(whole.replace("Host", "Connection: close\r\nHost").encode())
     protocol = await connection.protocol()
     await until(protocol.transport.is_closing)

@@ -18,6 +18,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.delivery.clients import CLIENT, FORWARDED_FOR, ClientAddresses
+from service.delivery.streams import STREAM, Stream
 from service.delivery.telemetry.log import REQUEST_ID, Clock, LineWriter
 from service.formats import FORMATS
 from service.settings import Settings
@@ -325,9 +326,20 @@ class _ResponseObserver:
             message["headers"] = [*headers, (REQUEST_ID_HEADER, self.request_id.encode())]
         elif message["type"] == "http.response.body":
             self.body_bytes += len(message.get("body", b""))
+        elif message["type"] == STREAM:
+            await self._send_stream(message)
+            return
         await self.to_server(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_complete = True
+
+    async def _send_stream(self, message: Message) -> None:
+        stream: Stream = message["stream"]
+        try:
+            await self.to_server(message)
+        finally:
+            self.body_bytes += stream.sent_bytes
+            self.is_complete = stream.is_complete
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:

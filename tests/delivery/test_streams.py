@@ -1,0 +1,194 @@
+"""Streams: the sizes of pieces, what is computed when, and what is forgotten."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pytest
+
+from service.delivery.streams import FIRST_BYTES, Stream
+from service.formats.format import BLOCK_BYTES, Block
+
+Result = TypeVar("Result")
+
+LENGTH = 40 * FIRST_BYTES + 5
+WHOLE = (bytes(range(251)) * (LENGTH // 251 + 1))[:LENGTH]
+
+
+@dataclass
+class Numbers:
+    """A body that records which parts of it are computed."""
+
+    length_bytes: int | None = LENGTH
+    limit_bytes: int = LENGTH
+    computed: list[tuple[int, int]] = field(default_factory=list)
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        end = LENGTH if stop is None else stop
+        while start < end:
+            after = min(start + BLOCK_BYTES // (1 if self.length_bytes else 8), end)
+            self.computed.append((start, after))
+            yield WHOLE[start:after]
+            start = after
+
+
+async def at_once(work: Callable[[], Result]) -> Result:
+    """Do a turn in this thread."""
+    await asyncio.sleep(0)
+    return work()
+
+
+async def read(
+    stream: Stream, at_once_bytes: int = LENGTH, stop: Callable[[], bool] = lambda: False
+) -> bytes:
+    """Take the rest of a stream; a connection takes some bytes of each piece at once."""
+    received = b""
+    while not stop() and (piece := await stream.piece()) is not None:
+        count = min(at_once_bytes, len(piece))
+        received += piece[:count]
+        stream.take(count, count)
+    return received
+
+
+@pytest.mark.parametrize("length_bytes", [LENGTH, None])
+@pytest.mark.parametrize("taken_bytes", [1000, FIRST_BYTES, 100_000, LENGTH])
+def test_pieces_are_the_body(length_bytes: int | None, taken_bytes: int) -> None:
+    async def scenario() -> None:
+        stream = Stream(Numbers(length_bytes), at_once)
+        assert await read(stream, taken_bytes) == WHOLE
+        assert (stream.sent_bytes, stream.is_complete) == (LENGTH, True)
+
+    asyncio.run(scenario())
+
+
+def test_pieces_grow_while_each_is_taken_at_once() -> None:
+    body, sizes = Numbers(), []
+
+    async def scenario() -> None:
+        stream = Stream(body, at_once)
+        while piece := await stream.piece():
+            sizes.append(len(piece) // FIRST_BYTES)
+            stream.take(len(piece), len(piece))
+
+    asyncio.run(scenario())
+
+    assert sizes[:7] == [1, 1, 2, 2, 4, 8, 8]
+
+
+def test_next_piece_is_computed_ahead_only_after_pieces_taken_at_once() -> None:
+    body = Numbers()
+
+    async def scenario() -> None:
+        stream = Stream(body, at_once)
+        for expected in (1, 1, 1):
+            piece = await stream.piece()
+            assert piece is not None
+            stream.take(1000, 1000)
+            await asyncio.sleep(0.01)
+            assert len(body.computed) == expected
+
+        await stream.piece()
+        stream.take(FIRST_BYTES - 3000, FIRST_BYTES - 3000)
+        for expected in (2, 4):
+            piece = await stream.piece()
+            assert piece is not None
+            await asyncio.sleep(0.01)
+            assert len(body.computed) == expected
+            stream.take(len(piece), len(piece))
+        stream.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_forgotten_piece_is_computed_again_from_the_position() -> None:
+    body = Numbers()
+
+    async def scenario() -> None:
+        stream = Stream(body, at_once, 7, LENGTH - 7)
+        received = await read(stream, stop=lambda: stream.sent_bytes > 20 * FIRST_BYTES)
+        piece = await stream.piece()
+        assert piece is not None
+        received += piece[:1000]
+        stream.take(1000, 1000)
+        assert stream.can_forget
+        stream.forget()
+        body.computed.clear()
+
+        position = 7 + stream.sent_bytes
+        received += await read(stream)
+        assert received == WHOLE[7:-7]
+        assert body.computed[0] == (position, position + FIRST_BYTES)
+
+    asyncio.run(scenario())
+
+
+def _size(part: tuple[int, int]) -> int:
+    return part[1] - part[0]
+
+
+def test_a_body_of_unknown_length_is_computed_once_and_never_forgotten() -> None:
+    body = Numbers(None)
+
+    async def scenario() -> None:
+        stream = Stream(body, at_once)
+        received = b""
+        while piece := await stream.piece():
+            assert not stream.can_forget
+            received += piece[:1000]
+            stream.take(min(1000, len(piece)), 0)
+            stream.forget()
+        assert received == WHOLE
+
+    asyncio.run(scenario())
+
+    assert sum(map(_size, body.computed)) == LENGTH
+
+
+def test_pieces_stay_small_while_memory_is_scarce() -> None:
+    body = Numbers()
+
+    async def scenario() -> None:
+        stream = Stream(body, at_once, is_tight=lambda: True)
+        assert await read(stream) == WHOLE
+
+    asyncio.run(scenario())
+
+    assert max(map(_size, body.computed)) == FIRST_BYTES
+    assert sum(map(_size, body.computed)) == LENGTH
+
+
+@pytest.mark.parametrize("length_bytes", [LENGTH, None])
+@pytest.mark.parametrize("lookups", [0, 1, 3, 99])
+def test_a_cached_body_is_computed_only_after_its_eviction(
+    length_bytes: int | None, lookups: int
+) -> None:
+    body, left = Numbers(length_bytes), iter(range(lookups))
+
+    async def scenario() -> None:
+        stream = Stream(
+            body, at_once, 0, LENGTH, cached=lambda: None if next(left, None) is None else WHOLE
+        )
+        assert await read(stream) == WHOLE
+
+    asyncio.run(scenario())
+
+    assert bool(body.computed) == (lookups < 99)
+
+
+def test_close_cancels_what_is_computed_ahead() -> None:
+    turns: list[asyncio.Future[Block | None]] = []
+
+    def waiting(work: Callable[[], Result]) -> Awaitable[Result]:
+        turn = asyncio.ensure_future(at_once(work))
+        turns.append(turn)  # type: ignore[arg-type]
+        return turn
+
+    async def scenario() -> None:
+        stream = Stream(Numbers(), waiting)
+        await read(stream, stop=lambda: len(turns) > 3)
+        stream.close()
+        await asyncio.sleep(0)
+        assert turns[-1].cancelled()
+
+    asyncio.run(scenario())
