@@ -366,14 +366,16 @@ class ThreadWork(Work):
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finish, error, results, thread_time() - begun)
 
-        self._lane.executor.submit(call)
+        submitted = self._lane.executor.submit(call)
         try:
             return await asyncio.shield(outcome)
         except asyncio.CancelledError:
-            while not outcome.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({outcome})
-            outcome.exception()
+            # A function that has not begun never will, also after ``Scheduler.close``.
+            if not submitted.cancel():
+                while not outcome.done():
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait({outcome})
+                outcome.exception()
             raise
 
     async def blocks(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
