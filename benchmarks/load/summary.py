@@ -92,8 +92,8 @@ def failures(outcome: Outcome) -> list[str]:
 
 def _excesses(outcome: Outcome) -> Iterator[str]:
     growth = memory(outcome).growth
-    if abs(growth) > MOST_GROWTH:
-        yield f"memory at the end differs by {growth:+.0%} from that of the first minute"
+    if growth > MOST_GROWTH:
+        yield f"memory at the end has grown by {growth:.0%} since the first minute"
     for target, times in warm_times(outcome).items():
         if not target.startswith(BESIDE) and times.ratio > MOST_P99_RATIO:
             yield f"p99 of warm {target} is {times.ratio:.1f} times that without load"

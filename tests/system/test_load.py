@@ -76,10 +76,10 @@ def test_server_exits_after_the_load(loaded: Loaded) -> None:
     assert loaded.server.end() == 0
 
 
-def test_requests_beyond_the_queue_get_503_with_retry_after() -> None:
-    plan = Plan(connections=200, seconds=3, think_seconds=0.0, unloaded_seconds=1)
+def test_requests_that_would_wait_too_long_get_503_with_retry_after() -> None:
+    plan = Plan(connections=1000, seconds=3, think_seconds=0.0, unloaded_seconds=1)
 
-    with running(cache_bytes=CACHE_BYTES, max_waiting=4) as server:
+    with running(cache_bytes=CACHE_BYTES, wait_seconds=1) as server:
         outcome = run(Measured(server.port, server.process.pid), plan)
 
     assert outcome.tally.refused
