@@ -110,9 +110,8 @@ def round_results(values: Float64s, elements: Elements, dtype: DType) -> None:
     """Round as ``round_into`` does, every NaN to the same one; the values may be changed."""
     with np.errstate(over="ignore", invalid="ignore"):
         # The bits of a computed NaN depend on the processor.
-        is_nan = np.isnan(values)
-        if is_nan.any():
-            values[is_nan] = np.nan
+        if np.isnan(values.min()):
+            values[np.isnan(values)] = np.nan
         round_into(values, elements, dtype)
 
 

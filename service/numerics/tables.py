@@ -297,7 +297,7 @@ class Transform(Protocol):
 
         Args:
             source: returns columns of the rows, as sent.
-            factors: those of each row's position, (rows, n).
+            factors: those of each row's position, (parts, rows, n / parts).
             columns: the columns of the block.
             block: (rows, columns), to be filled.
         """
@@ -347,8 +347,8 @@ class RunningCount:
 # The processor seconds of converting an element to float64 and back; others have instructions.
 _ROUNDING_SECONDS = {FLOAT16.name: 3e-9, BFLOAT16.name: 8e-9}
 
-# A step of a transformation needs this many float64 arrays.
-_ARRAYS = 8
+# Steps of a transformation are this much smaller: with smaller ones calls take longer than numbers.
+_ARRAYS = 2
 
 # The factors of this many bytes are computed once for all heads and sequences.
 _KEPT_FACTOR_BYTES = 4 * 2**20
@@ -363,12 +363,15 @@ class TransformedTable:
         factors: the numbers that the function needs for each position, float64 (positions, n).
         transform: the function.
         transform_seconds: the processor seconds of an element in it, without rounding.
+        parts: how many arrays the factors are parted into, for instance cosines and sines: loops
+            over contiguous ones are a quarter faster.
     """
 
     source: StoredTable
     factors: Table
     transform: Transform
     transform_seconds: float = ELEMENT_SECONDS
+    parts: int = 1
     _kept: ByteBoundedLRU[int, Elements] = field(
         default_factory=lambda: ByteBoundedLRU(_KEPT_FACTOR_BYTES), init=False, repr=False
     )
@@ -406,8 +409,9 @@ class TransformedTable:
         done = 0
         while done < len(rows):
             number, first = divmod((rows.start + done) % period, step if repeats == 1 else period)
-            factors = self._factors_of(number, step, repeats)[first : first + len(rows) - done]
-            some = range(rows.start + done, rows.start + done + len(factors))
+            factors = self._factors_of(number, step, repeats)
+            factors = factors[:, first : first + len(rows) - done]
+            some = range(rows.start + done, rows.start + done + factors.shape[1])
             source = partial(self.source.part, some)
             self.transform(source, factors, columns, block[done : done + len(some)])
             done += len(some)
@@ -418,8 +422,9 @@ class TransformedTable:
         if kept is None:
             positions, width = self.factors.shape
             first, last = number * step, min((number + 1) * step, positions)
-            kept = self.factors.read(first * width, last * width).reshape(-1, width)
-            kept = np.tile(kept, (repeats, 1)) if repeats > 1 else kept
+            rows = self.factors.read(first * width, last * width)
+            rows = rows.reshape(last - first, self.parts, -1).swapaxes(0, 1)
+            kept = np.tile(rows, (1, repeats, 1))
             self._kept.put(number, kept, kept.nbytes)
         return kept
 

@@ -212,7 +212,7 @@ def test_an_array_in_any_memory_order_is_read_in_c_order(data: st.DataObject) ->
 def add_factors(
     source: Callable[[range], Elements], factors: Float64s, columns: range, block: Elements
 ) -> None:
-    block[...] = source(columns) + 1000 * factors[:, columns.start : columns.stop]
+    block[...] = source(columns) + 1000 * factors[0, :, columns.start : columns.stop]
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 7), st.integers(1, 400), st.data())

@@ -223,7 +223,7 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         factor = sqrt(factors.shape[-1]) if self.scale_embeddings else 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             total = to_float64(source(columns), dtype) * factor
-            total += factors[:, columns.start : columns.stop]
+            total += factors[0, :, columns.start : columns.stop]
         round_results(total, block, dtype)
 
 

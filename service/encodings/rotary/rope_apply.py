@@ -117,7 +117,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
         factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
         transform = partial(self._rotate_rows, x.dtype)
-        return TransformedTable(x, factors, transform, 2 * ELEMENT_SECONDS)
+        return TransformedTable(x, factors, transform, 2 * ELEMENT_SECONDS, parts=2)
 
     def _rotate_rows(
         self,
@@ -128,7 +128,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         block: Elements,
     ) -> None:
         """Fill a block (rows, columns) with rotated rows; factors are their cosines and sines."""
-        width = factors.shape[-1]
+        width = 2 * factors.shape[-1]
         start, stop = self.rotary_offset, self.rotary_offset + width
         first, last = max(start, columns.start), min(stop, columns.stop)
         if first >= last:
@@ -148,9 +148,9 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     def _rotate_pairs(
         self, rotary: Elements, factors: Float64s, dtype: DType, rotated: Elements
     ) -> None:
-        """Rotate the rotary channels of rows, (rows, r), by cosines and sines, (rows, r)."""
-        width = factors.shape[-1]
-        cos, sin = factors[:, : width // 2], factors[:, width // 2 :]
+        """Rotate the rotary channels of rows, (rows, r), by cosines and sines, (2, rows, r/2)."""
+        cos, sin = factors
+        width = 2 * cos.shape[-1]
         if self.inverse:
             sin = 0.0 - sin
         first, second = (
