@@ -141,6 +141,7 @@ class LimitedProtocol(UvicornProtocol):
         self.limits: Settings = self.delivery.settings
         self._max_url_bytes = self.limits.max_url_bytes
         self._max_head_bytes = self.limits.max_head_bytes
+        self._grant = self.delivery.budget.grant("connections", 0)
         self._begun = self.loop.time()
         self._in_head = True
         self._has_begun = False
@@ -156,6 +157,11 @@ class LimitedProtocol(UvicornProtocol):
             if closed is None and excess > _EXTRA_CONNECTIONS:
                 self.delivery.refusals.count("connections")
                 transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection, and give back its memory."""
+        self._grant.release()
+        super().connection_lost(exc)
 
     @property
     def address(self) -> str:
@@ -206,23 +212,36 @@ class LimitedProtocol(UvicornProtocol):
 
     def _parse_unparsed(self) -> None:
         """Parse portions until a request waits, or other connections should have a turn."""
+        if self.transport.is_closing():
+            return
         # Responses from the cache complete meanwhile, and would parse, too.
         unparsed, self._unparsed = self._unparsed, b""
         parsed_bytes, end = 0, self.loop.time() + _PARSE_SECONDS
         while parsed_bytes < len(unparsed) and not self.pipeline and self.loop.time() < end:
-            if self.transport.is_closing():
-                return
             start = parsed_bytes
             parsed_bytes += max(_PORTION_BYTES, self._body_bytes)
             self._parse(unparsed[start:parsed_bytes])
+            if self.transport.is_closing():
+                return
         self._unparsed = unparsed[parsed_bytes:]
         if len(self._unparsed) > _MAX_UNPARSED_BYTES:
-            self.flow.hold()
+            self._hold()
         else:
             # Reading goes on, so that a disconnect is noticed.
             self.flow.release()
+            self._grant.release()
         if self._unparsed and not self.pipeline:
             self.loop.call_soon(self._parse_unparsed)
+
+    def _hold(self) -> None:
+        """Read nothing until the unparsed bytes are fewer; drop them if memory is short."""
+        self.flow.hold()
+        try:
+            self._grant.resize(len(self._unparsed))
+        except PosrefError:
+            # The client sends the requests without an answer again.
+            self._unparsed = b""
+            self.shutdown()
 
     def _parse(self, data: bytes) -> None:
         """Parse bytes; refuse invalid requests and those beyond a limit."""

@@ -448,6 +448,28 @@ async def test_few_pipelined_requests_are_parsed_while_one_is_answered(
 
     assert len(protocol.pipeline) < 32
     assert len(protocol._unparsed) < 2**14 + 2**18
+    budget = connection.delivery.budget
+    assert budget.granted()["connections"] >= len(protocol._unparsed)
+    connection.writer.transport.abort()
+    await connection.all_requests()
+    await until(lambda: budget.granted()["connections"] == 0)
+
+
+@on_connection()
+async def test_pipelined_requests_are_dropped_where_memory_is_short(connection: Connection) -> None:
+    connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    protocol = await connection.protocol()
+    budget = connection.delivery.budget
+    half_bytes = (budget.limit_bytes - budget.reserve_bytes - budget.granted_bytes) // 2
+    with budget.grant("results", half_bytes), budget.grant("results", half_bytes):
+        connection.reader._limit = 0  # type: ignore[attr-defined]
+        connection.writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10_000)
+        await until(lambda: len(protocol.pipeline) > 0 and not protocol._unparsed)
+
+    # The response that has begun goes on, and the connection is closed after it.
+    assert not protocol.transport.is_closing()
+    assert not protocol.cycle.keep_alive
     connection.writer.transport.abort()
 
 
