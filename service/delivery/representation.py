@@ -19,7 +19,7 @@ from service.delivery.negotiation import (
     possible_formats,
 )
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
-from service.formats.format import Block, Body, Format, WholeBody
+from service.formats.format import BLOCK_BYTES, Block, Body, Format, WholeBody
 from service.formats.json_text import parameter_text
 from service.numerics.tables import Document, ParameterValue, size, size_bytes
 from service.settings import Settings
@@ -373,6 +373,7 @@ def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:
     """Yield an empty block for each block, then the SHA-256 as a line for sha256sum --check."""
     digest = sha256()
     for block in blocks:
-        digest.update(block)
-        yield b""
+        for start in range(0, len(block), BLOCK_BYTES):
+            digest.update(memoryview(block)[start : start + BLOCK_BYTES])
+            yield b""
     yield f"{digest.hexdigest()}  {file_name}\n".encode()

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
+from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody, prepared
 from service.formats.json_text import (
     ENCODER,
     NUMBER_SECONDS,
@@ -37,6 +37,7 @@ class CsvBody(WholeBody):
         """Write some rows at a time, or a part of one where rows are long."""
         rows, width, *_ = (*self.table.shape, 1, 1)
         elements = block_elements(self.table)
+        yield from prepared(self.table)
         step = elements // width
         if step == 0:
             for row in range(rows):

@@ -20,6 +20,7 @@ from service.numerics.tables import (
     Table,
     is_finite,
     overflows,
+    prepare,
     size,
     size_bytes,
     turn_elements,
@@ -76,6 +77,12 @@ class BinaryBody:
             offset += length
 
 
+def prepared(table: Table) -> Iterator[Block]:
+    """Prepare a table, with an empty block after each step."""
+    for _ in prepare(table):
+        yield b""
+
+
 def _length(part: bytes | Table) -> int:
     return len(part) if isinstance(part, bytes) else size_bytes(part)
 
@@ -84,6 +91,7 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
     if isinstance(part, bytes):
         yield part[start:stop]
         return
+    yield from prepared(part)
     item = part.dtype.itemsize_bytes
     block_bytes = min(BLOCK_BYTES, turn_elements(part) * item)
     while start < stop:

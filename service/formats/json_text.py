@@ -25,6 +25,7 @@ from service.formats.format import (
     WholeBody,
     check_shape,
     integers,
+    prepared,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
 from service.numerics.tables import (
@@ -110,6 +111,7 @@ class JsonBody(WholeBody):
         for index, (name, table) in enumerate(arrays.items()):
             if not is_single:
                 yield (b"," if index else b"{") + orjson.dumps(name) + b":"
+            yield from prepared(table)
             yield from _nested(table, table.shape, 0)
         yield b"}" if is_single else b"}}"
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service import grammar
-from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
+from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody, prepared
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import Float64s
 from service.numerics.tables import (
@@ -171,6 +171,7 @@ class PngBody(WholeBody):
         if self.document.curves is None:
             parts = -(-rows // _MAX_ROWS), -(-columns // _MAX_COLUMNS)
         values: list[Float64s] = []
+        yield from prepared(table)
         for means in _means(table, *parts):
             values.append(means)
             yield b""

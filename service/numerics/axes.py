@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
+from math import prod
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -24,11 +25,19 @@ from service.numerics.phase import (
     Int64s,
     exact_arithmetic,
     fixed_point,
+    frequency_seconds,
     sin_cos_of_each,
 )
-from service.numerics.phasors import Channels, SinusoidTable, Step, sines_and_cosines
+from service.numerics.phasors import (
+    Channels,
+    SinusoidTable,
+    Step,
+    phasor_setup_seconds,
+    prepare_sines_and_cosines,
+    sines_and_cosines,
+)
 from service.numerics.positions import RowPositions
-from service.numerics.tables import ELEMENT_SECONDS, FREQUENCY_SECONDS, FormulaTable, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -97,6 +106,10 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
     return max(distances) + Decimal(2) ** (_FIRST_EXPONENT - 1)
 
 
+# The processor seconds of the powers of a frequency's growth, before the first row.
+_GROWTH_SECONDS = 4e-4
+_PREPARED_ROWS = 4096
+
 AngleRounding: TypeAlias = Literal["exact", "float32"]
 
 
@@ -121,6 +134,9 @@ class Growth(Protocol):
     def at(self, positions: Int64s) -> Float64s:
         """Return the factors of positions (m,) for every frequency, shape (m, n)."""
 
+    def prepare(self, positions: Int64s) -> Iterator[None]:
+        """Compute, in steps, what the factors of positions (m,) need."""
+
 
 @dataclass(frozen=True, eq=False)
 class AxesTable(SinusoidTable):
@@ -140,12 +156,26 @@ class AxesTable(SinusoidTable):
     scale: float = 1.0
     growth: Growth | None = None
 
-    # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
-    element_seconds = 4 * ELEMENT_SECONDS
+    @property
+    def element_seconds(self) -> float:
+        # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
+        evaluated = (16 if self.rounding == "float32" else 8) + (4 if self.growth else 0)
+        return evaluated * ELEMENT_SECONDS + self.dtype.rounding_seconds
 
     @property
     def setup_seconds(self) -> float:
-        return FREQUENCY_SECONDS * _count(self.axes)
+        grown = 0.0 if self.growth is None else _GROWTH_SECONDS * _count(self.axes)
+        return grown + sum(
+            phasor_setup_seconds(axis.rule, 2 * axis.rule.count) for axis in self.axes
+        )
+
+    def prepare(self) -> Iterator[None]:
+        for axis in self.axes:
+            if self.rounding == "exact":
+                yield from prepare_sines_and_cosines(axis.rule)
+            if self.growth is not None:
+                rows = min(prod(self.shape) // self.channels.width, _PREPARED_ROWS)
+                yield from self.growth.prepare(axis.positions.at(0, rows))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         index, is_sine = self.channels.indices()
@@ -183,7 +213,14 @@ def angles_table(
             exact[:, list(axis.places)] = _angles(axis.rule, positions, rounding)
         return exact[:, columns.start : columns.stop]
 
-    return FormulaTable(shape, dtype, count, evaluate, setup_seconds=FREQUENCY_SECONDS * count)
+    return FormulaTable(
+        shape,
+        dtype,
+        count,
+        evaluate,
+        element_seconds=7 * ELEMENT_SECONDS,
+        setup_seconds=sum(frequency_seconds(axis.rule) for axis in axes),
+    )
 
 
 def _count(axes: tuple[Axis, ...]) -> int:

@@ -111,6 +111,14 @@ class FixedPointFrequencies:
     low: UInt64s
     unit: Float64s
 
+    @classmethod
+    def joined(cls, parts: Sequence["FixedPointFrequencies"]) -> "FixedPointFrequencies":
+        return cls(
+            np.concatenate([part.high for part in parts]),
+            np.concatenate([part.low for part in parts]),
+            np.concatenate([part.unit for part in parts]),
+        )
+
     def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
         return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
 
@@ -294,6 +302,20 @@ class FrequencyRule(Hashable, Protocol):
 
     def exact(self) -> Decimals:
         """Return the frequencies, in radians per position or per unit of a coordinate."""
+
+
+FREQUENCY_SECONDS = 3e-6
+"""The processor seconds of a frequency of 80 digits, and of its fixed point."""
+
+
+def frequency_seconds(rule: FrequencyRule) -> float:
+    """Return the processor seconds of all frequencies of a rule, in fixed point.
+
+    A rule whose frequencies take longer than FREQUENCY_SECONDS has that as an attribute
+    ``frequency_seconds``.
+    """
+    seconds: float = getattr(rule, "frequency_seconds", FREQUENCY_SECONDS)
+    return rule.count * seconds
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,16 @@ goes into the frequencies: nothing is rounded on the way to the angle. Error the
 2^-53: that of a sine or cosine alone, 0.9, and below 6 times a scale. Relative to the value's own
 size, where the whole angle is below 1: 3.5 for sines and 1.7 (0.9 by cos 1) for cosines. A whole
 position has the bytes that it has among integers.
+
+This module is long because the setups that rows share, their cost and their caches belong to the
+products of phasors.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -51,6 +55,7 @@ from service.numerics.phase import (
     Int64s,
     ScaledFrequencies,
     fixed_point,
+    frequency_seconds,
     sin_cos,
 )
 from service.numerics.positions import (
@@ -60,7 +65,7 @@ from service.numerics.positions import (
     max_units,
     split_units,
 )
-from service.numerics.tables import ELEMENT_SECONDS, FREQUENCY_SECONDS, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, TURN_SECONDS, Steps, finish, row_steps
 
 BLOCK_LENGTH = 64
 
@@ -156,7 +161,32 @@ Pair: TypeAlias = tuple[Float64s, Float64s]
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
 _FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
 _BATCH_CACHE_BYTES = 32 * 1024 * 1024
-_MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
+# In wider rows, all fine phasors would take more than half of the cache.
+_MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
+
+# The processor seconds of a sine and a cosine, the same in wide rows, of the fine phasors of a
+# channel, and of gathering the phasors of an element of scattered positions.
+_PHASOR_SECONDS = 4e-8
+_WIDE_SECONDS = 5e-8
+_CHANNEL_SECONDS = 7e-6
+_GATHERED_SECONDS = 5e-9
+
+
+def phasor_seconds(width: int, positions: Positions) -> float:
+    """Return the processor seconds of an element of rows of this width, at positions."""
+    is_wide = width > _MAX_FINE_WIDTH
+    fine = _WIDE_SECONDS if is_wide else 0.0
+    if positions.is_contiguous:
+        return ELEMENT_SECONDS + fine
+    blocks = positions.count_blocks(BLOCK_LENGTH) / positions.count
+    coarse = 2 * _WIDE_SECONDS if is_wide else _PHASOR_SECONDS
+    return ELEMENT_SECONDS + fine + _GATHERED_SECONDS + coarse * blocks
+
+
+def phasor_setup_seconds(rule: FrequencyRule, width: int) -> float:
+    """Return the processor seconds of the frequencies of a rule, and the phasors of a width."""
+    fine = _CHANNEL_SECONDS * width if width <= _MAX_FINE_WIDTH else 0.0
+    return frequency_seconds(rule) + fine
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,17 +209,25 @@ class PhasorSetup:
     all_fine: Pair | None = None
 
     @classmethod
-    def of(cls, rule: FrequencyRule, channels: Channels) -> "PhasorSetup":
-        frequencies = fixed_frequencies(rule)
+    def steps(cls, rule: FrequencyRule, channels: Channels) -> Steps["PhasorSetup"]:
+        """Compute the setup of frequencies in channels."""
+        frequencies = yield from frequency_steps(rule)
         index, is_sine = channels.indices()
         cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
         by_cosine = np.where(is_sine, sines, cosines)
         by_sine = np.where(is_sine, cosines, opposites)
         setup = cls(frequencies, index, by_cosine, by_sine)
-        if 2 * 8 * (2 * BLOCK_LENGTH - 1) * channels.width > _MAX_FINE_BYTES:
+        if channels.width > _MAX_FINE_WIDTH:
             return setup
-        every_offset = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
-        return replace(setup, all_fine=setup.spread(every_offset))
+        offsets = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
+        cosines, sines = np.empty((2, len(offsets), setup.width))
+        step = max(1, int(TURN_SECONDS * len(offsets) / (_CHANNEL_SECONDS * max(1, setup.width))))
+        for first in range(0, len(offsets), step):
+            part = slice(first, first + step)
+            cosines[part], sines[part] = setup.spread(offsets[part])
+            if first + step < len(offsets):
+                yield
+        return replace(setup, all_fine=(cosines, sines))
 
     @property
     def width(self) -> int:
@@ -230,12 +268,20 @@ _frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = shared(
 )
 
 
-def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
-    """Return the fixed-point frequencies of a rule; cached by rule, for every channel layout."""
+_STEP_FREQUENCIES = 1024
+
+
+def frequency_steps(rule: FrequencyRule) -> Steps[FixedPointFrequencies]:
+    """Compute the fixed-point frequencies of a rule; cached by rule, for every channel layout."""
     cached = _frequencies.get(rule)
     if cached is not None:
         return cached
-    frequencies = fixed_point(rule.exact())
+    exact = rule.exact()
+    parts = [fixed_point(exact[:_STEP_FREQUENCIES])]
+    for first in range(_STEP_FREQUENCIES, len(exact), _STEP_FREQUENCIES):
+        yield
+        parts.append(fixed_point(exact[first : first + _STEP_FREQUENCIES]))
+    frequencies = parts[0] if len(parts) == 1 else FixedPointFrequencies.joined(parts)
     _frequencies.put(rule, frequencies, 4 * frequencies.high.nbytes + 1024)
     return frequencies
 
@@ -245,14 +291,37 @@ _setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = shared(
 )
 
 
-def phasor_setup(rule: FrequencyRule, channels: Channels) -> PhasorSetup:
-    """Return the setup of frequencies in channels, from the cache."""
+def setup_steps(rule: FrequencyRule, channels: Channels) -> Steps[PhasorSetup]:
+    """Compute the setup of frequencies in channels, unless the cache has it."""
     cached = _setups.get((rule, channels))
     if cached is not None:
         return cached
-    setup = PhasorSetup.of(rule, channels)
+    setup = yield from PhasorSetup.steps(rule, channels)
     _setups.put((rule, channels), setup, setup.size_bytes)
     return setup
+
+
+def phasor_setup(rule: FrequencyRule, channels: Channels) -> PhasorSetup:
+    """Return the setup of frequencies in channels, from the cache."""
+    return _setups.get((rule, channels)) or finish(setup_steps(rule, channels))
+
+
+def prepare_sines_and_cosines(rule: FrequencyRule) -> Iterator[None]:
+    """Compute, in steps, what ``sines_and_cosines`` of a rule need."""
+    return setup_steps(rule, _sines_then_cosines(rule))
+
+
+def prepare_component(rule: FrequencyRule, name: Component) -> Iterator[None]:
+    """Compute, in steps, what ``component`` of a rule needs."""
+    return setup_steps(rule, _of_component(rule, name))
+
+
+def _sines_then_cosines(rule: FrequencyRule) -> Channels:
+    return Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
+
+
+def _of_component(rule: FrequencyRule, name: Component) -> Channels:
+    return Channels((name,), interleaved=False, width=rule.count)
 
 
 class CoarsePhasorCache:
@@ -314,7 +383,9 @@ class SinusoidTable(ABC):
     shape: tuple[int, ...]
     scale: float
 
-    element_seconds = ELEMENT_SECONDS
+    @property
+    @abstractmethod
+    def element_seconds(self) -> float: ...
 
     @abstractmethod
     def steps(self, start: int, stop: int) -> Iterator[Step]:
@@ -344,9 +415,17 @@ class PhasorTable(SinusoidTable):
     scale: float = 1.0
     _coarse: CoarsePhasorCache = field(default_factory=CoarsePhasorCache, init=False, repr=False)
 
+    @cached_property
+    def element_seconds(self) -> float:
+        width = self.channels.width
+        return phasor_seconds(width, self.positions) + self.dtype.rounding_seconds
+
     @property
     def setup_seconds(self) -> float:
-        return FREQUENCY_SECONDS * self.rule.count
+        return phasor_setup_seconds(self.rule, self.channels.width)
+
+    def prepare(self) -> Iterator[None]:
+        return setup_steps(self.rule, self.channels)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = phasor_setup(self.rule, self.channels)
@@ -364,13 +443,12 @@ class PhasorTable(SinusoidTable):
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
     """Return the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
-    return _evaluate(rule, Channels((name,), interleaved=False, width=rule.count), positions)
+    return _evaluate(rule, _of_component(rule, name), positions)
 
 
 def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
     """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
-    channels = Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
-    return _evaluate(rule, channels, positions)
+    return _evaluate(rule, _sines_then_cosines(rule), positions)
 
 
 def _evaluate(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
@@ -436,14 +514,18 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[St
     coarse_positions = positions - offset
     starts = np.flatnonzero(np.diff(coarse_positions, prepend=coarse_positions[0] - 1))
     block = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(positions)))
-    lowest = int(offset.min())
-    fine = setup.fine(range(lowest, int(offset.max()) + 1))
+    if setup.all_fine is None:
+        offsets, offset = np.unique(offset, return_inverse=True)
+        fine = setup.spread(offsets)
+    else:
+        fine = setup.fine(range(1 - BLOCK_LENGTH, BLOCK_LENGTH))
+        offset = offset + (BLOCK_LENGTH - 1)
     factors = (*setup.coarse(coarse_positions[starts]), *fine)
     step = _rows_within(_STEP_ELEMENTS, setup)
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
     for first in range(0, len(positions), step):
         part = slice(first, first + step)
-        chosen = block[part], block[part], offset[part] - lowest, offset[part] - lowest
+        chosen = block[part], block[part], offset[part], offset[part]
         by_cosine, by_sine, cosine, sine = (
             factor.take(index, axis=0, mode="clip")
             for factor, index in zip(factors, chosen, strict=True)
@@ -480,6 +562,8 @@ def _aligned(elements: int) -> Float64s:
 
 # The arrays of a row's width in one step of fractional positions.
 _ARRAYS = 4
+_USUAL_UNITS = 5
+_PREPARED_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -493,13 +577,25 @@ class RealPhasorTable(SinusoidTable):
     shape: tuple[int, ...]
     scale: float = 1.0
 
-    # Nothing is shared between rows, as it is in a PhasorTable.
-    element_seconds = 2 * ELEMENT_SECONDS
+    @property
+    def element_seconds(self) -> float:
+        # Nothing is shared between rows, as it is in a PhasorTable.
+        return _PHASOR_SECONDS + self.dtype.rounding_seconds
 
     @property
     def setup_seconds(self) -> float:
-        # The frequencies are evaluated for each unit there may be.
-        return FREQUENCY_SECONDS * self.rule.count * max_units(len(self.positions))
+        # The frequencies are evaluated for each unit there may be, of which few are usual.
+        units = min(max_units(len(self.positions)), _USUAL_UNITS)
+        return frequency_seconds(self.rule) * units
+
+    def prepare(self) -> Iterator[None]:
+        """Compute the frequencies of the units of the first rows, in steps."""
+        first_rows = self.positions[: max(1, _PREPARED_ELEMENTS // self.channels.width)]
+        for unit in np.unique(split_units(first_rows)[1]).tolist():
+            if unit == 0:
+                yield from prepare_sines_and_cosines(self.rule)
+            else:
+                yield from frequency_steps(_counted_in(self.rule, unit))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         for part in row_steps(stop - start, _ARRAYS * self.channels.width):
@@ -533,9 +629,13 @@ def sinusoid_table(
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 
+def _counted_in(rule: FrequencyRule, exponent: int) -> FrequencyRule:
+    return ScaledFrequencies(rule, Fraction(2) ** exponent)
+
+
 def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
     """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
-    frequencies = fixed_frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
+    frequencies = finish(frequency_steps(_counted_in(rule, exponent)))
     return np.concatenate(sin_cos(frequencies, integers), axis=1)

@@ -120,6 +120,12 @@ class Positions:
         """True if each position is one more than the one before it."""
         return len(self.runs) == 1 and self.runs[0].step == 1
 
+    def count_blocks(self, length: int) -> int:
+        """Return about how many blocks of consecutive integers the runs meet, one by one."""
+        return sum(
+            min(run.count, 1 + (run.count - 1) * abs(run.step) // length) for run in self.runs
+        )
+
     @cached_property
     def _ends(self) -> tuple[int, ...]:
         return tuple(accumulate(run.count for run in self.runs))

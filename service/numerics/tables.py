@@ -3,30 +3,33 @@
 A table has a shape and an element type and no stored elements. A formula of rows and columns is a
 ``FormulaTable``; tables that copy rounded elements read with ``read_blocks``. A document has tables
 by name, with the parameters that determine their numbers.
+
+This module is long because tables that gather or transform the elements of others are here, next
+to what they have in common: shape, cost and the steps before the first element.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from math import prod
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import (
-    BFLOAT16,
-    FLOAT16,
     FLOAT64,
     DType,
     Elements,
     all_finite,
     round_numbers_into,
 )
-from service.numerics.phase import Float64s, Int64s
+from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Int64s
 from service.numerics.positions import Positions
+
+Result = TypeVar("Result")
 
 
 class Table(Protocol):
@@ -52,18 +55,44 @@ class Table(Protocol):
         """
 
 
-ELEMENT_SECONDS = 2e-9
+ELEMENT_SECONDS = 2.5e-9
 """The processor seconds of an element of a plain table of sines.
 
 All costs are seconds of one core of the machine on which they were calibrated. On another one they
 keep their ratios: tests hold each of them against measured time.
 """
 
-FREQUENCY_SECONDS = 3e-6
-"""The processor seconds of evaluating a frequency of 80 digits, and of its fixed point."""
-
 TURN_SECONDS = 0.004
 """The longest that one block of a body may take, so that other work can run in between."""
+
+
+Steps: TypeAlias = Generator[None, None, Result]
+"""A computation in steps of at most TURN_SECONDS; it returns the result."""
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Do all steps of a computation and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+
+def no_steps() -> Iterator[None]:
+    """Return the steps of a table that has nothing to prepare."""
+    return iter(())
+
+
+def prepare(table: object) -> Iterator[None]:
+    """Compute what a table needs before its first element, in steps, and put it into its cache.
+
+    It is the method ``prepare`` of the table; most tables have none. A table that has not been
+    prepared computes the same in one step when it is read.
+    """
+    steps: Iterator[None] = getattr(table, "prepare", no_steps)()
+    return steps
 
 
 def setup_seconds(table: object) -> float:
@@ -189,6 +218,7 @@ class FormulaTable:
         element_seconds: the processor seconds of an element.
         setup_seconds: those of what is computed before the first element.
         overflows: whether a number may be too large for the type.
+        prepare: returns the steps that come before the first element.
     """
 
     shape: tuple[int, ...]
@@ -198,6 +228,7 @@ class FormulaTable:
     element_seconds: float = ELEMENT_SECONDS
     setup_seconds: float = 0.0
     overflows: bool = False
+    prepare: Callable[[], Iterator[None]] = no_steps
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.row_elements, self.dtype, self._fill)
@@ -210,11 +241,16 @@ def decimal_table(shape: tuple[int, ...], exact: Callable[[], Sequence[Decimal]]
     """Return a short list of decimals, or a single one of shape (), each rounded to float64."""
     count = prod(shape)
 
-    def evaluate(rows: range, columns: range) -> Elements:  # noqa: ARG001
-        numbers = [float(value) for value in exact()]
-        return np.array([numbers[columns.start : columns.stop]])
+    @cache
+    def numbers() -> Elements:
+        return np.array([[float(value) for value in exact()]])
 
-    return FormulaTable(shape, FLOAT64, count, evaluate, setup_seconds=FREQUENCY_SECONDS * count)
+    def evaluate(rows: range, columns: range) -> Elements:  # noqa: ARG001
+        return numbers()[:, columns.start : columns.stop]
+
+    return FormulaTable(
+        shape, FLOAT64, count, evaluate, setup_seconds=FREQUENCY_SECONDS / 2 * count
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +258,9 @@ class DerivedTable:
     """A base of tables that read the elements of another one, at the same cost."""
 
     table: Table
+
+    def prepare(self) -> Iterator[None]:
+        return prepare(self.table)
 
     @property
     def dtype(self) -> DType:
@@ -345,7 +384,6 @@ class RunningCount:
 
 
 # The processor seconds of converting an element to float64 and back; others have instructions.
-_ROUNDING_SECONDS = {FLOAT16.name: 3e-9, BFLOAT16.name: 8e-9}
 
 # Steps of a transformation are this much smaller: with smaller ones calls take longer than numbers.
 _ARRAYS = 2
@@ -386,12 +424,15 @@ class TransformedTable:
 
     @property
     def element_seconds(self) -> float:
-        rounding_seconds = _ROUNDING_SECONDS.get(self.dtype.name, 0.0)
-        return self.transform_seconds + self.factors.element_seconds + rounding_seconds
+        factor_seconds = self.factors.element_seconds
+        return self.transform_seconds + factor_seconds + self.dtype.rounding_seconds
 
     @property
     def setup_seconds(self) -> float:
         return setup_seconds(self.factors)
+
+    def prepare(self) -> Iterator[None]:
+        return prepare(self.factors)
 
     @property
     def is_finite(self) -> bool:

@@ -21,6 +21,7 @@ from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_into, to_float64
 from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
+    FREQUENCY_SECONDS,
     TWO_PI,
     Decimals,
     FixedPointFrequencies,
@@ -42,7 +43,6 @@ from service.numerics.positions import (
 )
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     Document,
     FormulaTable,
     StoredTable,

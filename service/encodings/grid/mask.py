@@ -25,6 +25,7 @@ from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
+    FREQUENCY_SECONDS,
     FixedPointFrequencies,
     Float64s,
     Geometric,
@@ -35,7 +36,6 @@ from service.numerics.phase import (
 )
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     Document,
     StoredTable,
     read_blocks,

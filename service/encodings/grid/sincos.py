@@ -19,10 +19,9 @@ import numpy as np
 from service.encodings.grid.grids import GridAxis, Picked, pixels
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, ScaledFrequencies
-from service.numerics.phasors import component
+from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     DerivedTable,
     distinct_integers,
     read_blocks,
@@ -70,6 +69,11 @@ class Along:
             place = np.repeat(place, tokens)
         return some * axis.step + axis.first, place
 
+    @property
+    def scaled_rule(self) -> ScaledFrequencies:
+        """The frequencies, in radians per position."""
+        return ScaledFrequencies(self.rule, self.unit)
+
     def values(self, content: Content, frequencies: range, positions: Int64s) -> Float64s:
         """Return sines or cosines (m, n) at positions (m,), or coordinates (m, 1).
 
@@ -77,7 +81,7 @@ class Along:
         """
         if content == "coordinate":
             return self._coordinates(positions)[:, np.newaxis]
-        rule: FrequencyRule = ScaledFrequencies(self.rule, self.unit)
+        rule: FrequencyRule = self.scaled_rule
         if len(frequencies) < rule.count:
             rule = Picked(rule, tuple(frequencies))
         return component(rule, content, positions)
@@ -188,11 +192,18 @@ class GridTable:
     dtype: DType
     shape: tuple[int, ...]
 
-    element_seconds = 2 * ELEMENT_SECONDS
+    element_seconds = 3 * ELEMENT_SECONDS
 
     @property
     def setup_seconds(self) -> float:
-        return FREQUENCY_SECONDS * sum(along.rule.count for along in self.layout.along.values())
+        rules = [along.rule for along in self.layout.along.values()]
+        return sum(phasor_setup_seconds(rule, 2 * rule.count) for rule in rules)
+
+    def prepare(self) -> Iterator[None]:
+        along = {lane.axis: self.layout.along[lane.axis] for lane in self._lanes}
+        for lane in self._lanes:
+            if lane.content != "coordinate":
+                yield from prepare_component(along[lane.axis].scaled_rule, lane.content)
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:

@@ -4,10 +4,10 @@
 the slopes, the form of the bias, and the queries and keys.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +32,7 @@ from service.encodings.relative.distance import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
+from service.lru import ByteBoundedLRU
 from service.numerics import phase as scaling
 from service.numerics.double_double import (
     DoubleDouble,
@@ -47,14 +48,16 @@ from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithme
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     Curves,
     Document,
     FormulaTable,
     ParameterValue,
     RunningCount,
+    Steps,
     StoredTable,
     Table,
+    finish,
+    no_steps,
     setup_seconds,
 )
 
@@ -63,6 +66,11 @@ MAX_BIAS_MAX = 100.0
 
 # At least this many slopes are evaluated at once; it takes a few milliseconds.
 _MIN_EVALUATED = 1024
+
+# The processor seconds of a slope, as a pair of float64.
+_SLOPE_SECONDS = 8e-6
+_STEP_SLOPES = 512
+
 _MIN_SLOPE, _MAX_SLOPE = 1e-100, 1e9
 
 
@@ -82,7 +90,7 @@ class SlopeRule:
 
     @property
     def setup_seconds(self) -> float:
-        return FREQUENCY_SECONDS * self.count
+        return _SLOPE_SECONDS * self.count
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
@@ -102,7 +110,12 @@ class SlopeRule:
         """Return the slopes of consecutive heads, (heads,)."""
         # A power of two, so that the next heads seldom need another evaluation.
         known = min(self.count, max(_MIN_EVALUATED, 1 << (heads.stop - 1).bit_length()))
-        return DoubleDouble(*(part[heads.start : heads.stop] for part in _first_of(self, known)))
+        slopes = _slopes.get((self, self.count)) or finish(_slope_steps(self, known))
+        return DoubleDouble(*(part[heads.start : heads.stop] for part in slopes))
+
+    def prepare(self, heads: range) -> Iterator[None]:
+        """Compute the slopes of all heads, in steps, if those of the last of some are needed."""
+        return _slope_steps(self, self.count) if heads.stop > _MIN_EVALUATED else no_steps()
 
     def sizes(self, heads: range) -> Float64s:
         """Return |slope| of consecutive heads, float64 with a relative error below 2^-40."""
@@ -127,11 +140,28 @@ class SlopeRule:
         return scaling.geometric_series(base, 2 * heads, count + 1)[1:]
 
 
-@lru_cache(maxsize=64)
+_slopes: ByteBoundedLRU[tuple[SlopeRule, int], DoubleDouble] = ByteBoundedLRU(8 * 2**20)
+
+
+def _slope_steps(rule: SlopeRule, heads: int) -> Steps[DoubleDouble]:
+    """Compute the slopes of the first heads, unless the cache has them."""
+    cached = _slopes.get((rule, heads))
+    if cached is not None:
+        return cached
+    exact, parts = rule.exact(heads), []
+    for first in range(0, heads, _STEP_SLOPES):
+        parts.append(_pairs(exact[first : first + _STEP_SLOPES]))
+        if first + _STEP_SLOPES < heads:
+            yield
+    slopes = DoubleDouble(*(np.concatenate(halves) for halves in zip(*parts, strict=True)))
+    _slopes.put((rule, heads), slopes, 2 * slopes.high.nbytes + 256)
+    return slopes
+
+
 @exact_arithmetic
-def _first_of(rule: SlopeRule, heads: int) -> DoubleDouble:
-    slopes = [from_decimal(slope) for slope in rule.exact(heads)]
-    return DoubleDouble(*(np.concatenate(parts) for parts in zip(*slopes, strict=True)))
+def _pairs(slopes: list[Decimal]) -> DoubleDouble:
+    pairs = [from_decimal(slope) for slope in slopes]
+    return DoubleDouble(*(np.concatenate(halves) for halves in zip(*pairs, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +205,11 @@ class LinearBias(DistanceFunction):
     @property
     def setup_seconds(self) -> float:
         return setup_seconds(self.slopes)
+
+    def prepare(self, heads: range) -> Iterator[None]:
+        if isinstance(self.slopes, SlopeRule):
+            return self.slopes.prepare(self._with_slope(heads))
+        return no_steps()
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         values = self._scaled(-np.abs(distances) if self.is_symmetric else distances, heads)
@@ -392,7 +427,14 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
             return rule.of_heads(heads).high[:, np.newaxis]
 
         shape = (rule.count,)
-        return FormulaTable(shape, self.element_type, 1, evaluate, setup_seconds=rule.setup_seconds)
+        return FormulaTable(
+            shape,
+            self.element_type,
+            1,
+            evaluate,
+            setup_seconds=rule.setup_seconds,
+            prepare=partial(rule.prepare, range(rule.count)),
+        )
 
     def canonical(self) -> dict[str, ParameterValue]:
         return self.slope_rule(self.num_heads).parameters()

@@ -18,7 +18,7 @@ from service.numerics.double_double import (
 )
 from service.numerics.dtypes import FLOAT64, may_overflow
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import FormulaTable, Table
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table
 
 
 class Fire(DistanceTableFamily, path="/relative/fire"):
@@ -76,6 +76,7 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
             self.element_type,
             pairs.keys.count,
             evaluate,
+            element_seconds=4 * ELEMENT_SECONDS if pairs.is_contiguous else 50 * ELEMENT_SECONDS,
             overflows=may_overflow(self._largest(), self.element_type),
         )
 

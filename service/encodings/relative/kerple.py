@@ -87,7 +87,7 @@ class Kernel(DistanceFunction):
     @property
     def element_seconds(self) -> float:
         """A value takes a logarithm, an exponential and a logarithm."""
-        return 3 * ELEMENT_SECONDS
+        return 50 * ELEMENT_SECONDS
 
     @property
     def setup_seconds(self) -> float:

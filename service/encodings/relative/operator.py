@@ -20,11 +20,17 @@ from service.encodings.family import (
 from service.grammar import Integer
 from service.numerics.double_double import pairwise_sum
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
-from service.numerics.phasors import component, sines_and_cosines
+from service.numerics.phasors import (
+    component,
+    phasor_seconds,
+    phasor_setup_seconds,
+    prepare_component,
+    prepare_sines_and_cosines,
+    sines_and_cosines,
+)
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     FormulaTable,
     Table,
     row_steps,
@@ -87,7 +93,9 @@ class ShiftOperator(TableFamily, path="/relative"):
             self.element_type,
             self.d_model,
             partial(self._rows, rule_of_pairs, offsets),
-            setup_seconds=FREQUENCY_SECONDS * rule_of_pairs.count,
+            element_seconds=1.5 * ELEMENT_SECONDS,
+            setup_seconds=phasor_setup_seconds(rule_of_pairs, self.d_model),
+            prepare=partial(prepare_sines_and_cosines, rule_of_pairs),
         )
 
     def _rows(self, rule: Geometric, offsets: Positions, rows: range, columns: range) -> Float64s:
@@ -144,6 +152,7 @@ class Similarity(TableFamily, path="/relative/similarity"):
             self.element_type,
             1,
             evaluate,
-            element_seconds=ELEMENT_SECONDS * rule.count,
-            setup_seconds=FREQUENCY_SECONDS * rule.count,
+            element_seconds=2 * rule.count * phasor_seconds(rule.count, self.offsets),
+            setup_seconds=phasor_setup_seconds(rule, rule.count),
+            prepare=partial(prepare_component, rule, "cos"),
         )

@@ -1,5 +1,6 @@
 """Sandwich: the similarity of sinusoidal encodings as an attention bias."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -21,10 +22,9 @@ from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
-from service.numerics.phasors import component
+from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     ParameterValue,
     Table,
     row_steps,
@@ -82,11 +82,15 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     @property
     def element_seconds(self) -> float:
         """A value takes a sine for each frequency."""
-        return ELEMENT_SECONDS * (self.head_dim // 2)
+        return 8 * ELEMENT_SECONDS * (self.head_dim // 2)
 
     @property
     def setup_seconds(self) -> float:
-        return FREQUENCY_SECONDS * (self.head_dim // 2)
+        rule = self.half_frequencies
+        return phasor_setup_seconds(rule, rule.count)
+
+    def prepare(self, heads: range) -> Iterator[None]:  # noqa: ARG002
+        return prepare_component(self.half_frequencies, "sin")
 
     def table(self) -> Table:
         return self.bias_table(self, self.element_type, self.num_heads)

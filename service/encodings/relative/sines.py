@@ -7,6 +7,7 @@ the left. The relative shift rearranges scores by relative position as scores by
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -29,11 +30,17 @@ from service.grammar import Boolean, Integer
 from service.numerics.dtypes import DType, Elements
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Geometric, geometric
-from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
+from service.numerics.phasors import (
+    Channels,
+    PhasorTable,
+    phasor_seconds,
+    phasor_setup_seconds,
+    prepare_sines_and_cosines,
+    sines_and_cosines,
+)
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    FREQUENCY_SECONDS,
     Document,
     FormulaTable,
     ParameterValue,
@@ -201,7 +208,9 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
             self.element_type,
             4 * rule.count,
             evaluate,
-            setup_seconds=FREQUENCY_SECONDS * rule.count,
+            element_seconds=2 * phasor_seconds(2 * rule.count, positions),
+            setup_seconds=phasor_setup_seconds(rule, 2 * rule.count),
+            prepare=partial(prepare_sines_and_cosines, rule),
         )
 
 

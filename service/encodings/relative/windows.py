@@ -38,6 +38,7 @@ from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    ELEMENT_SECONDS,
     Curves,
     Document,
     FormulaTable,
@@ -275,7 +276,9 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
             return values
 
         shape = (height, width, coordinates)[: len(self.axes)]
-        return FormulaTable(shape, self.element_type, 1, evaluate)
+        return FormulaTable(
+            shape, self.element_type, 1, evaluate, element_seconds=30 * ELEMENT_SECONDS
+        )
 
     def canonical(self) -> dict[str, ParameterValue]:
         parameters = super().canonical()
@@ -324,7 +327,14 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
         # A logarithm is never too large.
         overflows = not self.log_distance and may_overflow(self.seq_len - 1, self.element_type)
         shape = (2 * self.seq_len - 1, 1)
-        return FormulaTable(shape, self.element_type, 1, evaluate, overflows=overflows)
+        return FormulaTable(
+            shape,
+            self.element_type,
+            1,
+            evaluate,
+            element_seconds=(30 if self.log_distance else 10) * ELEMENT_SECONDS,
+            overflows=overflows,
+        )
 
 
 def _differences(length: int) -> Positions:

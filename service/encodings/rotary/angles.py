@@ -6,7 +6,7 @@ Qwen3-VL (interleaved). xPos: "A Length-Extrapolatable Transformer" (Sun et al. 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, nextafter
@@ -32,13 +32,24 @@ from service.numerics.dtypes import (
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, ParameterValue, Table, setup_seconds
+from service.numerics.tables import (
+    Document,
+    ParameterValue,
+    Steps,
+    Table,
+    finish,
+    prepare,
+    setup_seconds,
+)
 
 # The largest power of 3.5 in the range of float64.
 _MAX_POWER = 566
 
 _SQUARINGS = 6
 _RADIX = 2**_SQUARINGS
+
+# The multipliers of a frequency take about a third of a millisecond.
+_STEP_FREQUENCIES = 8
 
 
 @dataclass(frozen=True)
@@ -63,18 +74,28 @@ class XPos:
 
     def at(self, positions: Int64s) -> Float64s:
         """Return the multipliers of positions (m,), shape (m, r/2)."""
-        rest = positions - np.int64(self.centre)
+        total = np.ones((len(positions), self.rotary_dim // 2))
+        for place, digits in self._digits(positions):
+            factors = finish(_factor_steps(self.rotary_dim, self.scale_base, place))
+            total *= factors[digits + _RADIX - 1]
+        return total
+
+    def prepare(self, positions: Int64s) -> Iterator[None]:
+        """Compute, in steps, the factors of every digit of positions (m,)."""
+        for place, _ in self._digits(positions):
+            yield from _factor_steps(self.rotary_dim, self.scale_base, place)
+
+    def _digits(self, positions: Int64s) -> Iterator[tuple[int, Int64s]]:
+        """Yield the places, from the last, at which a distance has a digit, and the digits."""
+        rest, place = positions - np.int64(self.centre), 0
         if self.inverse:
             rest = -rest
-        total = np.ones((len(positions), self.rotary_dim // 2))
-        place = 0
         while rest.any():
             digits = np.fmod(rest, np.int64(_RADIX))
             if digits.any():
-                total *= _factors(self.rotary_dim, self.scale_base, place)[digits + _RADIX - 1]
+                yield place, digits
             rest = (rest - digits) // _RADIX
             place += 1
-        return total
 
     def peak(self, distance: int) -> float:
         """Return an upper bound of the multipliers up to this distance from the centre."""
@@ -86,15 +107,20 @@ class XPos:
 _cache: ByteBoundedLRU[tuple[int, float, int], Float64s] = shared(ByteBoundedLRU(32 * 1024 * 1024))
 
 
-def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
-    """Return the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
+def _factor_steps(rotary_dim: int, scale_base: float, place: int) -> Steps[Float64s]:
+    """Compute the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
     key = rotary_dim, scale_base, place
     factors = _cache.get(key)
     if factors is None:
-        context, count = exact_context(), rotary_dim // 2
-        base = [_at_place(k, rotary_dim, scale_base, place) for k in range(count)]
-        inverse = [context.divide(Decimal(1), factor) for factor in base]
-        factors = np.array([*_powers(inverse)[::-1], [1.0] * count, *_powers(base)])
+        context, parts = exact_context(), []
+        for first in range(0, rotary_dim // 2, _STEP_FREQUENCIES):
+            some = range(first, min(first + _STEP_FREQUENCIES, rotary_dim // 2))
+            base = [_at_place(k, rotary_dim, scale_base, place) for k in some]
+            inverse = [context.divide(Decimal(1), factor) for factor in base]
+            parts.append([*_powers(inverse)[::-1], [1.0] * len(some), *_powers(base)])
+            if some.stop < rotary_dim // 2:
+                yield
+        factors = np.concatenate(parts, axis=1)
         _cache.put(key, factors, factors.nbytes + 256)
     return factors
 
@@ -392,6 +418,9 @@ class ComplexTable:
     @property
     def setup_seconds(self) -> float:
         return setup_seconds(self.pairs)
+
+    def prepare(self) -> Iterator[None]:
+        return prepare(self.pairs)
 
     def read(self, start: int, stop: int) -> Elements:
         return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)

@@ -309,7 +309,7 @@ class PermutationTable:
     heads: int
     dtype: DType
 
-    element_seconds = ELEMENT_SECONDS
+    element_seconds = 8 * ELEMENT_SECONDS
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -43,7 +43,13 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.phase import TWO_PI, Decimals, exact_arithmetic, geometric_series
+from service.numerics.phase import (
+    FREQUENCY_SECONDS,
+    TWO_PI,
+    Decimals,
+    exact_arithmetic,
+    geometric_series,
+)
 from service.numerics.tables import ParameterValue, Table, decimal_table
 
 Keys: TypeAlias = Mapping[str, Any]
@@ -438,6 +444,10 @@ class Ntk(RotaryRule, name="ntk"):
         ]
         | None
     ) = None
+
+    @property
+    def frequency_seconds(self) -> float:
+        return FREQUENCY_SECONDS * (1 if self.mixed_b is None else 40)
 
     def check(self) -> None:
         super().check()

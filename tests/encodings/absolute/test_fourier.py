@@ -19,8 +19,9 @@ from service.encodings.absolute.fourier import (
     RandomFourierFeatures,
 )
 from service.numerics.dtypes import FLOAT64, DType
+from service.numerics.phase import FREQUENCY_SECONDS
 from service.numerics.positions import MIN_REAL_POSITION
-from service.numerics.tables import FREQUENCY_SECONDS, Document, StoredTable, size
+from service.numerics.tables import Document, StoredTable, size
 from tests.client import Client
 from tests.exact import UNIT
 

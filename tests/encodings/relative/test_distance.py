@@ -34,7 +34,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Int64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import FREQUENCY_SECONDS, overflows, setup_seconds, size
+from service.numerics.tables import overflows, setup_seconds, size
 from tests.client import Client, load_npy, npy_bytes
 
 FAR = 2**62
@@ -219,7 +219,7 @@ def test_setup_seconds_of_biases_is_that_of_their_slopes(head: int | None) -> No
     rule, sent = SlopeRule("original", 12, 8.0), GivenSlopes(ones)
     parameters = BiasParameters(query_len=2, head=head)
 
-    for slopes, expected in ((rule, 12 * FREQUENCY_SECONDS), (sent, 0)):
+    for slopes, expected in ((rule, rule.setup_seconds), (sent, 0)):
         for function in (LinearBias(slopes), Kernel(slopes, ones, ones, is_causal=True)):
             assert setup_seconds(parameters.bias_table(function, FLOAT64, 12)) == expected
 
