@@ -383,8 +383,6 @@ class RunningCount:
         return total
 
 
-# The processor seconds of converting an element to float64 and back; others have instructions.
-
 # Steps of a transformation are this much smaller: with smaller ones calls take longer than numbers.
 _ARRAYS = 2
 
