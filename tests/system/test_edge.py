@@ -213,3 +213,13 @@ def test_long_range_with_a_common_prefix_is_no_short_one(edge: Edge) -> None:
         ) as answer:
             assert answer.status_code == httpx.codes.PARTIAL_CONTENT
             assert answer.headers["X-Cache"] == "NONE"
+
+
+def test_edge_sends_the_address_of_the_client_whatever_the_client_sends(
+    server: Server, edge: Edge
+) -> None:
+    edge.get(unseen(PRIVATE), X_Forwarded_For="192.0.2.7", X_Request_Id="forwarded-once")
+
+    wait_until("the line is there", lambda: "forwarded-once" in server.log.read_text())
+    (line,) = [line for line in server.log.read_text().splitlines() if "forwarded-once" in line]
+    assert json.loads(line)["forwarded_for"] == "127.0.0.1"
