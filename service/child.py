@@ -79,26 +79,23 @@ def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
     endpoint, request = _ENDPOINTS[job.resource], job.request
     if job.media_type is None:
         # Formats are compared by identity, and a pickle makes another one.
-        request = replace(request, default=FORMATS[request.default.extension])
-        return _planned(plan_get(endpoint, job.path, job.query, request, settings), job)
+        job = replace(job, request=replace(request, default=FORMATS[request.default.extension]))
+        return _planned(plan_get(endpoint, job, settings))
     form = READABLE_FORMATS[job.media_type]
-    posted = read_post(endpoint, form, body, job.query)
-    plan = posted.plan(replace(request, default=form), settings)
-    return _planned(plan, job) if isinstance(plan, Plan) else _finished(plan)
+    job = replace(job, request=replace(request, default=form))
+    plan = read_post(endpoint, job, form, body).plan(settings)
+    return _planned(plan) if isinstance(plan, Plan) else _finished(plan)
 
 
-def _planned(plan: Plan, job: Job) -> JobAnswer:
+def _planned(plan: Plan) -> JobAnswer:
     representation, head = plan.representation, plan.head
     headers = [*head.headers, *head.content_headers]
-    blocks = representation.body.blocks(*(job.span or ()))
     length_bytes = representation.length_bytes
-    if job.span is not None:
-        length_bytes = job.span[1] - job.span[0]
-    elif length_bytes is None and not plan.takes_chunks:
+    if length_bytes is None and not plan.job.request.takes_chunks:
         # The body is computed twice, so that it is never whole in memory.
         length_bytes = sum(map(len, representation.body.blocks()))
     is_cut = not (representation.is_digest or representation.form.is_drawn)
-    return JobAnswer(200, headers, blocks, length_bytes, is_cut)
+    return JobAnswer(200, headers, representation.body.blocks(), length_bytes, is_cut)
 
 
 def _finished(answer: Answer) -> JobAnswer:

@@ -19,7 +19,7 @@ import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import ceil
 from multiprocessing import active_children, get_context
@@ -70,7 +70,6 @@ class Job:
         query: the query of the request.
         request: what selects the representation.
         media_type: the media type of the body; None for a GET.
-        span: the first byte to compute, and the one after the last; None for the whole body.
     """
 
     resource: str
@@ -78,7 +77,10 @@ class Job:
     query: bytes
     request: RepresentationRequest
     media_type: str | None = None
-    span: tuple[int, int] | None = None
+
+    def plain(self) -> "Job":
+        """Return the job of the file of which this one is the digest."""
+        return replace(self, request=replace(self.request, is_digest=False))
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,24 @@ before any work begins.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 
 from starlette.types import Scope
 
 from service.delivery.budget import Budget, Grant
 from service.delivery.cache import BodyCache, ResponseCache, entry_bytes
+from service.delivery.children import Children, Job
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
-from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler
-from service.delivery.streams import FIRST_BYTES, Stream
+from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler, Work
+from service.delivery.streams import FIRST_BYTES, BodyStream, PipedStream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
+from service.errors import RequestTooLarge
 from service.formats.format import BLOCK_BYTES
-from service.settings import Settings
+from service.settings import MIB, Settings
 
 STATE = "delivery"
 """The key of the Delivery in the ASGI lifespan state, where the server looks it up."""
@@ -33,6 +36,12 @@ MAX_HELD_BYTES = 4 * BLOCK_BYTES
 
 A slow client keeps such a body in memory even after its eviction from the cache.
 """
+
+# Digests of more seconds are computed by a child; other bodies are cut in turns.
+_LONG_DIGEST_SECONDS = 0.25
+
+CHILD_BYTES = 96 * MIB
+"""The memory of a child that draws, or computes a digest."""
 
 
 @dataclass
@@ -50,6 +59,7 @@ class Delivery:
     cache: BodyCache
     response_cache: ResponseCache
     scheduler: Scheduler
+    children: Children
     tallies: Tallies
     metrics: Metrics
     readiness: Readiness
@@ -94,6 +104,7 @@ class Delivery:
             cache,
             response_cache,
             scheduler,
+            Children(settings),
             tallies,
             metrics,
             Readiness(),
@@ -116,7 +127,7 @@ class Delivery:
             span = span.within(self.settings.max_response_bytes)
         if not self._is_cacheable(representation):
             return await self.answer_uncached(plan, span)
-        cached = await self._cached_body(representation)
+        cached = await self._cached_body(representation, plan.job)
         length_bytes = len(cached.body)
         if length_bytes <= min(MAX_HELD_BYTES, self.settings.max_response_bytes):
             self.response_cache.keep(scope, head, cached)
@@ -134,6 +145,9 @@ class Delivery:
         length_bytes = span.length_bytes if span else representation.body.length_bytes
         seconds = representation.seconds(span.length_bytes if span else None)
         seconds += representation.document.setup_seconds
+        if needs_child(representation, seconds):
+            body = await self._body_by_child(plan.job, seconds)
+            return head.streamed(span, body[span.start : span.stop] if span else body)
         is_short = seconds <= SHORT_SECONDS
         if is_short and (length_bytes is None or length_bytes <= FIRST_BYTES):
             blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
@@ -143,31 +157,66 @@ class Delivery:
             await first.begin(partial(self.scheduler.run, seconds=seconds), length_bytes)
         else:
             await first.begin()
-        if representation.length_bytes is not None or plan.takes_chunks:
+        if representation.length_bytes is not None or plan.job.request.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
         return head.streamed(span, self._stream(representation), counted=first)
 
     def _stream(
         self, representation: Representation, span: Span | None = None, *, is_cached: bool = False
-    ) -> Stream:
+    ) -> BodyStream:
         """Return the stream of a body or a range; a cached body is read from the cache."""
         turn = self.scheduler.stream().turn
         start, stop = (span.start, span.stop) if span else (0, None)
         cached = partial(self._found_body, representation.tag) if is_cached else _uncached
-        return Stream(
-            *(representation.body, turn, start, stop), cached=cached, is_tight=self._is_tight
-        )
-
-    def _is_tight(self) -> bool:
-        return self.budget.is_tight
+        return BodyStream(representation.body, turn, self.budget, start, stop, cached=cached)
 
     def _found_body(self, tag: str) -> bytes | None:
         found = self.cache.bodies.get(tag)
         return None if found is None else found.body
 
-    async def _cached_body(self, representation: Representation) -> CachedBody:
-        return await self.cache.get(representation.tag, partial(self._build, representation))
+    async def answer_by_child(
+        self, job: Job, body: bytes | int | None, seconds: float, memory_bytes: int
+    ) -> Answer:
+        """Return the response to a job that a child process computes; raises PosrefError.
+
+        Args:
+            job: the request.
+            body: its body, or the descriptor of a file with it; None for a GET.
+            seconds: the estimated processor time.
+            memory_bytes: the memory of the child, beside the body.
+        """
+        limit_seconds = self.settings.max_request_seconds
+        if seconds > limit_seconds:
+            raise RequestTooLarge(
+                f"the request takes about {ceil(seconds)} seconds of a processor, and at most "
+                f"{limit_seconds} are possible (POSREF_MAX_REQUEST_SECONDS): send a smaller one"
+            )
+        work = Work(self.scheduler.children, seconds, seconds)
+        try:
+            async with work.slot():
+                grant = self.budget.grant("children", memory_bytes)
+                made = await self.children.run(
+                    job, body, seconds=seconds, memory_bytes=memory_bytes, is_largest=True
+                )
+                work.spend(made.seconds)
+        finally:
+            work.end()
+        if isinstance(made.body, bytes):
+            return Answer(made.status, made.headers, made.body)
+        return Answer(made.status, made.headers, PipedStream(made.body, grant))
+
+    async def _body_by_child(self, job: Job, seconds: float) -> bytes:
+        """Return the whole body of the response to a GET, a drawing or a digest."""
+        answer = await self.answer_by_child(job, None, seconds, CHILD_BYTES)
+        if isinstance(answer.payload, PipedStream):
+            return await answer.payload.whole()
+        assert isinstance(answer.payload, bytes)
+        return answer.payload
+
+    async def _cached_body(self, representation: Representation, job: Job) -> CachedBody:
+        build = partial(self._build, representation, job)
+        return await self.cache.get(representation.tag, build)
 
     def _is_cacheable(self, representation: Representation) -> bool:
         """Return whether a body is small and cheap enough to be built and cached whole."""
@@ -178,20 +227,28 @@ class Delivery:
             and representation.seconds() <= MAX_BUILD_SECONDS
         )
 
-    async def _build(self, representation: Representation, grant: Grant) -> CachedBody:
+    async def _build(self, representation: Representation, job: Job, grant: Grant) -> CachedBody:
         """Compute a body; gzip and digest read the plain body from the cache."""
         if representation.transform is None:
             blocks = representation.file.blocks()
             seconds = representation.seconds() + representation.document.setup_seconds
         else:
-            file = await self._cached_body(representation.plain())
+            file = await self._cached_body(representation.plain(), job.plain())
             blocks = representation.transform([file.body])
             seconds = representation.transform_seconds(len(file.body))
         grant.resize(entry_bytes(representation.tag, representation.file.limit_bytes))
         put_together = partial(CachedBody.of, grant=grant)
+        if representation.transform is None and needs_child(representation, seconds):
+            return put_together([await self._body_by_child(job, seconds)])
         if seconds <= SHORT_SECONDS:
             return await self.scheduler.run(lambda: put_together(blocks), seconds)
         return await self.scheduler.collect(blocks, put_together, seconds)
+
+
+def needs_child(representation: Representation, seconds: float) -> bool:
+    """Return whether a body is computed by a child: it is drawn in one step, or a long digest."""
+    is_long_digest = representation.is_digest and seconds > _LONG_DIGEST_SECONDS
+    return representation.form.is_drawn or is_long_digest
 
 
 def _uncached() -> None:

@@ -4,9 +4,11 @@ Short queries are parsed on the event loop; everything else runs on a worker thr
 estimated before it begins. When a client disconnects, its request is cancelled.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from mmap import ACCESS_READ, mmap
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,17 +16,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.delivery.budget import Grant
-from service.delivery.dispatch import Delivery
+from service.delivery.budget import Budget
+from service.delivery.children import Job, memory_file
+from service.delivery.dispatch import CHILD_BYTES, Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.openapi.operations import get_operation, post_operation, with_extension
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
-from service.delivery.plans import Plan, Posted, plan_get, read_post
-from service.delivery.responses import Answer
+from service.delivery.plans import Plan, plan_get, read_post
 from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
-from service.formats.format import ReadableFormat
+from service.formats.format import Block, ReadableFormat
 from service.formats.json_text import JSON
 from service.settings import Settings
 
@@ -41,8 +43,8 @@ _BYTE_SECONDS = 5e-10
 # objects and the elements of the array.
 _TEXT_WEIGHT = 12
 
-# The largest copy, in bytes, that is made on the event loop.
-_SEGMENT_BYTES = 2**20
+# A longer body is kept in a file.
+_SHORT_BODY_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -53,75 +55,80 @@ class Handler:
     delivery: Delivery
 
     async def get(self, request: Request) -> Response:
-        delivery, scope = self.delivery, request.scope
-        path, query = scope["path"], scope["query_string"]
-        wanted, settings = RepresentationRequest.of(request), delivery.settings
-        planned = partial(plan_get, self.endpoint, path, query, wanted, settings)
+        delivery, job = self.delivery, self._job(request)
+        planned = partial(plan_get, self.endpoint, job, delivery.settings)
 
         async def answer() -> Response:
-            if len(query) <= _SHORT_QUERY_BYTES:
+            if len(job.query) <= _SHORT_QUERY_BYTES:
                 plan = planned()
             else:
-                seconds = reading_seconds(len(query), is_text=True)
-                plan = await delivery.scheduler.run(planned, seconds)
-            return await delivery.answer(scope, plan)
+                plan = await delivery.scheduler.run(planned, len(job.query) * _TEXT_BYTE_SECONDS)
+            return await delivery.answer(request.scope, plan)
 
         return await cancel_on_disconnect(request.receive, answer())
 
     async def post(self, request: Request) -> Response:
-        inputs = self.endpoint.inputs
-        wanted = RepresentationRequest.of(request)
-        query = parse_query(request.scope["query_string"])
+        inputs, job = self.endpoint.inputs, self._job(request)
+        query = parse_query(job.query)
         if not inputs.has_parameters:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
-        grant = self.delivery.budget.grant("bodies", 0)
+        job = replace(job, request=replace(job.request, default=form), media_type=form.media_type)
+        body = ReceivedBody(self.delivery.budget, form)
         try:
-            body = await receive_body(request, form, self.delivery.settings, grant)
-            answering = self._answered(request, form, body, replace(wanted, default=form))
-            answer = await cancel_on_disconnect(request.receive, answering)
+            await receive_body(request, body, self.delivery.settings)
+            answer = await cancel_on_disconnect(request.receive, self._answered(job, body))
         except BaseException:
-            grant.release()
+            body.close()
             raise
-        return _ReleasingResponse(answer, grant)
+        return _ClosingResponse(answer, body)
 
-    async def _answered(
-        self,
-        request: Request,
-        form: ReadableFormat,
-        body: "ReceivedBody",
-        wanted: RepresentationRequest,
-    ) -> Response:
-        """Return the response to a POST; a short answer is planned where the body is parsed."""
-        scheduler, settings = self.delivery.scheduler, self.delivery.settings
-        query = request.scope["query_string"]
+    def _job(self, request: Request) -> Job:
+        scope, wanted = request.scope, RepresentationRequest.of(request)
+        return Job(self.endpoint.path, scope["path"], scope["query_string"], wanted)
 
-        def read() -> tuple[Plan | Answer | None, Posted]:
-            posted = read_post(self.endpoint, form, body.take(), query)
-            is_short = posted.seconds <= SHORT_SECONDS
-            return posted.plan(wanted, settings) if is_short else None, posted
-
-        seconds = reading_seconds(body.length_bytes, is_text=form.is_text)
-        plan, posted = await scheduler.run(read, seconds)
+    async def _answered(self, job: Job, body: "ReceivedBody") -> Response:
+        """Return the response to a POST, computed on threads in turns, or else by a child."""
+        inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
+        seconds = max(inputs.seconds_before(body.form, content), body.reading_seconds)
+        by_child = partial(
+            delivery.answer_by_child,
+            job,
+            body.source,
+            memory_bytes=CHILD_BYTES
+            + inputs.held_bytes_before(body.form, content)
+            + body.reading_bytes,
+        )
+        is_uncut = self.endpoint.report is not None
+        if (seconds if is_uncut else body.reading_seconds) > SHORT_SECONDS:
+            return await by_child(seconds=seconds)
+        posted = await delivery.scheduler.run(
+            partial(read_post, self.endpoint, job, body.form, content), body.reading_seconds
+        )
         body.grant.resize(max(body.grant.size_bytes, posted.held_bytes))
-        if plan is None:
-            plan = await scheduler.run(lambda: posted.plan(wanted, settings), posted.seconds)
-        return await self.delivery.answer_uncached(plan) if isinstance(plan, Plan) else plan
+        planned = partial(posted.plan, delivery.settings)
+        plan = await delivery.scheduler.run(planned, posted.seconds)
+        if not isinstance(plan, Plan):
+            return plan
+        whole_seconds = plan.representation.seconds()
+        if needs_child(plan.representation, whole_seconds):
+            return await by_child(seconds=seconds + whole_seconds)
+        return await delivery.answer_uncached(plan)
 
 
-class _ReleasingResponse(Response):
-    """A response that releases the memory of its request after it has been sent."""
+class _ClosingResponse(Response):
+    """A response that closes the body of its request after it has been sent."""
 
-    def __init__(self, answer: Response, grant: Grant) -> None:
+    def __init__(self, answer: Response, body: "ReceivedBody") -> None:
         self.background = None
         self._answer = answer
-        self._grant = grant
+        self._body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._answer(scope, receive, send)
         finally:
-            self._grant.release()
+            self._body.close()
 
 
 def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:
@@ -171,45 +178,85 @@ def format_of_body(request: Request, formats: Mapping[str, ReadableFormat]) -> R
     return form
 
 
-def reading_seconds(length_bytes: int, *, is_text: bool) -> float:
-    """Return the processor seconds of parsing a query or a body."""
-    return length_bytes * (_TEXT_BYTE_SECONDS if is_text else _BYTE_SECONDS)
-
-
 class ReceivedBody:
-    """A request body, received in segments; only a worker thread may join long ones."""
+    """A request body: bytes while it is short, and a file in memory beyond.
 
-    def __init__(self, grant: Grant) -> None:
-        self.grant = grant
+    The file is not copied where it is read, nor where a child process gets it.
+
+    Attributes:
+        form: its format.
+        grant: its memory.
+        length_bytes: how much of it has been received.
+    """
+
+    def __init__(self, budget: Budget, form: ReadableFormat) -> None:
+        self.form = form
+        self.grant = budget.grant("bodies", 0)
         self.length_bytes = 0
-        self._segments: list[bytes] = []
-        self._newest = bytearray()
+        self._short = bytearray()
+        self._file: int | None = None
+
+    def expect(self, length_bytes: int) -> None:
+        """Grant the memory of a body of this length; raises PosrefError."""
+        is_read_here = self.form.is_text and length_bytes <= _SHORT_BODY_BYTES
+        weight = _TEXT_WEIGHT if is_read_here else 1
+        self.grant.resize(max(self.grant.size_bytes, length_bytes * weight))
 
     def add(self, chunk: bytes) -> None:
-        """Append received bytes; small chunks are joined to save memory."""
+        """Append received bytes."""
         self.length_bytes += len(chunk)
-        self._newest += chunk
-        if len(self._newest) >= _SEGMENT_BYTES:
-            self._segments.append(bytes(self._newest))
-            self._newest.clear()
+        if self._file is None and self.length_bytes <= _SHORT_BODY_BYTES:
+            self._short += chunk
+            return
+        if self._file is None:
+            self._file = memory_file()
+            _write(self._file, self._short)
+            self._short.clear()
+        _write(self._file, chunk)
 
-    def take(self) -> bytes:
-        """Return the whole body and release its segments."""
-        segments, self._segments = [*self._segments, bytes(self._newest)], []
-        self._newest = bytearray()
-        return b"".join(segments)
+    @property
+    def source(self) -> bytes | int:
+        """The bytes, or the descriptor of the file."""
+        return bytes(self._short) if self._file is None else self._file
+
+    @property
+    def reading_seconds(self) -> float:
+        """The processor seconds of parsing it."""
+        return self.length_bytes * (_TEXT_BYTE_SECONDS if self.form.is_text else _BYTE_SECONDS)
+
+    @property
+    def reading_bytes(self) -> int:
+        """The memory that parsing it takes, beside its own."""
+        return self.length_bytes * _TEXT_WEIGHT if self.form.is_text else 0
+
+    def content(self) -> Block:
+        """Return all bytes; those of a file are mapped."""
+        if self._file is None:
+            return bytes(self._short)
+        return memoryview(mmap(self._file, 0, access=ACCESS_READ))
+
+    def close(self) -> None:
+        """Give the memory back; may be called twice."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self.grant.release()
 
 
-async def receive_body(
-    request: Request, form: ReadableFormat, settings: Settings, grant: Grant
-) -> ReceivedBody:
-    """Receive a request body and count its memory, in advance if Content-Length is sent.
+def _write(file: int, content: bytes | bytearray) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+async def receive_body(request: Request, body: ReceivedBody, settings: Settings) -> None:
+    """Receive a request body, whose memory is granted in advance if Content-Length is sent.
 
     Raises:
-        BodyTooLarge: the body is longer than the limit of its format.
+        TooLarge: the body is longer than the limit of its format, or than all memory.
         Overloaded: the bodies of other requests already use the allowed memory.
     """
-    if form is JSON:
+    if body.form is JSON:
         limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
     else:
         limit, name = settings.max_body_bytes, "POSREF_MAX_BODY_BYTES"
@@ -217,12 +264,9 @@ async def receive_body(
     announced = request.headers.get("content-length", "0")
     if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
         raise too_large
-    weight = _TEXT_WEIGHT if form.is_text else 1
-    grant.resize(int(announced) * weight)
-    body = ReceivedBody(grant)
+    body.expect(int(announced))
     async for chunk in request.stream():
         body.add(chunk)
         if body.length_bytes > limit:
             raise too_large
-        grant.resize(max(grant.size_bytes, body.length_bytes * weight))
-    return body
+        body.expect(body.length_bytes)

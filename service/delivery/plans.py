@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from service.delivery.children import Job
 from service.delivery.endpoints import Endpoint, Report
 from service.delivery.negotiation import RawHeaders, RepresentationRequest, raw
 from service.delivery.parameters import given_twice, parse_query, read_parameters
@@ -31,23 +32,22 @@ class Plan:
     """A planned response: its headers are known, and no table element has been computed.
 
     Attributes:
-        takes_chunks: whether the client accepts a body without Content-Length.
+        job: the request, from which a child process makes the same plan.
     """
+
+    job: Job
 
     representation: Representation
     head: ResponseHead
-    takes_chunks: bool
 
 
-def plan_get(
-    endpoint: Endpoint, path: str, query: bytes, request: RepresentationRequest, settings: Settings
-) -> Plan:
-    """Plan the response to a GET or HEAD of a path and a query; raises PosrefError."""
-    parameters = read_parameters(endpoint.parameters, parse_query(query))
+def plan_get(endpoint: Endpoint, job: Job, settings: Settings) -> Plan:
+    """Plan the response to a GET or HEAD; raises PosrefError."""
+    parameters = read_parameters(endpoint.parameters, parse_query(job.query))
     document = table_document(endpoint, parameters)
-    request = replace(request, revision=revision_of(parameters))
+    request = replace(job.request, revision=revision_of(parameters))
     representation = represent(document, request)
-    headers = representation.headers(request, path, query)
+    headers = representation.headers(request, job.path, job.query)
     content_headers, length_bytes = _content_of(representation)
     if length_bytes is None:
         # Without ranges HEAD has the limit of GET.
@@ -55,10 +55,12 @@ def plan_get(
     else:
         content_headers.append((b"accept-ranges", b"bytes"))
     head = ResponseHead(representation.tag, raw(headers), content_headers, length_bytes)
-    return Plan(representation, head, request.takes_chunks)
+    return Plan(job, representation, head)
 
 
-def plan_uncached(document: Document, request: RepresentationRequest, settings: Settings) -> Plan:
+def plan_uncached(
+    document: Document, job: Job, request: RepresentationRequest, settings: Settings
+) -> Plan:
     """Plan the response to a POST, by default in the format of the request body.
 
     It has no entity tag: hashing a million positions would take a third of a second.
@@ -71,7 +73,7 @@ def plan_uncached(document: Document, request: RepresentationRequest, settings: 
         **representation.vary(request),
     }
     head = ResponseHead("", raw(headers), *_content_of(representation))
-    return Plan(representation, head, request.takes_chunks)
+    return Plan(job, representation, head)
 
 
 @dataclass(frozen=True)
@@ -79,33 +81,36 @@ class Posted:
     """The content of a POST: parameters and arrays, read and checked, and nothing computed yet.
 
     Attributes:
+        job: the request.
         seconds: the estimated processor time of ``plan``.
         held_bytes: the memory that the content needs until the response has been sent.
     """
 
     endpoint: Endpoint
+    job: Job
     parameters: Parameters
     arguments: tuple[Any, ...]
     seconds: float
     held_bytes: int
 
-    def plan(self, request: RepresentationRequest, settings: Settings) -> Plan | Answer:
+    def plan(self, settings: Settings) -> Plan | Answer:
         """Compute a report, or plan the response with a document; raises PosrefError."""
         answer = self.endpoint.answer(self.parameters, *self.arguments)
         if not isinstance(answer, Document):
             return _report_response(answer)
         revision = revision_of(self.parameters) if self.endpoint.has_get else None
-        return plan_uncached(answer, replace(request, revision=revision), settings)
+        request = replace(self.job.request, revision=revision)
+        return plan_uncached(answer, self.job, request, settings)
 
 
-def read_post(endpoint: Endpoint, form: ReadableFormat, body: Block, query: bytes) -> Posted:
+def read_post(endpoint: Endpoint, job: Job, form: ReadableFormat, body: Block) -> Posted:
     """Read the body of a POST in a format, and its query; raises PosrefError."""
     inputs = endpoint.inputs
     values, content = inputs.read(form, body)
-    parameters = read_parameters(endpoint.parameters, _merged(parse_query(query), values))
+    parameters = read_parameters(endpoint.parameters, _merged(parse_query(job.query), values))
     arguments = inputs.arguments(parameters, content)
     seconds, held_bytes = inputs.seconds(content), inputs.held_bytes(content)
-    return Posted(endpoint, parameters, arguments, seconds, held_bytes)
+    return Posted(endpoint, job, parameters, arguments, seconds, held_bytes)
 
 
 def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:

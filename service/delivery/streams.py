@@ -5,11 +5,15 @@ dropped, and computed again once the client reads on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
+from service.delivery.budget import Budget, Grant
 from service.delivery.schedule import joined_blocks
+from service.errors import PosrefError
 from service.formats.format import BLOCK_BYTES, Block, Body
 
 STREAM = "posref.stream"
@@ -27,8 +31,63 @@ class Turn(Protocol):
     def __call__(self, work: Callable[[], Result], /) -> Awaitable[Result]: ...
 
 
-class Stream:
-    """A body, or a range of it, that is sent in pieces.
+class Stream(ABC):
+    """A body that is sent in pieces.
+
+    Args:
+        grant: its memory.
+
+    Attributes:
+        sent_bytes: how many bytes the connection has taken.
+        is_complete: whether it has taken all of them.
+        can_forget: whether dropped bytes can be computed, or read from the cache, again.
+    """
+
+    can_forget = False
+
+    def __init__(self, grant: Grant) -> None:
+        self.sent_bytes = 0
+        self.is_complete = False
+        self._grant = grant
+        self._rest: Block = b""
+
+    async def piece(self) -> Block | None:
+        """Return the bytes that follow those sent; None at the end, which an empty piece is not."""
+        if self._rest:
+            return self._rest
+        if self.is_complete:
+            return None
+        piece = await self._next_piece()
+        self._rest = piece or b""
+        self.is_complete = piece is None
+        return piece
+
+    def take(self, count: int, at_once: int) -> None:  # noqa: ARG002
+        """Move on by bytes that the connection has taken.
+
+        Args:
+            count: the number of bytes, at most as many as ``piece`` returned.
+            at_once: how many of them the kernel accepted without waiting for the client.
+        """
+        self.sent_bytes += count
+        self._rest = memoryview(self._rest)[count:] if count < len(self._rest) else b""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop what is computed beyond the position, where it can be computed again."""
+
+    def close(self) -> None:
+        """Drop everything that is computed, and end what is being computed."""
+        self._rest = b""
+        self._grant.release()
+
+    @abstractmethod
+    async def _next_piece(self) -> Block | None:
+        """Return the bytes after the last piece; None at the end."""
+
+
+class BodyStream(Stream):
+    """The stream of a body, or of a range of it, that worker threads compute.
 
     Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once; only
     then the next piece is computed while one is sent. A body of unknown length cannot be computed
@@ -37,90 +96,83 @@ class Stream:
     Args:
         body: the body.
         turn: calls a function on a worker thread; only the first turn may be refused.
+        budget: grants the memory of the pieces, which stay small while it is tight.
         start, stop: the range to send; by default the whole body.
         cached: returns the whole body while it is in the cache, else None.
-        is_tight: returns whether memory is scarce: then all pieces are small.
 
-    Attributes:
-        sent_bytes: how many bytes the connection has taken.
-        is_complete: whether it has taken all of them.
+    Raises Overloaded if there is no memory for small pieces.
     """
 
     def __init__(
         self,
         body: Body,
         turn: Turn,
+        budget: Budget,
         start: int = 0,
         stop: int | None = None,
         *,
         cached: Callable[[], bytes | None] = lambda: None,
-        is_tight: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.sent_bytes = 0
-        self.is_complete = False
+        super().__init__(budget.grant("streams", _held_bytes(FIRST_BYTES)))
         self._body, self._turn = body, turn
-        self._cached, self._is_tight = cached, is_tight
+        self._cached, self._budget = cached, budget
         self._has_parts = body.length_bytes is not None
         self._position = start
         self._stop = body.length_bytes if stop is None else stop
         self._piece_bytes = FIRST_BYTES
         self._is_fast = self._was_whole = False
-        self._rest: Block = b""
         self._blocks: Iterator[Block] | None = None
         self._ahead: asyncio.Future[Block | None] | None = None
 
     @property
-    def can_forget(self) -> bool:
+    def can_forget(self) -> bool:  # type: ignore[override]
         """Whether dropped bytes can be computed, or read from the cache, again."""
         return self._has_parts or self._blocks is None
 
     async def begin(self, turn: Turn | None = None, piece_bytes: int = FIRST_BYTES) -> None:
         """Compute the first piece, which may be refused; by another turn than the rest if given."""
         self._piece_bytes = min(piece_bytes, BLOCK_BYTES)
+        self._grant.resize(_held_bytes(self._piece_bytes))
         self._rest = await (turn or self._turn)(self._work(self._position)) or b""
 
-    async def piece(self) -> Block | None:
-        """Return the bytes that follow those sent; None at the end, which an empty piece is not."""
-        if self._rest:
-            return self._rest
-        if self.is_complete:
-            return None
-        piece = self._cached_piece() or await self._computed_piece()
-        self._rest = piece or b""
-        self.is_complete = piece is None
-        return piece
-
     def take(self, count: int, at_once: int) -> None:
-        """Move on by bytes that the connection has taken.
-
-        Args:
-            count: the number of bytes, at most as many as ``piece`` returned.
-            at_once: how many of them the kernel accepted without waiting for the client.
-        """
         was_whole, self._was_whole = self._was_whole, at_once >= len(self._rest)
         # Every writable connection accepts a first piece, which does not show that it is fast.
         self._is_fast = self._was_whole and (was_whole or self._piece_bytes > FIRST_BYTES)
+        super().take(count, at_once)
         self._position += count
-        self.sent_bytes += count
         self.is_complete = self._position == self._stop
-        self._rest = memoryview(self._rest)[count:] if count < len(self._rest) else b""
         if self._is_fast:
-            self._piece_bytes = min(2 * self._piece_bytes, BLOCK_BYTES)
-        elif not self._was_whole and self._is_tight():
+            self._grow()
+        elif not self._was_whole and self._budget.is_tight:
             self.forget()
 
     def forget(self) -> None:
-        """Drop what is computed beyond the position, where it can be computed again."""
         self._piece_bytes, self._is_fast, self._was_whole = FIRST_BYTES, False, False
         if self.can_forget:
-            self.close()
+            self._drop()
+            self._grant.resize(_held_bytes(FIRST_BYTES))
 
     def close(self) -> None:
-        """Drop everything that is computed, and cancel what is being computed."""
+        self._drop()
+        super().close()
+
+    def _drop(self) -> None:
         self._rest, self._blocks = b"", None
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None
+
+    def _grow(self) -> None:
+        """Double the size of pieces, if there is memory for it."""
+        piece_bytes = min(2 * self._piece_bytes, BLOCK_BYTES)
+        if piece_bytes > self._piece_bytes and not self._budget.is_tight:
+            with suppress(PosrefError):
+                self._grant.resize(_held_bytes(piece_bytes))
+                self._piece_bytes = piece_bytes
+
+    async def _next_piece(self) -> Block | None:
+        return self._cached_piece() or await self._computed_piece()
 
     def _cached_piece(self) -> Block | None:
         body = None if self._blocks or self._ahead else self._cached()
@@ -132,7 +184,7 @@ class Stream:
     async def _computed_piece(self) -> Block | None:
         making, self._ahead = self._ahead or self._turn(self._work(self._position)), None
         piece = await making
-        if piece is not None and self._is_fast and not self._is_tight():
+        if piece is not None and self._is_fast and not self._budget.is_tight:
             after = self._position + len(piece)
             if after != self._stop:
                 self._ahead = asyncio.ensure_future(self._turn(self._work(after)))
@@ -140,7 +192,7 @@ class Stream:
 
     def _work(self, position: int) -> Callable[[], Block | None]:
         """Return the function that computes the next piece, which begins at the position."""
-        piece_bytes = FIRST_BYTES if self._is_tight() else self._piece_bytes
+        piece_bytes = FIRST_BYTES if self._budget.is_tight else self._piece_bytes
         if self._has_parts and self._stop is not None and piece_bytes < BLOCK_BYTES:
             # The iterator of a part ends with it, and so does the memory of its tables.
             self._blocks = None
@@ -149,6 +201,42 @@ class Stream:
         if self._blocks is None:
             self._blocks = _rest(self._body, position, self._stop)
         return partial(joined_blocks, self._blocks, piece_bytes // 2)
+
+
+class PipedStream(Stream):
+    """The stream of a body that a child process computes and sends.
+
+    Args:
+        blocks: receives the body from the child, which waits while nothing is received; the child
+            is killed when the generator is dropped.
+        grant: the memory of the child.
+    """
+
+    def __init__(self, blocks: AsyncGenerator[Block, None], grant: Grant) -> None:
+        super().__init__(grant)
+        self._blocks: AsyncGenerator[Block, None] | None = blocks
+
+    def forget(self) -> None:
+        """Keep everything: the child does not compute it again."""
+
+    async def whole(self) -> bytes:
+        """Return the whole body."""
+        assert self._blocks is not None
+        body = b"".join([block async for block in self._blocks])
+        self.close()
+        return body
+
+    def close(self) -> None:
+        self._blocks = None
+        super().close()
+
+    async def _next_piece(self) -> Block | None:
+        return None if self._blocks is None else await anext(self._blocks, None)
+
+
+def _held_bytes(piece_bytes: int) -> int:
+    """Return the memory of a stream: a piece and the next, or what waits to be sent."""
+    return piece_bytes + max(piece_bytes, FIRST_BYTES) // 2
 
 
 def _rest(body: Body, start: int, stop: int | None) -> Iterator[Block]:

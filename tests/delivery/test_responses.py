@@ -14,7 +14,7 @@ from service.delivery.responses import (
     Preconditions,
     requested_span,
 )
-from service.delivery.streams import STREAM, Stream
+from service.delivery.streams import STREAM, BodyStream
 from service.errors import PreconditionFailed, RangeNotSatisfiable
 from service.formats.format import WholeBody
 
@@ -95,14 +95,14 @@ class _Numbers(WholeBody):
             yield bytes([number])
 
 
-def numbers(computed: list[int], count: int) -> Stream:
+def numbers(computed: list[int], count: int) -> BodyStream:
     """Return a stream that computes one byte in each turn."""
 
     async def turn(work: Callable[[], Result]) -> Result:
         await asyncio.sleep(0)
         return work()
 
-    return Stream(_Numbers(computed, count), turn)
+    return BodyStream(_Numbers(computed, count), turn, Budget(2**30))
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,14 @@ from typing import TypeVar
 
 import pytest
 
-from service.delivery.streams import FIRST_BYTES, Stream
+from service.delivery.budget import Budget
+from service.delivery.streams import FIRST_BYTES, BodyStream, Stream
 from service.formats.format import BLOCK_BYTES, Block
+from service.settings import MIB
 
 Result = TypeVar("Result")
 
+BUDGET = Budget(1024 * MIB)
 LENGTH = 40 * FIRST_BYTES + 5
 WHOLE = (bytes(range(251)) * (LENGTH // 251 + 1))[:LENGTH]
 
@@ -55,7 +58,7 @@ async def read(
 @pytest.mark.parametrize("taken_bytes", [1000, FIRST_BYTES, 100_000, LENGTH])
 def test_pieces_are_the_body(length_bytes: int | None, taken_bytes: int) -> None:
     async def scenario() -> None:
-        stream = Stream(Numbers(length_bytes), at_once)
+        stream = BodyStream(Numbers(length_bytes), at_once, BUDGET)
         assert await read(stream, taken_bytes) == WHOLE
         assert (stream.sent_bytes, stream.is_complete) == (LENGTH, True)
 
@@ -66,7 +69,7 @@ def test_pieces_grow_while_each_is_taken_at_once() -> None:
     body, sizes = Numbers(), []
 
     async def scenario() -> None:
-        stream = Stream(body, at_once)
+        stream = BodyStream(body, at_once, BUDGET)
         while piece := await stream.piece():
             sizes.append(len(piece) // FIRST_BYTES)
             stream.take(len(piece), len(piece))
@@ -80,7 +83,7 @@ def test_next_piece_is_computed_ahead_only_after_pieces_taken_at_once() -> None:
     body = Numbers()
 
     async def scenario() -> None:
-        stream = Stream(body, at_once)
+        stream = BodyStream(body, at_once, BUDGET)
         for expected in (1, 1, 1):
             piece = await stream.piece()
             assert piece is not None
@@ -105,7 +108,7 @@ def test_a_forgotten_piece_is_computed_again_from_the_position() -> None:
     body = Numbers()
 
     async def scenario() -> None:
-        stream = Stream(body, at_once, 7, LENGTH - 7)
+        stream = BodyStream(body, at_once, BUDGET, 7, LENGTH - 7)
         received = await read(stream, stop=lambda: stream.sent_bytes > 20 * FIRST_BYTES)
         piece = await stream.piece()
         assert piece is not None
@@ -131,7 +134,7 @@ def test_a_body_of_unknown_length_is_computed_once_and_never_forgotten() -> None
     body = Numbers(None)
 
     async def scenario() -> None:
-        stream = Stream(body, at_once)
+        stream = BodyStream(body, at_once, BUDGET)
         received = b""
         while piece := await stream.piece():
             assert not stream.can_forget
@@ -149,8 +152,13 @@ def test_pieces_stay_small_while_memory_is_scarce() -> None:
     body = Numbers()
 
     async def scenario() -> None:
-        stream = Stream(body, at_once, is_tight=lambda: True)
+        budget = Budget(64 * MIB)
+        others = budget.grant("children", 42 * MIB)
+        assert budget.is_tight
+        stream = BodyStream(body, at_once, budget)
         assert await read(stream) == WHOLE
+
+        others.release()
 
     asyncio.run(scenario())
 
@@ -166,8 +174,13 @@ def test_a_cached_body_is_computed_only_after_its_eviction(
     body, left = Numbers(length_bytes), iter(range(lookups))
 
     async def scenario() -> None:
-        stream = Stream(
-            body, at_once, 0, LENGTH, cached=lambda: None if next(left, None) is None else WHOLE
+        stream = BodyStream(
+            body,
+            at_once,
+            BUDGET,
+            0,
+            LENGTH,
+            cached=lambda: None if next(left, None) is None else WHOLE,
         )
         assert await read(stream) == WHOLE
 
@@ -185,7 +198,7 @@ def test_close_cancels_what_is_computed_ahead() -> None:
         return turn
 
     async def scenario() -> None:
-        stream = Stream(Numbers(), waiting)
+        stream = BodyStream(Numbers(), waiting, BUDGET)
         await read(stream, stop=lambda: len(turns) > 3)
         stream.close()
         await asyncio.sleep(0)
