@@ -42,6 +42,7 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
         async with sharing(delivery.metrics.share):
             yield {STATE: delivery}
+        await delivery.children.close()
         delivery.scheduler.close()
         delivery.metrics.share(is_last=True)
 

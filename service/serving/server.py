@@ -121,6 +121,7 @@ class Server(uvicorn.Server):
         # for 60 ms.
         gc.collect()
         gc.freeze()
+        self._delivery.children.start()
         if self._channel is not None:
             self._channel.setblocking(False)
             asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)

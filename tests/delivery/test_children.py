@@ -189,14 +189,6 @@ def test_transform_of_a_child_is_streamed_with_its_length(client: Client) -> Non
     assert headers["content-length"] == expected.headers["Content-Length"]
 
 
-def test_range_of_a_table_is_computed_alone() -> None:
-    request = RepresentationRequest("npy")
-    job = Job("/encoding", "/encoding.npy", LARGE_TABLE, request, span=(10**6, 10**6 + 512))
-    plain = Job("/encoding", "/encoding.npy", LARGE_TABLE, request)
-
-    assert run(job)[2] == run(plain)[2][10**6 : 10**6 + 512]
-
-
 def test_text_for_a_client_without_chunks_has_a_length() -> None:
     chunked = Job("/encoding", "/encoding", b"seq_len=64&d_model=512", RepresentationRequest("csv"))
     request = RepresentationRequest("csv", takes_chunks=False)
