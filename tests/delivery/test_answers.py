@@ -8,7 +8,7 @@ from service.app import create_app
 from service.delivery import dispatch, streams
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
-from service.formats.png import Picture
+from service.formats.format import Block
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
@@ -117,24 +117,20 @@ def test_body_larger_than_the_cache_is_computed_once(client: Client, extension: 
         assert forgetful.app.state.delivery.cache.builds == 0
 
 
-def test_concurrent_requests_draw_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Picture] = []
-
-    def draw(picture: Picture) -> bytes:
-        drawn.append(picture)
-        return b"picture"
-
-    monkeypatch.setattr("service.formats.drawing.draw", draw)
+def test_concurrent_requests_draw_one_picture() -> None:
     url = "/encoding.png?seq_len=4&d_model=4"
     spellings = [url, url, f"{url}&base=1e4", url.replace("?", ".sha256?"), f"{url}&revision=1"]
     with client_of(create_app(default_settings())) as fresh:
+        cache = fresh.app.state.delivery.cache
         heads = [fresh.head(each) for each in spellings]
-        assert not drawn
+        assert not cache.builds
         answers = fresh.get_all(spellings) + fresh.get_all(spellings)
+        # The picture and its digest.
+        assert cache.builds == 2
 
     assert {head.status_code for head in heads} == {200}
-    assert [answer.content for answer in answers[:3]] == [b"picture"] * 3
-    assert len(drawn) == 1
+    assert len({answer.content for answer in answers}) == 2
+    assert answers[0].content.startswith(b"\x89PNG")
 
 
 @pytest.mark.full

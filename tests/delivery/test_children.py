@@ -57,7 +57,18 @@ DIAGNOSIS = Job(
 
 def processes() -> list[int]:
     """Return the child processes that the forkserver of this process has, spares included."""
-    return [child for server in forkservers(os.getpid()) for child in children_of(server)]
+    servers = forkservers(os.getpid())
+    return [pid for server in servers for pid in children_of(server) if pid not in _of_others]
+
+
+_of_others: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _ignore_children_of_others() -> None:
+    """Ignore the children of applications in this process, which share the forkserver."""
+    _of_others.clear()
+    _of_others.update(processes())
 
 
 def forkservers(pid: int) -> list[int]:
@@ -228,22 +239,22 @@ async def test_closed_body_leaves_no_process(children: Children) -> None:
     answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
     assert isinstance(answer.body, AsyncGenerator)
     await anext(answer.body)
-    running = len(processes())
+    running = set(processes())
 
     await answer.body.aclose()
 
-    await until(lambda: len(processes()) < running)
+    await until(lambda: bool(running - set(processes())))
 
 
 @with_children
 async def test_dropped_body_leaves_no_process(children: Children) -> None:
     job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
     answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
-    running = len(processes())
+    running = set(processes())
 
     del answer
 
-    await until(lambda: len(processes()) < running)
+    await until(lambda: bool(running - set(processes())))
 
 
 @with_children
