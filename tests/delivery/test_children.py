@@ -120,7 +120,7 @@ def with_children(test: Test) -> Callable[[], None]:
         finally:
             await children.close()
         assert processes() == []
-        assert files_of("self") == files
+        assert len(files_of("self")) <= len(files)
 
     @wraps(test)
     def run_in_uvloop() -> None:
