@@ -8,7 +8,6 @@ from service.app import create_app
 from service.delivery import dispatch, streams
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
-from service.formats.format import Block
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
