@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from functools import wraps
 from inspect import Signature
 from pathlib import Path
@@ -85,8 +86,12 @@ def files_of(pid: int | str) -> list[str]:
 
 def children_of(pid: int) -> list[int]:
     """Return the child processes that all threads of a process have started."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for each in threads for child in (each / "children").read_text().split()]
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        # A thread may end meanwhile.
+        with suppress(FileNotFoundError):
+            found += map(int, (thread / "children").read_text("ascii").split())
+    return found
 
 
 def processor_ticks(pid: int) -> int:
