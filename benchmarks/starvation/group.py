@@ -1,6 +1,7 @@
 """A limit on the memory of a server and all its descendants: a control group of the kernel."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from benchmarks.processes import BenchmarkFailed
 
 _ROOT = Path("/sys/fs/cgroup")
 _NUMBERS = count()
+_END_SECONDS = 10.0
 _INTO_GROUP = 'echo $$ > "$0" && exec "$@"'
 
 
@@ -69,7 +71,17 @@ def limited(limit_bytes: int) -> Iterator[Group]:
             file.write_text(str(value))
         yield Group(folder, is_v2)
     finally:
+        _wait_until_empty(folder)
         folder.rmdir()
+
+
+def _wait_until_empty(folder: Path) -> None:
+    """Wait for children, which end a moment after their server."""
+    end = time.monotonic() + _END_SECONDS
+    while processes := (folder / "cgroup.procs").read_text().split():
+        if time.monotonic() > end:
+            raise BenchmarkFailed(f"processes have outlived their server: {', '.join(processes)}")
+        time.sleep(0.05)
 
 
 def _limits(folder: Path, limit_bytes: int, *, is_v2: bool) -> Iterator[tuple[Path, int]]:
