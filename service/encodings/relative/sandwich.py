@@ -82,7 +82,7 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     @property
     def element_seconds(self) -> float:
         """A value takes a sine for each frequency."""
-        return 8 * ELEMENT_SECONDS * (self.head_dim // 2)
+        return 16 * ELEMENT_SECONDS * (self.head_dim // 2)
 
     @property
     def setup_seconds(self) -> float:

@@ -208,7 +208,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
             self.element_type,
             4 * rule.count,
             evaluate,
-            element_seconds=2 * phasor_seconds(2 * rule.count, positions),
+            element_seconds=phasor_seconds(2 * rule.count, positions),
             setup_seconds=phasor_setup_seconds(rule, 2 * rule.count),
             prepare=partial(prepare_sines_and_cosines, rule),
         )

@@ -1,0 +1,219 @@
+"""Costs: processor seconds of every family against measured time, and blocks that are one turn."""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from time import thread_time
+
+import numpy as np
+import pytest
+
+from service.delivery.plans import read_post
+from service.encodings.family import TableFamily
+from service.encodings.registry import FAMILIES
+from service.formats import FORMATS
+from service.formats.format import BinaryBody, Body
+from service.formats.npy import NPY
+from service.numerics.tables import TURN_SECONDS, Document
+from service.routes.compare import COMPARE
+from service.routes.diagnose import DIAGNOSE
+from service.routes.identify import IDENTIFY
+from service.routes.table_urls import read_url
+from tests.client import npy_bytes
+
+# The seconds of ``reference`` on the machine of the calibration.
+REFERENCE_SECONDS = 0.95e-3
+ATTEMPTS, FACTOR = 5, 4.0
+EXAMPLES = [
+    f"{family.path}?{family.example}" for family in FAMILIES if issubclass(family, TableFamily)
+]
+
+
+def listed(count: int, below: int = 2**40) -> str:
+    numbers = random.Random(count)
+    return ",".join(str(numbers.randrange(below)) for _ in range(count))
+
+
+def fractions(count: int) -> str:
+    return ",".join(str(number * 1.37 + 0.123) for number in range(count))
+
+
+QUERIES = f"query_positions={listed(200, 10**6)}&key_positions={listed(201, 10**6)}"
+
+STRETCHED = [
+    "/encoding?seq_len=512&d_model=512",
+    "/encoding?seq_len=1000&d_model=4096",
+    "/encoding?seq_len=200000&d_model=2",
+    "/encoding?seq_len=512&d_model=512&dtype=bfloat16",
+    "/encoding?seq_len=512&d_model=512&dtype=float16",
+    f"/encoding?positions={listed(500)}&d_model=512",
+    "/encoding?positions=0:30000:3&d_model=64",
+    f"/encoding?positions={fractions(500)}&d_model=512",
+    "/encoding/curves?seq_len=4096&d_model=512&dimensions=4,5,6,7",
+    "/encoding/grid?convention=mae&height=32&width=32&d_model=1024",
+    "/encoding/grid?convention=mae&height=8&width=8&d_model=4096&dtype=float16",
+    "/encoding/timesteps?num_timesteps=1000&d_model=512",
+    f"/encoding/timesteps?timesteps={fractions(300)}&d_model=512",
+    "/relative?d_model=512&offset=5",
+    "/relative?d_model=64&offsets=0:100",
+    "/relative/alibi?num_heads=32&query_len=256",
+    f"/relative/alibi?num_heads=8&{QUERIES}",
+    "/relative/conformer?d_model=512&seq_len=500",
+    f"/relative/deberta?bucket_size=256&max_position=512&{QUERIES}",
+    "/relative/fire?query_len=500",
+    f"/relative/fire?{QUERIES}",
+    f"/relative/kerple?a=1,0.5,1,1&p=2,1,1.5,1.7&{QUERIES}",
+    "/relative/sandwich?num_heads=8&head_dim=64&query_len=512",
+    f"/relative/sandwich?num_heads=4&head_dim=128&{QUERIES}",
+    "/relative/similarity?d_model=512&offsets=0:4000",
+    "/relative/similarity?d_model=4096&offsets=0:1000",
+    f"/relative/t5?{QUERIES}",
+    "/relative/transformer-xl?d_model=1024&key_len=512",
+    "/relative/xlnet?d_model=256&query_len=500&key_len=500&bi_data=true",
+    "/rope?head_dim=128&seq_len=2048&pack=complex",
+    "/rope?head_dim=128&seq_len=2048&pack=half&dtype=bfloat16",
+    "/rope?head_dim=128&seq_len=2048&pack=angle",
+    "/rope?head_dim=128&seq_len=1000&angle=float32",
+    "/rope?head_dim=128&seq_len=1000&xpos=query",
+    "/rope?head_dim=128&mrope_section=16,24,24&positions_t=0:999&positions_h=5:1004&positions_w=7:1006",
+    "/rope/axial?convention=qwen2_vl&head_dim=80&grid=64,64",
+]
+WIDE = [
+    "/encoding?seq_len=64&d_model=65536",
+    f"/encoding?positions={listed(16)}&d_model=65536",
+    "/relative/similarity?d_model=65536&offsets=0:20",
+]
+# What is set up anew for each number in place of the base, and takes more than the elements.
+SET_UP = [
+    "/encoding?seq_len=4&d_model=4096&base={}",
+    "/encoding/frequencies?d_model=8192&part=frequency&base={}",
+    "/relative/alibi/slopes?num_heads={}",
+    "/rope?head_dim=128&seq_len=4&xpos=query&xpos_scale_base={}",
+    "/rope?head_dim=512&seq_len=4&rope_type=ntk&factor=4&mixed_b=0.5&rope_theta={}",
+    "/rope/frequencies?head_dim=8192&rope_theta={}",
+]
+
+
+def reference() -> None:
+    """Multiply, add and round numbers, and run some Python: what a table does."""
+    one, two = np.full((2, 16384), 0.5)
+    rounded = np.empty(16384, dtype=np.float32)
+    for _ in range(32):
+        one *= two
+        one += two
+        rounded[...] = one
+    sum(number % 7 for number in range(16384))
+
+
+def seconds_of(function: Callable[[], object]) -> float:
+    begin = thread_time()
+    function()
+    return thread_time() - begin
+
+
+def pace() -> float:
+    """Return how many times as long as on the machine of the calibration the reference takes."""
+    return min(seconds_of(reference) for _ in range(5)) / REFERENCE_SECONDS
+
+
+def body(document: Document) -> BinaryBody:
+    return BinaryBody(tuple(document.arrays.values()))
+
+
+def nearest(ratios: Iterator[float]) -> float:
+    """Return the first ratio within FACTOR, else the one nearest to 1: others may be noise."""
+    tried = []
+    for ratio in islice(ratios, ATTEMPTS):
+        tried.append(ratio)
+        if 1 / FACTOR <= ratio <= FACTOR:
+            break
+    return min(tried, key=lambda ratio: abs(np.log(ratio)))
+
+
+def ratios_of_elements(url: str) -> Iterator[float]:
+    """Yield the ratios of the estimate to the measured time of tables that are set up."""
+    document = read_url(url).document
+    list(body(document).blocks())
+    while True:
+        measured = min(seconds_of(lambda: list(body(document).blocks())) for _ in range(2))
+        yield document.seconds * pace() / measured
+
+
+def ratios_of_setups(url: str) -> Iterator[float]:
+    list(body(read_url(url.format(99)).document).blocks())
+    number = 10007
+    while True:
+        number += 1
+        document = read_url(url.format(number)).document
+        measured = seconds_of(partial(list, body(document).blocks()))
+        yield (document.seconds + document.setup_seconds) * pace() / measured
+
+
+def longest_block(body: Body) -> float:
+    """Return the longest time between blocks in turns of the machine of the calibration."""
+    longest, begin = 0.0, thread_time()
+    for _ in body.blocks():
+        longest = max(longest, thread_time() - begin)
+        begin = thread_time()
+    return longest / pace() / TURN_SECONDS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("url", [*STRETCHED, *WIDE])
+def test_estimated_seconds_of_elements_are_near_the_measured(url: str) -> None:
+    assert 1 / FACTOR <= nearest(ratios_of_elements(url)) <= FACTOR
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("url", SET_UP)
+def test_estimated_seconds_of_a_setup_are_near_the_measured(url: str) -> None:
+    assert 1 / FACTOR <= nearest(ratios_of_setups(url)) <= FACTOR
+
+
+EXAMINATIONS = {endpoint.path: endpoint for endpoint in (COMPARE, IDENTIFY, DIAGNOSE)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rows", [4, 50, 512])
+@pytest.mark.parametrize("path", EXAMINATIONS)
+def test_estimated_seconds_of_an_examination_of_noise_are_near_the_measured(
+    path: str, rows: int
+) -> None:
+    endpoint, columns = EXAMINATIONS[path], min(rows * rows, 512)
+    query = f"to=/encoding%3Fseq_len%3D{rows}%26d_model%3D{columns}" if path == "/compare" else ""
+    noise = np.random.default_rng(rows).standard_normal((rows, columns))
+    sent = npy_bytes(noise.astype(np.float32))
+    estimate = endpoint.inputs.seconds_before(NPY, sent)
+
+    def examine() -> None:
+        posted = read_post(endpoint, NPY, sent, query.encode())
+        endpoint.answer(posted.parameters, *posted.arguments)
+
+    def ratios() -> Iterator[float]:
+        while True:
+            yield estimate * pace() / seconds_of(examine)
+
+    assert 1 / FACTOR <= nearest(ratios()) <= FACTOR
+
+
+@pytest.mark.parametrize("url", EXAMPLES)
+def test_every_family_says_its_seconds(url: str) -> None:
+    document = read_url(url).document
+
+    assert document.seconds > 0
+    assert document.setup_seconds >= 0
+    assert document.seconds + document.setup_seconds < TURN_SECONDS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("url", [*EXAMPLES, *STRETCHED])
+def test_a_block_takes_about_a_turn_at_most(url: str) -> None:
+    document = read_url(url).document
+    list(body(document).blocks())
+    forms = [FORMATS[extension] for extension in ("bin", "safetensors", "json", "csv")]
+    bodies = [form.body(document) for form in forms if form.refusal(document) is None]
+
+    assert bodies
+    for each in bodies:
+        assert min(longest_block(each) for _ in range(ATTEMPTS)) <= FACTOR
