@@ -9,7 +9,7 @@ from time import thread_time
 import numpy as np
 import pytest
 
-from service.delivery.plans import read_post
+from service.delivery.parameters import read_parameters
 from service.encodings.family import TableFamily
 from service.encodings.registry import FAMILIES
 from service.formats import FORMATS
@@ -181,14 +181,16 @@ def test_estimated_seconds_of_an_examination_of_noise_are_near_the_measured(
     path: str, rows: int
 ) -> None:
     endpoint, columns = EXAMINATIONS[path], min(rows * rows, 512)
-    query = f"to=/encoding%3Fseq_len%3D{rows}%26d_model%3D{columns}" if path == "/compare" else ""
+    to = {"to": f"/encoding?seq_len={rows}&d_model={columns}"}
+    query = {} if path == "/identify" else to
     noise = np.random.default_rng(rows).standard_normal((rows, columns))
     sent = npy_bytes(noise.astype(np.float32))
     estimate = endpoint.inputs.seconds_before(NPY, sent)
 
     def examine() -> None:
-        posted = read_post(endpoint, NPY, sent, query.encode())
-        endpoint.answer(posted.parameters, *posted.arguments)
+        _, content = endpoint.inputs.read(NPY, sent)
+        parameters = read_parameters(endpoint.parameters, query)
+        endpoint.answer(parameters, *endpoint.inputs.arguments(parameters, content))
 
     def ratios() -> Iterator[float]:
         while True:
