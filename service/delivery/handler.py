@@ -18,12 +18,14 @@ from starlette.types import Receive, Scope, Send
 
 from service.delivery.budget import Budget
 from service.delivery.children import Job, memory_file
+from service.delivery.clients import CLIENT
 from service.delivery.dispatch import CHILD_BYTES, Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.openapi.operations import get_operation, post_operation, with_extension
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
-from service.delivery.plans import Plan, plan_get, read_post
+from service.delivery.plans import Plan, Posted, plan_get, read_post
+from service.delivery.responses import Answer
 from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
 from service.formats.format import Block, ReadableFormat
@@ -42,6 +44,9 @@ _BYTE_SECONDS = 5e-10
 # Bytes of memory for each byte of a list of numbers, measured for "0.1,": the text, the Python
 # objects and the elements of the array.
 _TEXT_WEIGHT = 12
+
+# The usual length of a number, where only the length of a body is known.
+_USUAL_ITEM_BYTES = 4
 
 # A longer body is kept in a file.
 _SHORT_BODY_BYTES = 64 * 1024
@@ -74,14 +79,26 @@ class Handler:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
         job = replace(job, request=replace(job.request, default=form), media_type=form.media_type)
+        length_bytes = announced_bytes(request, form, self.delivery.settings)
+        self._check_wait(form, length_bytes)
         body = ReceivedBody(self.delivery.budget, form)
         try:
+            body.expect(length_bytes)
             await receive_body(request, body, self.delivery.settings)
             answer = await cancel_on_disconnect(request.receive, self._answered(job, body))
         except BaseException:
             body.close()
             raise
         return _ClosingResponse(answer, body)
+
+    def _check_wait(self, form: ReadableFormat, length_bytes: int) -> None:
+        """Raise Overloaded before a long body is received, if a child would answer it too late."""
+        is_report = self.endpoint.report is not None
+        if length_bytes > _SHORT_BODY_BYTES and (is_report or form.is_text):
+            seconds = reading_seconds(form, length_bytes)
+            if is_report:
+                seconds += self.endpoint.inputs.seconds_of(length_bytes // _USUAL_ITEM_BYTES)
+            self.delivery.scheduler.children.check(CLIENT.get(), seconds)
 
     def _job(self, request: Request) -> Job:
         scope, wanted = request.scope, RepresentationRequest.of(request)
@@ -90,29 +107,31 @@ class Handler:
     async def _answered(self, job: Job, body: "ReceivedBody") -> Response:
         """Return the response to a POST, computed on threads in turns, or else by a child."""
         inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
-        seconds = max(inputs.seconds_before(body.form, content), body.reading_seconds)
+        form, reading = body.form, reading_seconds(body.form, body.length_bytes)
+        seconds = max(inputs.seconds_before(form, content), reading)
+        held_bytes = inputs.held_bytes_before(form, content)
+        held_bytes += body.length_bytes * _TEXT_WEIGHT if form.is_text else 0
         by_child = partial(
-            delivery.answer_by_child,
-            job,
-            body.source,
-            memory_bytes=CHILD_BYTES
-            + inputs.held_bytes_before(body.form, content)
-            + body.reading_bytes,
+            delivery.answer_by_child, job, body.source, memory_bytes=CHILD_BYTES + held_bytes
         )
-        is_uncut = self.endpoint.report is not None
-        if (seconds if is_uncut else body.reading_seconds) > SHORT_SECONDS:
+
+        def read() -> tuple[Posted, Plan | Answer | None]:
+            posted = read_post(self.endpoint, job, form, content)
+            is_short = posted.seconds <= SHORT_SECONDS
+            return posted, posted.plan(delivery.settings) if is_short else None
+
+        if (reading if self.endpoint.report is None else seconds) > SHORT_SECONDS:
             return await by_child(seconds=seconds)
-        posted = await delivery.scheduler.run(
-            partial(read_post, self.endpoint, job, body.form, content), body.reading_seconds
-        )
+        posted, plan = await delivery.scheduler.run(read, reading)
         body.grant.resize(max(body.grant.size_bytes, posted.held_bytes))
-        planned = partial(posted.plan, delivery.settings)
-        plan = await delivery.scheduler.run(planned, posted.seconds)
+        if plan is None:
+            planned = partial(posted.plan, delivery.settings)
+            plan = await delivery.scheduler.run(planned, posted.seconds)
         if not isinstance(plan, Plan):
             return plan
-        whole_seconds = plan.representation.seconds()
-        if needs_child(plan.representation, whole_seconds):
-            return await by_child(seconds=seconds + whole_seconds)
+        seconds += plan.representation.seconds()
+        if needs_child(plan.representation, seconds):
+            return await by_child(seconds=seconds)
         return await delivery.answer_uncached(plan)
 
 
@@ -219,16 +238,6 @@ class ReceivedBody:
         """The bytes, or the descriptor of the file."""
         return bytes(self._short) if self._file is None else self._file
 
-    @property
-    def reading_seconds(self) -> float:
-        """The processor seconds of parsing it."""
-        return self.length_bytes * (_TEXT_BYTE_SECONDS if self.form.is_text else _BYTE_SECONDS)
-
-    @property
-    def reading_bytes(self) -> int:
-        """The memory that parsing it takes, beside its own."""
-        return self.length_bytes * _TEXT_WEIGHT if self.form.is_text else 0
-
     def content(self) -> Block:
         """Return all bytes; those of a file are mapped."""
         if self._file is None:
@@ -249,22 +258,37 @@ def _write(file: int, content: bytes | bytearray) -> None:
         rest = rest[os.write(file, rest) :]
 
 
+def reading_seconds(form: ReadableFormat, length_bytes: int) -> float:
+    """Return the processor seconds of parsing a body of this length."""
+    return length_bytes * (_TEXT_BYTE_SECONDS if form.is_text else _BYTE_SECONDS)
+
+
+def _limit_of(form: ReadableFormat, settings: Settings) -> tuple[int, BodyTooLarge]:
+    """Return the longest body of a format, and the error of a longer one."""
+    if form is JSON:
+        limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
+    else:
+        limit, name = settings.max_body_bytes, "POSREF_MAX_BODY_BYTES"
+    return limit, BodyTooLarge(f"the body is longer than {limit} bytes ({name})")
+
+
+def announced_bytes(request: Request, form: ReadableFormat, settings: Settings) -> int:
+    """Return Content-Length, 0 without it; raises BodyTooLarge."""
+    limit, too_large = _limit_of(form, settings)
+    announced = request.headers.get("content-length", "0")
+    if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
+        raise too_large
+    return int(announced)
+
+
 async def receive_body(request: Request, body: ReceivedBody, settings: Settings) -> None:
-    """Receive a request body, whose memory is granted in advance if Content-Length is sent.
+    """Receive a request body, whose memory is granted as it comes.
 
     Raises:
         TooLarge: the body is longer than the limit of its format, or than all memory.
         Overloaded: the bodies of other requests already use the allowed memory.
     """
-    if body.form is JSON:
-        limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
-    else:
-        limit, name = settings.max_body_bytes, "POSREF_MAX_BODY_BYTES"
-    too_large = BodyTooLarge(f"the body is longer than {limit} bytes ({name})")
-    announced = request.headers.get("content-length", "0")
-    if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
-        raise too_large
-    body.expect(int(announced))
+    limit, too_large = _limit_of(body.form, settings)
     async for chunk in request.stream():
         body.add(chunk)
         if body.length_bytes > limit:

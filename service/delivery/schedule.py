@@ -187,8 +187,8 @@ class Slots:
             self._begin(turn)
             return
         has_begun = turn.order[0]
-        if not has_begun and self._wait_of(turn) > self.wait_seconds:
-            raise self._refusal(turn, client, "waiting", "would not begin")
+        if not has_begun:
+            self._check(turn, client)
         turn.slot = asyncio.get_running_loop().create_future()
         heappush(self._waiting[turn.is_brief], turn)
         try:
@@ -202,6 +202,20 @@ class Slots:
                 refusal = self._refusal(turn, client, "wait_time", "did not begin")
                 raise refusal from None
             raise
+
+    def check(self, client: str, seconds: float) -> None:
+        """Raise Overloaded if work of so many seconds would wait too long.
+
+        The work itself need not be known yet, nor what it needs be received.
+        """
+        tag = self._tags.next(client, monotonic()) + seconds
+        turn = self.turn(tag, seconds, has_begun=False)
+        if not self._has_slot(is_brief=turn.is_brief):
+            self._check(turn, client)
+
+    def _check(self, turn: _Turn, client: str) -> None:
+        if self._wait_of(turn) > self.wait_seconds:
+            raise self._refusal(turn, client, "waiting", "would not begin")
 
     def release(self, turn: _Turn) -> None:
         """Give a slot back; the next work begins. May be called twice."""

@@ -18,7 +18,7 @@ from service.delivery.budget import Budget
 from service.delivery.handler import ReceivedBody
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
-from service.delivery.schedule import SHORT_SECONDS, Threads
+from service.delivery.schedule import SHORT_SECONDS, Threads, Work
 from service.formats import FORMATS
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
@@ -237,7 +237,7 @@ def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "url", ["/encoding.npy?d_model=1024&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
+    "url", ["/encoding.npy?d_model=512&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
 )
 def test_new_tables_of_model_widths_are_short_work(
     monkeypatch: pytest.MonkeyPatch, url: str
@@ -555,6 +555,24 @@ def test_disconnect_during_the_answer_leaves_no_body_counted() -> None:
         assert (exchange.status, len(exchange.body) < len(long)) == (200, True)
 
     with limited_by() as (client, _):
+        client.run(scenario(client))
+
+
+@pytest.mark.parametrize(("path", "media_type"), [("/diagnose", NPY), (APPLY, "application/json")])
+def test_long_body_is_not_received_if_its_answer_would_wait_too_long(
+    path: str, media_type: str
+) -> None:
+    headers = {"Content-Type": media_type, "Content-Length": str(2**21)}
+
+    async def scenario(client: Client) -> None:
+        children = client.app.state.delivery.scheduler.children
+        exchange = Exchange(client.app, "POST", path, headers=headers)
+        async with Work(children, 100, 100).slot(), Work(children, 2, 2).slot():
+            # No part of the body ever comes.
+            await asyncio.wait_for(exchange.run(), 10)
+        assert exchange.status == 503
+
+    with limited_by(threads=1, wait_seconds=1) as (client, _):
         client.run(scenario(client))
 
 
