@@ -15,12 +15,14 @@ import numpy as np
 from service.errors import InvalidBody, shortened
 from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
 from service.numerics.tables import (
+    TURN_SECONDS,
     Document,
     StoredTable,
     Table,
     is_finite,
     overflows,
     prepare,
+    setup_seconds,
     size,
     size_bytes,
     turn_elements,
@@ -78,9 +80,10 @@ class BinaryBody:
 
 
 def prepared(table: Table) -> Iterator[Block]:
-    """Prepare a table, with an empty block after each step."""
-    for _ in prepare(table):
-        yield b""
+    """Prepare a table whose setup is longer than a turn, with an empty block after each step."""
+    if setup_seconds(table) > TURN_SECONDS:
+        for _ in prepare(table):
+            yield b""
 
 
 def _length(part: bytes | Table) -> int:

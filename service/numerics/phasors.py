@@ -387,6 +387,10 @@ class SinusoidTable(ABC):
     @abstractmethod
     def element_seconds(self) -> float: ...
 
+    @property
+    def least_elements(self) -> int:
+        return self.channels.width
+
     @abstractmethod
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         """Yield the rows start to stop, step by step, before they are scaled."""

@@ -141,13 +141,16 @@ def seconds(table: Table) -> float:
 
 
 def turn_elements(table: Table, number_seconds: float = 0.0) -> int:
-    """Return how many elements of a table a turn computes, at least one.
+    """Return how many elements of a table a turn computes.
+
+    They are at least those that the table only computes together, its attribute ``least_elements``.
 
     Args:
         table: the table.
         number_seconds: the processor seconds that each element takes once it is computed.
     """
-    return max(1, int(TURN_SECONDS / (table.element_seconds + number_seconds)))
+    least: int = getattr(table, "least_elements", 1)
+    return max(least, int(TURN_SECONDS / (table.element_seconds + number_seconds)))
 
 
 STEP_ELEMENTS = 2**17

@@ -15,7 +15,7 @@ from service.encodings.registry import FAMILIES
 from service.formats import FORMATS
 from service.formats.format import BinaryBody, Body
 from service.formats.npy import NPY
-from service.numerics.tables import TURN_SECONDS, Document
+from service.numerics.tables import TURN_SECONDS, Document, size
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY
@@ -206,6 +206,25 @@ def test_every_family_says_its_seconds(url: str) -> None:
     assert document.seconds > 0
     assert document.setup_seconds >= 0
     assert document.seconds + document.setup_seconds < TURN_SECONDS
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/encoding?seq_len=1&d_model=4096&base=71",
+        "/relative/alibi?num_heads=2048&query_len=1&alibi_bias_max=7",
+        "/relative/similarity?d_model=8192&offsets=0:2&base=73",
+        "/rope?head_dim=128&seq_len=2&xpos=query&xpos_scale_base=79",
+    ],
+)
+def test_a_long_setup_is_cut_into_steps_with_empty_blocks(url: str) -> None:
+    document = read_url(url).document
+    (table,) = document.arrays.values()
+
+    blocks = list(body(document).blocks())
+
+    assert blocks.count(b"") > 1
+    assert b"".join(blocks) == table.read(0, size(table)).tobytes()
 
 
 @pytest.mark.full
