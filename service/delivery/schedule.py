@@ -14,7 +14,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -359,38 +359,41 @@ class ThreadWork(Work):
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:
         loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Result] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()
+        seconds = 0.0
 
-        def finish(error: BaseException | None, results: list[Result], seconds: float) -> None:
-            self.spend(seconds)
-            if error is None:
-                outcome.set_result(results.pop())
-            else:
-                outcome.set_exception(error)
-
-        def call() -> None:
+        def timed() -> Result:
+            nonlocal seconds
             begun = thread_time()
-            results: list[Result] = []
-            error: BaseException | None = None
             try:
-                results.append(function())
-            except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited.
-                error = raised
+                return function()
+            finally:
+                seconds = thread_time() - begun
+
+        def wake() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        def end(_: Future[Result]) -> None:
             # The loop is closed where a process ends while its threads still work.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(finish, error, results, thread_time() - begun)
+                loop.call_soon_threadsafe(wake)
 
-        submitted = self._lane.executor.submit(call)
+        submitted = self._lane.executor.submit(timed)
+        submitted.add_done_callback(end)
         try:
-            return await asyncio.shield(outcome)
+            await ended
         except asyncio.CancelledError:
             # A function that has not begun never will, also after ``Scheduler.close``.
-            if not submitted.cancel():
-                while not outcome.done():
-                    with suppress(asyncio.CancelledError):
-                        await asyncio.wait({outcome})
-                outcome.exception()
+            submitted.cancel()
+            while not submitted.done():
+                ended = loop.create_future()
+                with suppress(asyncio.CancelledError):
+                    await ended
             raise
+        finally:
+            self.spend(seconds)
+        return submitted.result()
 
     async def blocks(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
         """Yield blocks, computed in turns of bounded time and size."""
@@ -460,8 +463,19 @@ class Scheduler:
             seconds: the estimated processor time of all blocks.
         """
         work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS))
+        computed: list[Block] = []
+
+        def is_last_turn() -> bool:
+            end = monotonic() + TURN_SECONDS
+            for block in blocks:
+                computed.append(block)
+                if monotonic() >= end:
+                    return False
+            return True
+
         try:
-            computed = [block async for block in work.blocks(blocks)]
+            while not await work.turn(is_last_turn):
+                pass
             return await work.turn(partial(put_together, computed))
         finally:
             work.end()
