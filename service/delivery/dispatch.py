@@ -156,7 +156,7 @@ class Delivery:
         if is_short and length_bytes is not None:
             await first.begin(partial(self.scheduler.run, seconds=seconds), length_bytes)
         else:
-            await first.begin()
+            await first.begin(self.scheduler.stream().turn)
         if representation.length_bytes is not None or plan.job.request.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
@@ -166,7 +166,7 @@ class Delivery:
         self, representation: Representation, span: Span | None = None, *, is_cached: bool = False
     ) -> BodyStream:
         """Return the stream of a body or a range; a cached body is read from the cache."""
-        turn = self.scheduler.stream().turn
+        turn = self.scheduler.stream(has_begun=True).turn
         start, stop = (span.start, span.stop) if span else (0, None)
         cached = partial(self._found_body, representation.tag) if is_cached else _uncached
         return BodyStream(representation.body, turn, self.budget, start, stop, cached=cached)

@@ -285,6 +285,9 @@ class Work:
         is_endless: whether each turn is charged by itself, as of a stream, whose reader sets the
             pace; other work keeps the tag of all its seconds, so that the one with the smallest tag
             is finished first.
+
+    Attributes:
+        has_begun: whether a turn has been requested; only work that has not begun is refused.
     """
 
     def __init__(
@@ -296,12 +299,13 @@ class Work:
         self._left_seconds = 0.0
         self._turn_seconds = turn_seconds
         self._is_endless = is_endless
+        self.has_begun = False
         self._tag: float | None = None
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[_Turn]:
         """Hold a slot for a turn; raises Overloaded if it is the first one."""
-        has_begun = self._tag is not None
+        has_begun, self.has_begun = self.has_begun, True
         if self._tag is None or self._is_endless:
             self._tag = self._lane.tag(self._client, self._seconds)
             self._left_seconds = self._seconds
@@ -448,9 +452,15 @@ class Scheduler:
         finally:
             work.end()
 
-    def stream(self) -> ThreadWork:
-        """Return the work of a stream, whose turns are charged one by one."""
-        return ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
+    def stream(self, *, has_begun: bool = False) -> ThreadWork:
+        """Return the work of a stream, whose turns are charged one by one.
+
+        Args:
+            has_begun: whether its response has begun, so that no turn of it may be refused.
+        """
+        work = ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
+        work.has_begun = has_begun
+        return work
 
     async def collect(
         self, blocks: Iterator[Block], put_together: Callable[[list[Block]], Result], seconds: float

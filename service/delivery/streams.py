@@ -4,7 +4,6 @@ While a client does not read, its stream is a position in a body: what was compu
 dropped, and computed again once the client reads on.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -89,13 +88,14 @@ class Stream(ABC):
 class BodyStream(Stream):
     """The stream of a body, or of a range of it, that worker threads compute.
 
-    Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once; only
-    then the next piece is computed while one is sent. A body of unknown length cannot be computed
-    from the middle, so its stream keeps an iterator in place of a position.
+    Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once. None is
+    computed ahead: that costs memory, and on few cores it makes a fast reader no faster. A body of
+    unknown length cannot be computed from the middle, so its stream keeps an iterator in place of a
+    position.
 
     Args:
         body: the body.
-        turn: calls a function on a worker thread; only the first turn may be refused.
+        turn: calls a function on a worker thread, and is never refused.
         budget: grants the memory of the pieces, which stay small while it is tight.
         start, stop: the range to send; by default the whole body.
         cached: returns the whole body while it is in the cache, else None.
@@ -120,35 +120,34 @@ class BodyStream(Stream):
         self._position = start
         self._stop = body.length_bytes if stop is None else stop
         self._piece_bytes = FIRST_BYTES
-        self._is_fast = self._was_whole = False
+        self._was_whole = False
         self._blocks: Iterator[Block] | None = None
-        self._ahead: asyncio.Future[Block | None] | None = None
 
     @property
     def can_forget(self) -> bool:  # type: ignore[override]
         """Whether dropped bytes can be computed, or read from the cache, again."""
         return self._has_parts or self._blocks is None
 
-    async def begin(self, turn: Turn | None = None, piece_bytes: int = FIRST_BYTES) -> None:
-        """Compute the first piece, which may be refused; by another turn than the rest if given."""
+    async def begin(self, turn: Turn, piece_bytes: int = FIRST_BYTES) -> None:
+        """Compute the first piece by a turn that may be refused."""
         self._piece_bytes = min(piece_bytes, BLOCK_BYTES)
         self._grant.resize(_held_bytes(self._piece_bytes))
-        self._rest = await (turn or self._turn)(self._work(self._position)) or b""
+        self._rest = await turn(self._work()) or b""
 
     def take(self, count: int, at_once: int) -> None:
         was_whole, self._was_whole = self._was_whole, at_once >= len(self._rest)
-        # Every writable connection accepts a first piece, which does not show that it is fast.
-        self._is_fast = self._was_whole and (was_whole or self._piece_bytes > FIRST_BYTES)
         super().take(count, at_once)
         self._position += count
         self.is_complete = self._position == self._stop
-        if self._is_fast:
+        if not self._was_whole:
+            if self._budget.is_tight:
+                self.forget()
+        # Every writable connection accepts a first piece, which does not show that it is fast.
+        elif was_whole or self._piece_bytes > FIRST_BYTES:
             self._grow()
-        elif not self._was_whole and self._budget.is_tight:
-            self.forget()
 
     def forget(self) -> None:
-        self._piece_bytes, self._is_fast, self._was_whole = FIRST_BYTES, False, False
+        self._piece_bytes, self._was_whole = FIRST_BYTES, False
         if self.can_forget:
             self._drop()
             self._grant.resize(_held_bytes(FIRST_BYTES))
@@ -159,9 +158,6 @@ class BodyStream(Stream):
 
     def _drop(self) -> None:
         self._rest, self._blocks = b"", None
-        if self._ahead is not None:
-            self._ahead.cancel()
-            self._ahead = None
 
     def _grow(self) -> None:
         """Double the size of pieces, if there is memory for it."""
@@ -172,26 +168,18 @@ class BodyStream(Stream):
                 self._piece_bytes = piece_bytes
 
     async def _next_piece(self) -> Block | None:
-        return self._cached_piece() or await self._computed_piece()
+        return self._cached_piece() or await self._turn(self._work())
 
     def _cached_piece(self) -> Block | None:
-        body = None if self._blocks or self._ahead else self._cached()
+        body = None if self._blocks else self._cached()
         if body is None:
             return None
         stop = min(self._position + BLOCK_BYTES, self._stop or len(body))
         return memoryview(body)[self._position : stop]
 
-    async def _computed_piece(self) -> Block | None:
-        making, self._ahead = self._ahead or self._turn(self._work(self._position)), None
-        piece = await making
-        if piece is not None and self._is_fast and not self._budget.is_tight:
-            after = self._position + len(piece)
-            if after != self._stop:
-                self._ahead = asyncio.ensure_future(self._turn(self._work(after)))
-        return piece
-
-    def _work(self, position: int) -> Callable[[], Block | None]:
-        """Return the function that computes the next piece, which begins at the position."""
+    def _work(self) -> Callable[[], Block | None]:
+        """Return the function that computes the next piece."""
+        position = self._position
         piece_bytes = FIRST_BYTES if self._budget.is_tight else self._piece_bytes
         if self._has_parts and self._stop is not None and piece_bytes < BLOCK_BYTES:
             # The iterator of a part ends with it, and so does the memory of its tables.
@@ -235,7 +223,7 @@ class PipedStream(Stream):
 
 
 def _held_bytes(piece_bytes: int) -> int:
-    """Return the memory of a stream: a piece and the next, or what waits to be sent."""
+    """Return the memory of a stream: a piece, and what waits to be sent or is being joined."""
     return piece_bytes + max(piece_bytes, FIRST_BYTES) // 2
 
 

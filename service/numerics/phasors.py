@@ -160,7 +160,7 @@ Pair: TypeAlias = tuple[Float64s, Float64s]
 
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
 _FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
-_BATCH_CACHE_BYTES = 32 * 1024 * 1024
+_BATCH_CACHE_BYTES = 16 * 1024 * 1024
 # In wider rows, all fine phasors would take more than half of the cache.
 _MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
 

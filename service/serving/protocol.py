@@ -20,7 +20,7 @@ from service.formats.format import Block
 _LONG_BYTES = 64 * 1024
 
 # The most bytes of a stream that the transport holds: once they are written, it wakes the stream.
-_WAKING_BYTES = 16 * 1024
+_WAKING_BYTES = 64 * 1024
 
 # How long a stream keeps what is computed while its client does not read.
 _KEPT_SECONDS = 0.05

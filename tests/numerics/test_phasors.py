@@ -192,12 +192,12 @@ def test_the_phasors_a_table_keeps_are_bounded() -> None:
 
 
 def test_the_phasors_that_all_tables_keep_are_bounded() -> None:
-    tables = [factors_table(10**6) for _ in range(200)]
+    tables = [factors_table(10**6) for _ in range(100)]
     for table in tables:
         table.read(0, 512)
         table.read(512, 1024 * 512)
 
-    assert phasor._batches.size_bytes <= phasor._batches.capacity_bytes == 2**25
+    assert phasor._batches.size_bytes <= phasor._batches.capacity_bytes == 2**24
     assert phasor._batches.get(tables[0]._coarse) is None
 
 

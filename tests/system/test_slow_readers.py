@@ -136,3 +136,72 @@ def test_disconnect_with_pipelined_requests_ends_the_work(server: Server) -> Non
 def test_slow_readers_do_not_delay_shutdown(server: Server) -> None:
     with slow_readers(server):
         assert server.end() == 0
+
+
+ENCODINGS = f"seq_len={2**40}&d_model=512"
+MANY = 200
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        (f"/encoding.npy?{ENCODINGS}", ""),
+        (f"/encoding.bin?{ENCODINGS}", ""),
+        (f"/rope.safetensors?seq_len={2**34}&head_dim=128&pack=half", ""),
+        (f"/encoding.npy?{ENCODINGS}", f"Range: bytes={2**30}-{2**30 + MIB}\r\n"),
+        ("/encoding.npy?seq_len=2000&d_model=512", ""),
+    ],
+)
+def test_many_unread_streams_hold_little_memory(target: str, headers: str) -> None:
+    limits = {"max_response_bytes": 2**63 - 1, "cache_bytes": KEPT_BYTES}
+    with running(**limits) as server, ExitStack() as stack:
+        _unread(server, stack, target, headers, range(MANY))
+        before = server.memory_bytes("VmRSS")
+        _unread(server, stack, target, headers, range(MANY, 2 * MANY))
+        grown = server.memory_bytes("VmRSS") - before
+
+    assert grown <= MANY * 160 * KIB
+
+
+def _unread(
+    server: Server, stack: ExitStack, target: str, headers: str, numbers: range
+) -> list[socket.socket]:
+    """Begin to read tables, and stop."""
+    readers = [stack.enter_context(socket.socket()) for _ in numbers]
+    for number, reader in zip(numbers, readers, strict=True):
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TAKEN_BYTES)
+        reader.settimeout(60)
+        reader.connect(("127.0.0.1", server.port))
+        reader.sendall(_request(target, number).replace(b"\r\n\r\n", f"\r\n{headers}\r\n".encode()))
+    for reader in readers:
+        assert reader.recv(TAKEN_BYTES).startswith(b"HTTP/1.1 20")
+    wait_until("nothing is made for nobody", lambda: is_at_rest(server))
+    return readers
+
+
+@pytest.mark.parametrize(
+    ("target", "version"),
+    [
+        ("/encoding.npy?seq_len=9001&d_model=512", "1.1"),
+        ("/encoding.csv?seq_len=2001&d_model=512", "1.0"),
+    ],
+)
+def test_reader_that_stops_and_goes_on_gets_every_byte(
+    server: Server, target: str, version: str
+) -> None:
+    request = f"GET {target} HTTP/{version}\r\nHost: posref.test\r\nConnection: close\r\n\r\n"
+    received, steps = bytearray(), 0
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TAKEN_BYTES)
+        reader.settimeout(60)
+        reader.connect(("127.0.0.1", server.port))
+        reader.sendall(request.encode())
+        while part := reader.recv(MIB):
+            received += part
+            steps += 1
+            if steps % 100 == 1 and steps < 1000:
+                time.sleep(0.2)
+
+    head, _, body = bytes(received).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert body == server.get(target).content
