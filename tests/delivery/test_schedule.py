@@ -283,6 +283,25 @@ def test_streams_of_clients_have_turns_alternately(scheduler: Scheduler) -> None
     assert abs("".join(turns[:8]).count("a") - 4) <= 2
 
 
+def test_a_stream_that_has_begun_is_never_refused() -> None:
+    settings = default_settings().model_copy(update={"threads": 1, "wait_seconds": 0.01})
+    scheduler, end = Scheduler.of(settings, Refusals()), threading.Event()
+
+    async def scenario() -> None:
+        running = asyncio.ensure_future(scheduler.run(lambda: end.wait(10), LONG))
+        await asyncio.sleep(0)
+        begun = asyncio.ensure_future(scheduler.stream(has_begun=True).turn(lambda: "next"))
+        with pytest.raises(Overloaded):
+            await scheduler.stream().turn(lambda: "first")
+        assert not begun.done()
+        end.set()
+        assert await begun == "next"
+        await running
+
+    asyncio.run(scenario())
+    scheduler.close()
+
+
 def test_first_turn_precedes_the_turns_of_work_that_has_begun(scheduler: Scheduler) -> None:
     turns: list[str] = []
 
