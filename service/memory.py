@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 if sys.platform != "win32":
     import resource
@@ -19,30 +20,47 @@ _ADDRESSES_BYTES = 256 * 1024 * 1024
 _WINDOWS_BYTES = 2 * 1024 * 1024 * 1024
 
 
-def usable_bytes(root: Path = Path("/")) -> int:
-    """Return the memory that this process and its children may take together.
+class MemoryLimit(NamedTuple):
+    """A limit of the memory of this process.
 
-    That is four fifths of the smallest limit: those of its control groups, that of its address
-    space, and half of the machine's memory.
+    Attributes:
+        size_bytes: how much memory it allows.
+        source: where it is set.
+    """
+
+    size_bytes: float
+    source: str
+
+    @property
+    def usable_bytes(self) -> int:
+        """The memory that this process and its children may take together: four fifths."""
+        return max(0, int(_USABLE_SHARE * self.size_bytes))
+
+
+def smallest_limit(root: Path = Path("/")) -> MemoryLimit:
+    """Return the smallest limit of the memory of this process.
+
+    These are the limits of its control groups, that of its address space, and half of the machine's
+    memory.
 
     Args:
         root: the folder with the files of the system.
     """
-    limits = [*_machine_limits(), *_group_limits(root)]
-    return max(0, int(_USABLE_SHARE * min(limits)))
+    return min([*_machine_limits(), *_group_limits(root)])
 
 
-def _machine_limits() -> Iterator[float]:
+def _machine_limits() -> Iterator[MemoryLimit]:
     if sys.platform == "win32":
-        yield _WINDOWS_BYTES
+        yield MemoryLimit(_WINDOWS_BYTES, "what is assumed for Windows")
         return
-    yield _PHYSICAL_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    yield MemoryLimit(_PHYSICAL_SHARE * physical_bytes, "half of the machine's memory")
     addresses_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses_bytes != resource.RLIM_INFINITY:
-        yield addresses_bytes - _ADDRESSES_BYTES
+        yield MemoryLimit(addresses_bytes - _ADDRESSES_BYTES, "the limit of the address space")
 
 
-def _group_limits(root: Path) -> Iterator[int]:
+def _group_limits(root: Path) -> Iterator[MemoryLimit]:
     """Yield the limits of the control groups of this process, and of those around them.
 
     In a container a group may be named as outside, but is mounted as the root.
@@ -58,10 +76,11 @@ def _group_limits(root: Path) -> Iterator[int]:
         own = Path(group.lstrip("/"))
         for mount in mounts:
             for folder in (own, *own.parents):
-                limit = _text(root / mount / folder / name)
+                file = root / mount / folder / name
+                limit = _text(file)
                 # Without a limit the text is "max".
                 if limit is not None and limit.strip().isdigit():
-                    yield int(limit)
+                    yield MemoryLimit(int(limit), str(file))
 
 
 def _text(file: Path) -> str | None:

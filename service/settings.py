@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.grammar import Boolean, Integer
-from service.memory import usable_bytes
+from service.memory import smallest_limit
 
 MIB = 1024 * 1024
 
@@ -68,6 +68,11 @@ def _check_proxies(text: str) -> str:
     return text
 
 
+def _usable_bytes() -> int:
+    """Return the memory that all processes may take together."""
+    return smallest_limit().usable_bytes
+
+
 def _setting(default: Any, description: str, **bounds: int) -> Any:
     return Field(default=default, description=description, **bounds)  # type: ignore[call-overload]
 
@@ -87,7 +92,7 @@ class Settings(BaseSettings):
         le=256,
     )
     memory_bytes: Integer = Field(
-        default_factory=usable_bytes,
+        default_factory=_usable_bytes,
         description="Memory for all processes together.",
         ge=_LEAST_MEMORY_BYTES,
     )
@@ -154,10 +159,13 @@ class Settings(BaseSettings):
     def _check_memory(self) -> Self:
         least_bytes = self.workers * _LEAST_MEMORY_BYTES
         if self.memory_bytes < least_bytes:
-            raise ValueError(
-                f"POSREF_MEMORY_BYTES={self.memory_bytes} must be at least {least_bytes} for "
-                f"POSREF_WORKERS={self.workers}: each process takes {_LEAST_MEMORY_BYTES}"
+            rule = (
+                f"must be at least {least_bytes} for POSREF_WORKERS={self.workers}: each process "
+                f"takes {_LEAST_MEMORY_BYTES}"
             )
+            if "memory_bytes" not in self.model_fields_set:
+                rule += f"; it is not set, and is four fifths of {smallest_limit().source}"
+            raise ValueError(f"POSREF_MEMORY_BYTES={self.memory_bytes} {rule}")
         return self
 
     @model_validator(mode="after")

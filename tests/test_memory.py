@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.memory import usable_bytes
+from service.memory import smallest_limit
 from service.settings import MIB
 
 LIMIT = 100 * MIB
@@ -59,7 +59,10 @@ def system_of(folder: Path, files: dict[str, str]) -> Path:
 def test_four_fifths_of_the_limit_of_a_control_group_are_usable(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    assert usable_bytes(system_of(tmp_path, files)) == USABLE
+    limit = smallest_limit(system_of(tmp_path, files))
+
+    assert limit.usable_bytes == USABLE
+    assert int(Path(limit.source).read_text()) == LIMIT
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,10 @@ def test_without_a_limit_of_a_group_half_of_the_machine_counts(
 ) -> None:
     physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    assert usable_bytes(system_of(tmp_path, files)) == int(0.8 * physical_bytes / 2)
+    limit = smallest_limit(system_of(tmp_path, files))
+
+    assert limit.usable_bytes == int(0.8 * physical_bytes / 2)
+    assert limit.source == "half of the machine's memory"
 
 
 @pytest.fixture
@@ -96,4 +102,7 @@ def address_limit() -> Iterator[int]:
 def test_limit_of_the_address_space_counts_without_what_takes_no_memory(
     tmp_path: Path, address_limit: int
 ) -> None:
-    assert usable_bytes(tmp_path) == int(0.8 * (address_limit - 256 * MIB))
+    limit = smallest_limit(tmp_path)
+
+    assert limit.usable_bytes == int(0.8 * (address_limit - 256 * MIB))
+    assert limit.source == "the limit of the address space"

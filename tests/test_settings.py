@@ -6,7 +6,7 @@ import pytest
 from annotated_types import Ge, Le
 
 from service.__main__ import main
-from service.memory import usable_bytes
+from service.memory import smallest_limit
 from service.settings import MIB, InvalidSettings, Settings, default_settings, load_settings
 
 
@@ -195,13 +195,19 @@ def test_memory_too_small_for_the_workers_stops_the_start(
     assert "POSREF_MEMORY_BYTES=" in message
     assert ("POSREF_WORKERS=3" in message) == (workers > 1)
     assert str(least) in message
+    assert "it is not set" not in message
 
 
-def test_memory_defaults_to_what_the_process_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_settings(workers=1).memory_bytes == usable_bytes()
-    monkeypatch.setattr("service.settings._LEAST_MEMORY_BYTES", usable_bytes() + 1)
+def test_memory_that_is_found_to_be_too_small_is_refused_with_its_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit = smallest_limit()
+    assert load_settings(workers=1).memory_bytes == limit.usable_bytes
+    monkeypatch.setattr("service.settings._LEAST_MEMORY_BYTES", limit.usable_bytes + 1)
 
-    assert refusal(monkeypatch).startswith(f"POSREF_MEMORY_BYTES={usable_bytes()} must be")
+    message = refusal(monkeypatch)
+    assert message.startswith(f"POSREF_MEMORY_BYTES={limit.usable_bytes} must be at least")
+    assert message.endswith(f"; it is not set, and is four fifths of {limit.source}")
 
 
 CONTRADICTORY = pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from service.settings import MIB, Settings
 GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
 GRANT_KINDS: tuple[GrantKind, ...] = get_args(GrantKind)
 
-FLOOR_BYTES = 160 * MIB
-"""The memory of a process that serves nothing, with the server from which children are forked."""
+FLOOR_BYTES = 176 * MIB
+"""The memory of a process with nothing granted, with its forkserver and two spare children."""
 
 CONNECTION_BYTES = 24 * 1024
 """The memory of a connection: protocol, transport, request head, and a small response."""

@@ -40,8 +40,10 @@ A slow client keeps such a body in memory even after its eviction from the cache
 # Digests of more seconds are computed by a child; other bodies are cut in turns.
 _LONG_DIGEST_SECONDS = 0.25
 
-CHILD_BYTES = 96 * MIB
-"""The memory of a child that draws, or computes a digest."""
+# What a child takes beside its request's arrays: most for a drawing. Where memory is short, no
+# child takes more than a part of it.
+_CHILD_BYTES = 96 * MIB
+_CHILD_SHARE = 1 / 3
 
 
 @dataclass
@@ -184,7 +186,7 @@ class Delivery:
             job: the request.
             body: its body, or the descriptor of a file with it; None for a GET.
             seconds: the estimated processor time.
-            memory_bytes: the memory of the child, beside the body.
+            memory_bytes: the memory of the child for what it reads, beside what every child takes.
         """
         limit_seconds = self.settings.max_request_seconds
         if seconds > limit_seconds:
@@ -192,6 +194,7 @@ class Delivery:
                 f"the request takes about {ceil(seconds)} seconds of a processor, and at most "
                 f"{limit_seconds} are possible (POSREF_MAX_REQUEST_SECONDS): send a smaller one"
             )
+        memory_bytes += min(_CHILD_BYTES, int(self.budget.limit_bytes * _CHILD_SHARE))
         work = Work(self.scheduler.children, seconds, seconds)
         try:
             async with work.slot():
@@ -208,7 +211,7 @@ class Delivery:
 
     async def _body_by_child(self, job: Job, seconds: float) -> bytes:
         """Return the whole body of the response to a GET, a drawing or a digest."""
-        answer = await self.answer_by_child(job, None, seconds, CHILD_BYTES)
+        answer = await self.answer_by_child(job, None, seconds, memory_bytes=0)
         if isinstance(answer.payload, PipedStream):
             return await answer.payload.whole()
         assert isinstance(answer.payload, bytes)

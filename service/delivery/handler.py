@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from service.delivery.budget import Budget
 from service.delivery.children import Job, memory_file
 from service.delivery.clients import CLIENT
-from service.delivery.dispatch import CHILD_BYTES, Delivery, needs_child
+from service.delivery.dispatch import Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.openapi.operations import get_operation, post_operation, with_extension
@@ -111,9 +111,7 @@ class Handler:
         seconds = max(inputs.seconds_before(form, content), reading)
         held_bytes = inputs.held_bytes_before(form, content)
         held_bytes += body.length_bytes * _TEXT_WEIGHT if form.is_text else 0
-        by_child = partial(
-            delivery.answer_by_child, job, body.source, memory_bytes=CHILD_BYTES + held_bytes
-        )
+        by_child = partial(delivery.answer_by_child, job, body.source, memory_bytes=held_bytes)
 
         def read() -> tuple[Posted, Plan | Answer | None]:
             posted = read_post(self.endpoint, job, form, content)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from service.delivery.budget import CONNECTION_BYTES
 from service.delivery.clients import UNKNOWN, name_of_address
 from service.delivery.dispatch import STATE, Delivery
 from service.delivery.middleware import PROBES
@@ -123,10 +124,12 @@ class LimitedProtocol(UvicornProtocol):
     request would cost a tenth of a small response.
 
     Attributes:
-        is_beyond: whether the connection is beyond the limit: it answers a probe and closes.
+        is_beyond: whether the connection is beyond the limit, of connections or of memory: it
+            answers a probe and closes.
     """
 
     _fault: PosrefError | None = None
+    _shortage: PosrefError | None = None
     _is_refused = False
     _unparsed = b""
     _body_bytes = 0
@@ -141,7 +144,8 @@ class LimitedProtocol(UvicornProtocol):
         self.limits: Settings = self.delivery.settings
         self._max_url_bytes = self.limits.max_url_bytes
         self._max_head_bytes = self.limits.max_head_bytes
-        self._grant = self.delivery.budget.grant("connections", 0)
+        self._grant = self.delivery.budget.grant("connections", 0, from_reserve=True)
+        self._unparsed_grant = self.delivery.budget.grant("connections", 0)
         self._begun = self.loop.time()
         self._in_head = True
         self._has_begun = False
@@ -157,10 +161,15 @@ class LimitedProtocol(UvicornProtocol):
             if closed is None and excess > _EXTRA_CONNECTIONS:
                 self.delivery.refusals.count("connections")
                 transport.abort()
+        try:
+            self._grant.resize(CONNECTION_BYTES)
+        except PosrefError as shortage:
+            self.is_beyond, self._shortage = True, shortage
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and give back its memory."""
         self._grant.release()
+        self._unparsed_grant.release()
         super().connection_lost(exc)
 
     @property
@@ -229,7 +238,7 @@ class LimitedProtocol(UvicornProtocol):
         else:
             # Reading goes on, so that a disconnect is noticed.
             self.flow.release()
-            self._grant.release()
+            self._unparsed_grant.release()
         if self._unparsed and not self.pipeline:
             self.loop.call_soon(self._parse_unparsed)
 
@@ -237,7 +246,7 @@ class LimitedProtocol(UvicornProtocol):
         """Read nothing until the unparsed bytes are fewer; drop them if memory is short."""
         self.flow.hold()
         try:
-            self._grant.resize(len(self._unparsed))
+            self._unparsed_grant.resize(len(self._unparsed))
         except PosrefError:
             # The client sends the requests without an answer again.
             self._unparsed = b""
@@ -323,6 +332,8 @@ class LimitedProtocol(UvicornProtocol):
 
     def _start(self) -> None:
         if self.is_beyond and self.url.partition(b"?")[0] not in _PROBES:
+            if self._shortage is not None:
+                self._fail(self._shortage)
             limit = self.limits.max_connections
             self.delivery.refusals.count("connections")
             self._fail(

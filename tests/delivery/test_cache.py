@@ -256,7 +256,7 @@ def test_cache_gives_way_to_other_uses_of_the_memory() -> None:
 
 
 def test_cache_takes_at_most_half_of_the_memory() -> None:
-    settings = default_settings().model_copy(update={"memory_bytes": 288 * MIB})
+    settings = default_settings().model_copy(update={"memory_bytes": 304 * MIB})
     delivery = create_app(settings).state.delivery
 
     assert delivery.cache.bodies.capacity_bytes == 52.5 * MIB

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
+from service.delivery.budget import CONNECTION_BYTES
 from service.serving import connections
 from service.serving.connections import LimitedProtocol
 from service.serving.protocol import FreeingTransport, tune
@@ -258,6 +259,32 @@ async def test_connections_beyond_the_limit_answer_probes_only(connection: Conne
     assert "POSREF_MAX_CONNECTIONS" in detail
 
     assert await connection.reader.readexactly(2**20)
+
+
+@on_both_paths()
+async def test_each_connection_is_granted_and_without_memory_answers_probes_only(
+    connection: Connection,
+) -> None:
+    await connection.answer(PLAIN)
+    budget = connection.delivery.budget
+    assert budget.granted()["connections"] == CONNECTION_BYTES
+    others = [budget.grant("results", budget.limit_bytes // 2)]
+    unreserved_bytes = budget.limit_bytes - budget.reserve_bytes
+    others.append(budget.grant("results", unreserved_bytes - budget.granted_bytes))
+    while (free_bytes := budget.limit_bytes - budget.granted_bytes) >= CONNECTION_BYTES:
+        others.append(budget.grant("results", min(2**20, free_bytes), from_reserve=True))
+
+    assert (await (await connection.other()).answer(LIVE))[0] == "HTTP/1.1 200 OK"
+    detail = await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
+    assert "POSREF_MEMORY_BYTES" in detail
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    del others
+    another = await connection.other()
+    assert (await another.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+    for each in (connection, another):
+        each.writer.close()
+    await until(lambda: budget.granted()["connections"] == 0)
 
 
 @on_both_paths(max_connections=2)

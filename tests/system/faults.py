@@ -24,8 +24,9 @@ def workers_of(server: Server) -> set[int]:
 
 
 def children_of(pid: int) -> set[int]:
-    """Return the child processes of a process."""
-    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    """Return the child processes of a process, which any of its threads may have started."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return {int(child) for children in lists for child in children.read_text().split()}
 
 
 def _command(pid: int) -> bytes:
