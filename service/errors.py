@@ -40,10 +40,15 @@ class InvalidRequest(PosrefError):
 
 
 class InvalidParameters(InvalidRequest):
-    """Parameters that are unknown, repeated, malformed, out of range or impossible together."""
+    """Parameters that are unknown, repeated, malformed, out of range or impossible together.
 
-    def __init__(self, *faults: Fault) -> None:
-        super().__init__(_summary(faults), faults[:MAX_FAULTS])
+    Args:
+        faults: what is wrong with them.
+        others: how many faults there are beside these.
+    """
+
+    def __init__(self, *faults: Fault, others: int = 0) -> None:
+        super().__init__(_summary(faults, others), faults[:MAX_FAULTS])
 
 
 class InvalidBody(InvalidRequest):
@@ -151,10 +156,10 @@ class RequestTimeout(RequestNotParsed):
     """A request that arrives too slowly."""
 
 
-def _summary(faults: Sequence[Fault]) -> str:
+def _summary(faults: Sequence[Fault], others: int = 0) -> str:
     details = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
-    others = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
-    return details + others
+    others += max(0, len(faults) - MAX_FAULTS)
+    return details + (f"; and {others} more" if others else "")
 
 
 def shortened(value: object, limit: int = 80) -> str:

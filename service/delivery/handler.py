@@ -34,8 +34,8 @@ from service.settings import Settings
 
 EXTENSION = ".{extension}"
 
-# Parsing a longer query takes more than a few milliseconds of the event loop.
-_SHORT_QUERY_BYTES = 4096
+# Parsing a longer query, as of ranges of positions, takes more than 2 ms of the event loop.
+_SHORT_QUERY_BYTES = 2048
 
 # The processor seconds of parsing a byte of a list of numbers, and of copying a byte.
 _TEXT_BYTE_SECONDS = 2e-7

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from service.encodings.family import Parameters, choices
-from service.errors import Fault, InvalidParameters, shortened
+from service.errors import MAX_FAULTS, Fault, InvalidParameters, shortened
 
-_MAX_NAME_LENGTH = 64
+_MAX_NAME_LENGTH = 40
 _INCOMPLETE_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 # Parameter names and values of other libraries, each with the names used here.
@@ -171,18 +171,27 @@ def _not_text(raw: bytes, raw_name: bytes, rule: str) -> InvalidParameters:
 
 
 def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """Return the values as an instance of a model; raises InvalidParameters with all faults."""
+    """Return the values as an instance of a model; raises InvalidParameters.
+
+    The error names ten faults and counts the others: a request may have thousands of unknown names,
+    and a hint for each would take seconds.
+    """
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
-        raise InvalidParameters(
-            *(Fault(shortened(n), "null", f"{shortened(n)} is null: leave it out") for n in nulls)
-        )
+        named = (shortened(name) for name in nulls[:MAX_FAULTS])
+        faults = [Fault(name, "null", f"{name} is null: leave it out") for name in named]
+        raise InvalidParameters(*faults, others=len(nulls) - len(faults))
+    unknown = [name for name in values if name not in model.model_fields]
+    unread = set(unknown[MAX_FAULTS:])
+    read = {name: value for name, value in values.items() if name not in unread}
     try:
-        return model.model_validate(values)
+        return model.model_validate(read)
     except ValidationError as error:
         # An unknown name comes first: it may be a misspelling of a missing one.
         details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-        raise InvalidParameters(*(_fault(model, values, detail) for detail in details)) from None
+        faults = [_fault(model, values, detail) for detail in details[:MAX_FAULTS]]
+        others = len(details) + len(unread) - len(faults)
+        raise InvalidParameters(*faults, others=others) from None
 
 
 def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:

@@ -1,6 +1,7 @@
 """Parameters of a query: parsing, faults, and hints for unknown names and values."""
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import BeforeValidator, Field, create_model
@@ -120,6 +121,42 @@ def test_faults_past_a_limit_are_counted() -> None:
 
     assert len(caught.value.faults) == MAX_FAULTS
     assert caught.value.detail.endswith("and 491 more")
+
+
+def test_faults_of_other_kinds_are_counted_beside_unknown_names() -> None:
+    values = {"seq_len": 0, "layout": "x", **{f"unknown{number}": 1 for number in range(5000)}}
+
+    with pytest.raises(InvalidParameters) as caught:
+        read_parameters(Model, values)
+
+    assert [fault.where for fault in caught.value.faults] == [
+        f"unknown{number}" for number in range(MAX_FAULTS)
+    ]
+    assert caught.value.detail.endswith(f"and {5002 - MAX_FAULTS} more")
+
+
+def test_hints_are_sought_for_the_named_faults_only() -> None:
+    sought: list[str] = []
+
+    class Hinting(Model):
+        @classmethod
+        def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
+            sought.append(name)
+            return f"one of {len(values)}"
+
+    with pytest.raises(InvalidParameters) as caught:
+        read_parameters(Hinting, {f"unknown{number}": 1 for number in range(5000)})
+
+    assert len(sought) == MAX_FAULTS
+    assert caught.value.faults[0].detail.endswith("one of 5000")
+
+
+def test_nulls_past_a_limit_are_counted() -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        read_parameters(Model, {f"unknown{number}": None for number in range(5000)})
+
+    assert len(caught.value.faults) == MAX_FAULTS
+    assert caught.value.detail.endswith(f"and {5000 - MAX_FAULTS} more")
 
 
 def test_long_names_and_values_are_shortened() -> None:
