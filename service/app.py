@@ -10,7 +10,7 @@ from service import __version__
 from service.delivery.cache import ResponseCacheMiddleware
 from service.delivery.clients import ClientAddresses
 from service.delivery.dispatch import STATE, Delivery
-from service.delivery.handler import add_endpoint
+from service.delivery.handler import RequestRoute, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import complete_document
 from service.delivery.problems import add_problem_handlers
@@ -57,6 +57,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.delivery = delivery
+    app.router.route_class = RequestRoute
     for endpoint in ENDPOINTS:
         add_endpoint(app, endpoint, delivery)
     add_pages(app, delivery.metrics, delivery.readiness)

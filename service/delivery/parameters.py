@@ -14,6 +14,11 @@ from service.encodings.family import Parameters, choices
 from service.errors import MAX_FAULTS, Fault, InvalidParameters, shortened
 
 _MAX_NAME_LENGTH = 40
+
+# Far more than any resource has: queries are also parsed on the event loop.
+_MAX_FIELDS = 1000
+
+_PLAIN = re.compile(rb"[^%+\x80-\xff]*")
 _INCOMPLETE_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 # Parameter names and values of other libraries, each with the names used here.
@@ -138,8 +143,12 @@ Model = TypeVar("Model", bound=Parameters)
 
 def parse_query(query: bytes) -> dict[str, str]:
     """Return the parameters of a raw query; raises InvalidParameters if one is repeated."""
+    fields = [field for field in query.split(b"&") if field]
+    if len(fields) > _MAX_FIELDS:
+        rule = f"the query has {len(fields)} parameters, and at most {_MAX_FIELDS} are read"
+        raise InvalidParameters(Fault(None, None, rule))
     values: dict[str, str] = {}
-    for field in filter(None, query.split(b"&")):
+    for field in fields:
         raw_name, _, raw_value = field.partition(b"=")
         name = _decoded(raw_name, raw_name)
         if not name:
@@ -156,6 +165,8 @@ def given_twice(name: str, value: str, places: str = "") -> Fault:
 
 
 def _decoded(raw: bytes, raw_name: bytes) -> str:
+    if _PLAIN.fullmatch(raw):
+        return raw.decode("ascii")
     if _INCOMPLETE_ESCAPE.search(raw):
         raise _not_text(raw, raw_name, "has a % that two hexadecimal digits do not follow")
     try:
@@ -181,7 +192,8 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
         named = (shortened(name) for name in nulls[:MAX_FAULTS])
         faults = [Fault(name, "null", f"{name} is null: leave it out") for name in named]
         raise InvalidParameters(*faults, others=len(nulls) - len(faults))
-    unknown = [name for name in values if name not in model.model_fields]
+    known = model.model_fields
+    unknown = [name for name in values if name not in known]
     unread = set(unknown[MAX_FAULTS:])
     read = {name: value for name, value in values.items() if name not in unread}
     try:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
 
 from service.app import create_app
 from service.delivery.budget import Budget
-from service.delivery.handler import ReceivedBody
+from service.delivery.handler import ReceivedBody, add_page
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
 from service.delivery.schedule import SHORT_SECONDS, Threads, Work
@@ -148,6 +150,23 @@ def test_long_query_is_parsed_on_a_worker_and_a_short_one_on_the_loop(
     assert [name.rpartition("_")[0] for name in threads] == ["", "posref-short", "posref-long"]
     wrong = client.get(f"{medium},x")
     assert (wrong.status_code, wrong.json()["errors"][0]["parameter"]) == (422, "positions")
+
+
+def test_function_of_a_route_gets_a_request_whose_query_is_not_parsed() -> None:
+    requests: list[Request] = []
+
+    async def page(request: Request) -> Response:
+        requests.append(request)
+        return Response()
+
+    app = create_app()
+    add_page(app, "/page", page)
+
+    with client_of(app) as client:
+        assert client.get("/page").status_code == 200
+    assert "_query_params" not in vars(requests[0])
+    assert not requests[0].query_params
+    assert "_query_params" in vars(requests[0])
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,15 @@ def test_hints_are_sought_for_the_named_faults_only() -> None:
     assert caught.value.faults[0].detail.endswith("one of 5000")
 
 
+def test_query_of_thousands_of_parameters_is_refused_before_they_are_read() -> None:
+    query = b"&".join(b"%%%d" % number for number in range(5000))
+
+    with pytest.raises(InvalidParameters, match="has 5000 parameters, and at most 1000 are read"):
+        parse_query(query)
+
+    assert parse_query(b"&" * 5000) == {}
+
+
 def test_nulls_past_a_limit_are_counted() -> None:
     with pytest.raises(InvalidParameters) as caught:
         read_parameters(Model, {f"unknown{number}": None for number in range(5000)})
