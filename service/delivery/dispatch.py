@@ -239,13 +239,16 @@ class Delivery:
             file = await self._cached_body(representation.plain(), job.plain())
             blocks = representation.transform([file.body])
             seconds = representation.transform_seconds(len(file.body))
-        grant.resize(entry_bytes(representation.tag, representation.file.limit_bytes))
+        limit_bytes = entry_bytes(representation.tag, representation.file.limit_bytes)
+        begin = partial(grant.resize, limit_bytes)
         put_together = partial(CachedBody.of, grant=grant)
         if representation.transform is None and needs_child(representation, seconds):
+            begin()
             return put_together([await self._body_by_child(job, seconds)])
         if seconds <= SHORT_SECONDS:
+            begin()
             return await self.scheduler.run(lambda: put_together(blocks), seconds)
-        return await self.scheduler.collect(blocks, put_together, seconds)
+        return await self.scheduler.collect(blocks, put_together, seconds, begin)
 
 
 def needs_child(representation: Representation, seconds: float) -> bool:

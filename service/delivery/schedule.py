@@ -285,13 +285,20 @@ class Work:
         is_endless: whether each turn is charged by itself, as of a stream, whose reader sets the
             pace; other work keeps the tag of all its seconds, so that the one with the smallest tag
             is finished first.
+        begin: called before the first turn; may raise what refuses the request.
 
     Attributes:
         has_begun: whether a turn has been requested; only work that has not begun is refused.
     """
 
     def __init__(
-        self, lane: Slots, seconds: float, turn_seconds: float, *, is_endless: bool = False
+        self,
+        lane: Slots,
+        seconds: float,
+        turn_seconds: float,
+        *,
+        is_endless: bool = False,
+        begin: Callable[[], object] = lambda: None,
     ) -> None:
         self._lane = lane
         self._client = CLIENT.get()
@@ -300,6 +307,7 @@ class Work:
         self._turn_seconds = turn_seconds
         self._is_endless = is_endless
         self.has_begun = False
+        self._begin = begin
         self._tag: float | None = None
 
     @asynccontextmanager
@@ -312,11 +320,12 @@ class Work:
         turn = self._lane.turn(self._tag, self._turn_seconds, has_begun=has_begun)
         try:
             await self._lane.acquire(turn, self._client)
+            if not has_begun:
+                self._begin()
+            yield turn
         except BaseException:
             self.end()
             raise
-        try:
-            yield turn
         finally:
             self._lane.release(turn)
 
@@ -463,7 +472,11 @@ class Scheduler:
         return work
 
     async def collect(
-        self, blocks: Iterator[Block], put_together: Callable[[list[Block]], Result], seconds: float
+        self,
+        blocks: Iterator[Block],
+        put_together: Callable[[list[Block]], Result],
+        seconds: float,
+        begin: Callable[[], object],
     ) -> Result:
         """Compute all blocks of a body in turns, and return ``put_together`` of their list.
 
@@ -471,8 +484,9 @@ class Scheduler:
             blocks: computes the blocks.
             put_together: called on a thread, too.
             seconds: the estimated processor time of all blocks.
+            begin: called before the first turn, when the work has waited; may refuse.
         """
-        work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS))
+        work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS), begin=begin)
         computed: list[Block] = []
 
         def is_last_turn() -> bool:

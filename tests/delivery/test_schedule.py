@@ -326,7 +326,7 @@ def test_few_bodies_of_one_client_are_half_built_at_a_time(scheduler: Scheduler)
 
     async def scenario() -> list[int]:
         builds = [
-            scheduler.collect(noted(name, turns, 5), len, seconds)
+            scheduler.collect(noted(name, turns, 5), len, seconds, bool)
             for name, seconds in (("a", 1.0), ("b", 1.0), ("c", 1.0))
         ]
         return await asyncio.gather(*builds)
