@@ -111,7 +111,9 @@ def _tree(pid: int) -> Iterator[Path]:
 
 def _resident_bytes(process: Path) -> int:
     lines = (process / "status").read_text(encoding="utf-8").splitlines()
-    return _KIB * int(dict(line.split(":", 1) for line in lines)["VmRSS"].split()[0])
+    # A process that has ended, and is not reaped yet, has no memory.
+    resident = dict(line.split(":", 1) for line in lines).get("VmRSS", "0 kB")
+    return _KIB * int(resident.split()[0])
 
 
 def _cpu_seconds(process: Path) -> float:
