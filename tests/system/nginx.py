@@ -200,7 +200,7 @@ def _write_configuration(
     servers = " ".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)
     (configuration / "replicas.conf").write_text(
         f"upstream replicas {{ hash $replica_key consistent; {servers} keepalive 16; }}\n"
-        "proxy_next_upstream error timeout invalid_header http_502 http_503 non_idempotent;\n"
+        "proxy_next_upstream error timeout invalid_header http_502 http_503;\n"
     )
 
 

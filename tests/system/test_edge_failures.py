@@ -129,6 +129,29 @@ def test_truncated_answer_has_only_bytes_of_the_table(
     assert b"".join(received) == server.range(LONG, 0, 5 * MIB - 1)
 
 
+def test_refusal_of_a_replica_is_retried_for_get_and_passed_for_post(
+    server: Server, tmp_path: Path
+) -> None:
+    rule = "location ~ ^/(?:rope|encoding) { add_header Retry-After 7 always; return 503; }"
+    both = tmp_path / "both"
+    both.mkdir()
+    with (
+        nginx.behind_relay(server, tmp_path, rule) as (_, refusing),
+        nginx.before([server, refusing.port], both) as edge,
+    ):
+        fetched = [edge.get(target) for target in spellings(TEXT, 20)]
+        posted = [
+            httpx.post(edge.url(path), json=APPLY, trust_env=False)
+            for path in ("/rope/apply", "/rope/apply.json")
+            for _ in range(20)
+        ]
+
+    assert {answer.status_code for answer in fetched} == {httpx.codes.OK}
+    refused = [answer for answer in posted if not answer.is_success]
+    assert 0 < len(refused) < len(posted)
+    assert {(each.status_code, each.headers["Retry-After"]) for each in refused} == {(503, "7")}
+
+
 def test_slow_header_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
     changes = {"client_header_timeout 10s": "client_header_timeout 1s"}
     with nginx.before([server], tmp_path, changes=changes) as edge:

@@ -69,7 +69,7 @@ def test_documented_overlay_renders(tmp_path: Path) -> None:
     assert container["image"].startswith("registry.example.com/posref:")
     assert ingress["spec"]["rules"][0]["host"] == "tables.example.com"
     assert ingress["spec"]["tls"][0]["hosts"] == ["tables.example.com"]
-    assert objects.settings()["POSREF_CACHE_BYTES"] == "536870912"
+    assert objects.settings()["POSREF_LOG_LEVEL"] == "warning"
 
 
 def test_namespace_enforces_the_restricted_profile(objects: Objects) -> None:

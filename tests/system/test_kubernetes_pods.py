@@ -17,7 +17,7 @@ from tests.system.kubernetes import DEPLOY, Document, Objects, bytes_of, pod_of,
 
 pytestmark = pytest.mark.system
 
-MIB, GIB = 2**20, 2**30
+GIB = 2**30
 PROBES = ("startup", "liveness", "readiness")
 OPENAPI = DEPLOY.parent / "openapi.json"
 SECURITY = ["containers", 0, "securityContext"]
@@ -154,15 +154,6 @@ def test_every_worker_has_ended_before_the_grace_period_of_its_pod_has(
     waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
 
     assert waits + longest_end_seconds(settings) < replica["terminationGracePeriodSeconds"]
-
-
-def test_replica_limits_match_its_settings(replica: Document, settings: Settings) -> None:
-    (container,) = replica["containers"]
-    limits = container["resources"]["limits"]
-
-    of_each_worker = settings.cache_bytes + 2 * settings.max_held_body_bytes + 256 * MIB
-    assert settings.workers * of_each_worker <= bytes_of(limits["memory"])
-    assert settings.workers * (settings.threads + 1) <= int(limits["cpu"])
 
 
 def test_api_keys_come_from_an_optional_secret(objects: Objects, replica: Document) -> None:
