@@ -18,7 +18,7 @@ from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
 from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler, Work
-from service.delivery.streams import FIRST_BYTES, BodyStream, PipedStream
+from service.delivery.streams import FIRST_BYTES, MAX_UNREAD_BYTES, BodyStream, PipedStream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
@@ -134,7 +134,7 @@ class Delivery:
         if length_bytes <= min(MAX_HELD_BYTES, self.settings.max_response_bytes):
             self.response_cache.keep(scope, head, cached)
         part = span or Span(0, length_bytes)
-        if part.length_bytes <= FIRST_BYTES:
+        if part.length_bytes <= MAX_UNREAD_BYTES:
             return head.cached(span, cached)
         return head.cached(span, cached, self._stream(representation, part, is_cached=True))
 
@@ -145,17 +145,18 @@ class Delivery:
         """
         representation, head = plan.representation, plan.head
         length_bytes = span.length_bytes if span else representation.body.length_bytes
-        seconds = representation.seconds(span.length_bytes if span else None)
-        seconds += representation.document.setup_seconds
+        body_seconds = representation.seconds(span.length_bytes if span else None)
+        seconds = body_seconds + representation.document.setup_seconds
         if needs_child(representation, seconds):
             body = await self._body_by_child(plan.job, seconds)
             return head.streamed(span, body[span.start : span.stop] if span else body)
-        is_short = seconds <= SHORT_SECONDS
-        if is_short and (length_bytes is None or length_bytes <= FIRST_BYTES):
+        is_small = length_bytes is None or length_bytes <= FIRST_BYTES
+        if seconds <= SHORT_SECONDS and is_small:
             blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
             return head.streamed(span, await self.scheduler.run(lambda: b"".join(blocks), seconds))
         first = self._stream(representation, span)
-        if is_short and length_bytes is not None:
+        if body_seconds <= SHORT_SECONDS and length_bytes is not None:
+            # What is set up before the first element is mostly cached.
             await first.begin(partial(self.scheduler.run, seconds=seconds), length_bytes)
         else:
             await first.begin(self.scheduler.stream().turn)

@@ -482,27 +482,27 @@ class Scheduler:
 
         Args:
             blocks: computes the blocks.
-            put_together: called on a thread, too.
+            put_together: called in the last turn; never returns None.
             seconds: the estimated processor time of all blocks.
             begin: called before the first turn, when the work has waited; may refuse.
         """
         work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS), begin=begin)
         computed: list[Block] = []
 
-        def is_last_turn() -> bool:
+        def turn() -> Result | None:
             end = monotonic() + TURN_SECONDS
             for block in blocks:
                 computed.append(block)
                 if monotonic() >= end:
-                    return False
-            return True
+                    return None
+            return put_together(computed)
 
         try:
-            while not await work.turn(is_last_turn):
+            while (result := await work.turn(turn)) is None:
                 pass
-            return await work.turn(partial(put_together, computed))
         finally:
             work.end()
+        return result
 
     def waiting_by_lane(self) -> Mapping[str, int]:
         """Return the number of waiting requests, by the name of the lane."""

@@ -21,6 +21,9 @@ STREAM = "posref.stream"
 FIRST_BYTES = 64 * 1024
 """The size of the first piece, and of all pieces while the client reads slowly."""
 
+MAX_UNREAD_BYTES = 128 * 1024
+"""The most memory of an answer that its client does not read."""
+
 Result = TypeVar("Result")
 
 
@@ -130,8 +133,7 @@ class BodyStream(Stream):
 
     async def begin(self, turn: Turn, piece_bytes: int = FIRST_BYTES) -> None:
         """Compute the first piece by a turn that may be refused."""
-        self._piece_bytes = min(piece_bytes, BLOCK_BYTES)
-        self._grant.resize(_held_bytes(self._piece_bytes))
+        self._grow(piece_bytes)
         self._rest = await turn(self._work()) or b""
 
     def take(self, count: int, at_once: int) -> None:
@@ -144,7 +146,7 @@ class BodyStream(Stream):
                 self.forget()
         # Every writable connection accepts a first piece, which does not show that it is fast.
         elif was_whole or self._piece_bytes > FIRST_BYTES:
-            self._grow()
+            self._grow(2 * self._piece_bytes)
 
     def forget(self) -> None:
         self._piece_bytes, self._was_whole = FIRST_BYTES, False
@@ -159,9 +161,9 @@ class BodyStream(Stream):
     def _drop(self) -> None:
         self._rest, self._blocks = b"", None
 
-    def _grow(self) -> None:
-        """Double the size of pieces, if there is memory for it."""
-        piece_bytes = min(2 * self._piece_bytes, BLOCK_BYTES)
+    def _grow(self, piece_bytes: int) -> None:
+        """Make larger pieces, if there is memory for them."""
+        piece_bytes = min(piece_bytes, BLOCK_BYTES)
         if piece_bytes > self._piece_bytes and not self._budget.is_tight:
             with suppress(PosrefError):
                 self._grant.resize(_held_bytes(piece_bytes))
