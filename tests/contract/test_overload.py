@@ -1,6 +1,7 @@
 """Overload: refusals name the limit, and cached answers are still sent."""
 
 import asyncio
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,6 +139,26 @@ def test_work_that_would_wait_too_long_is_refused_at_once(
     check_refused(client.get(url), "POSREF_WAIT_SECONDS")
 
     assert delivery.refusals.counts["waiting"] == 1
+
+
+def test_work_beyond_max_request_seconds_is_refused_before_it_begins() -> None:
+    table = io.BytesIO()
+    np.save(table, np.ones((50, 512), np.float32))
+    with served(max_request_seconds=1) as (client, delivery, _):
+        answers = [
+            client.get("/encoding.npy.sha256?seq_len=2000000&d_model=512"),
+            client.post(
+                "/diagnose?to=/encoding?seq_len=50%26d_model=512",
+                content=table.getvalue(),
+                headers={"Content-Type": "application/x-npy"},
+            ),
+        ]
+
+        assert not delivery.budget.granted()["children"]
+    for answer in answers:
+        assert answer.status_code == 413
+        assert answer.json()["type"] == "urn:posref:problem:request-too-large"
+        assert "POSREF_MAX_REQUEST_SECONDS" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(("path", "sent"), POSTED.values(), ids=POSTED)
