@@ -28,6 +28,10 @@ class ByteBoundedLRU(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: Key) -> bool:
+        """Return whether a key has a value, which is used no more recently after that."""
+        return key in self._entries
+
     def get(self, key: Key) -> Value | None:
         """Return the value of a key, now the most recently used, or None."""
         with self._lock:

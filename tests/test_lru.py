@@ -25,6 +25,16 @@ def test_total_size_stays_within_the_capacity() -> None:
         assert store.size_bytes <= 100
 
 
+def test_question_for_a_key_uses_no_value() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
+    store.put("a", 1, 5)
+    store.put("b", 2, 5)
+
+    assert "a" in store
+    assert "c" not in store
+    assert store.put("c", 3, 5) == [1]
+
+
 def test_value_larger_than_the_cache_is_not_stored_and_evicts_nothing() -> None:
     store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
     store.put("small", 1, 5)

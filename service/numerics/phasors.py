@@ -426,6 +426,9 @@ class PhasorTable(SinusoidTable):
 
     @property
     def setup_seconds(self) -> float:
+        # Most tables have the setup of others: without it, a small one is short work.
+        if (self.rule, self.channels) in _setups:
+            return 0.0
         return phasor_setup_seconds(self.rule, self.channels.width)
 
     def prepare(self) -> Iterator[None]:

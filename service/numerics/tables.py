@@ -98,8 +98,8 @@ def prepare(table: object) -> Iterator[None]:
 def setup_seconds(table: object) -> float:
     """Return the processor seconds of what a table computes before its first element.
 
-    It is the attribute ``setup_seconds`` of the table, an upper bound for an empty cache, or 0 if
-    it has none.
+    It is the attribute ``setup_seconds`` of the table, 0 if the caches have all that it needs or it
+    has no such attribute.
     """
     # Every response needs this: a check of a protocol takes ten times as long.
     seconds: float = getattr(table, "setup_seconds", 0.0)

@@ -29,6 +29,7 @@ from service.numerics.tables import (
     gather_biases,
     gather_rows,
     overflows,
+    prepare,
     row_ranges,
     setup_seconds,
     size,
@@ -82,8 +83,8 @@ def test_overflows_is_false_without_the_attribute() -> None:
     assert not overflows(STORED)
 
 
-def test_setup_seconds_is_zero_without_the_attribute() -> None:
-    rule = Geometric(10000.0, 8, 4)
+def test_setup_seconds_is_zero_without_the_attribute_and_for_what_the_caches_have() -> None:
+    rule = Geometric(9871.0, 8, 4)
     channels = Channels(("sin", "cos"), interleaved=True, width=8)
     rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
 
@@ -91,6 +92,10 @@ def test_setup_seconds_is_zero_without_the_attribute() -> None:
     assert setup_seconds(rows) > 4 * FREQUENCY_SECONDS
     assert setup_seconds(ZeroRow(rows, rows.positions, 1)) == setup_seconds(rows)
     assert setup_seconds(ColumnsTable(rows, Positions.contiguous(1, 2))) == setup_seconds(rows)
+
+    assert list(prepare(rows)) == []
+    other = replace(rows, positions=Positions.contiguous(7, 3), shape=(3, 8))
+    assert setup_seconds(rows) == setup_seconds(other) == 0
 
 
 TABLE = decimal_table((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
