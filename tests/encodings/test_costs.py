@@ -146,8 +146,8 @@ def ratios_of_setups(url: str) -> Iterator[float]:
     while True:
         number += 1
         document = read_url(url.format(number)).document
-        measured = seconds_of(partial(list, body(document).blocks()))
-        yield (document.seconds + document.setup_seconds) * pace() / measured
+        estimate = document.seconds + document.setup_seconds
+        yield estimate * pace() / seconds_of(partial(list, body(document).blocks()))
 
 
 def longest_block(body: Body) -> float:
