@@ -41,9 +41,8 @@ _SHORT_QUERY_BYTES = 2048
 # The processor seconds of planning for a byte of a query with a list of positions.
 _QUERY_BYTE_SECONDS = 7e-7
 
-# The processor seconds of parsing a byte of a list of numbers, and of copying a byte.
+# The processor seconds of parsing a byte of a list of numbers.
 _TEXT_BYTE_SECONDS = 2e-7
-_BYTE_SECONDS = 5e-10
 
 # Bytes of memory for each byte of a list of numbers, measured for "0.1,": the text, the Python
 # objects and the elements of the array.
@@ -273,7 +272,7 @@ def _write(file: int, content: bytes | bytearray) -> None:
 
 def reading_seconds(form: ReadableFormat, length_bytes: int) -> float:
     """Return the processor seconds of parsing a body of this length."""
-    return length_bytes * (_TEXT_BYTE_SECONDS if form.is_text else _BYTE_SECONDS)
+    return length_bytes * (_TEXT_BYTE_SECONDS if form.is_text else form.byte_seconds)
 
 
 def _limit_of(form: ReadableFormat, settings: Settings) -> tuple[int, BodyTooLarge]:
