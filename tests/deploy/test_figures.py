@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from service.delivery.budget import CONNECTION_BYTES, FLOOR_BYTES, Budget, setups_bytes
+from service.delivery.streams import FIRST_BYTES, _held_bytes
 from service.memory import MemoryLimit
+from service.routes import REPORTS
 from service.serving.server import fit_connections
 from service.settings import MIB, Settings, default_settings
 
@@ -19,6 +21,7 @@ FOUND_IN_KUBERNETES = (DEPLOY / "kubernetes/replicas.conf").read_text()
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 COMPOSE_EDGE = (ROOT / "docker-compose.edge.yml").read_text()
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
+SCALING = (ROOT / "docs/scaling.md").read_text()
 UNITS = {"k": 2**10, "m": 2**20, "Mi": 2**20, "Gi": 2**30}
 
 # Connections of the edge for a request that it passes on: that of the client, two to the inner
@@ -114,6 +117,47 @@ def test_memory_of_a_pod_is_described_with_its_parts() -> None:
 
     for part, size_bytes in parts.items():
         assert f"| {part} | {size_bytes // MIB:,} MiB |" in OPERATIONS
+
+
+def rows_of_examinations() -> list[str]:
+    """Return what examinations cost, by the size of a float32 array."""
+    rows = []
+    for report in REPORTS[1:]:
+        for length, width in ((4, 4), (50, 512), (512, 512), (8192, 512)):
+            seconds = report.inputs.seconds_of(length * width)
+            held = f"{report.inputs.held_bytes_of(length * width) / MIB:,.1f} MiB"
+            rate = f"{1 / seconds:,.0f}/s" if seconds <= 1 / 2 else f"{60 / seconds:,.0f}/min"
+            rows.append(
+                f"| `{report.path}` | {length}×{width} | {seconds:.2g} s | {held} | {rate} |"
+            )
+    return rows
+
+
+def test_what_a_replica_holds_is_that_of_the_page() -> None:
+    settings = replica()
+    budget, connections = Budget.of(settings), settings.max_connections
+    free_bytes = budget.limit_bytes - budget.reserve_bytes - budget.least_cache_bytes
+    stream_bytes = _held_bytes(FIRST_BYTES) + CONNECTION_BYTES
+    uses = {
+        "an idle connection": (CONNECTION_BYTES, settings.max_connections),
+        "an answer that nobody reads, with its connection": (
+            stream_bytes,
+            settings.max_connections,
+        ),
+        "the longest request body": (
+            settings.max_body_bytes,
+            settings.max_held_body_bytes // settings.max_body_bytes,
+        ),
+    }
+
+    for use, (each_bytes, number) in uses.items():
+        most = min(free_bytes // each_bytes, number)
+        assert f"| {use} | {each_bytes // 1024:,} KiB | {most:,} |" in SCALING
+
+
+def test_costs_of_examinations_are_those_of_the_page() -> None:
+    for row in rows_of_examinations():
+        assert row in SCALING
 
 
 def test_request_of_a_pod_holds_a_replica_with_a_full_cache() -> None:
