@@ -139,11 +139,8 @@ def test_what_a_replica_holds_is_that_of_the_page() -> None:
     free_bytes = budget.limit_bytes - budget.reserve_bytes - budget.least_cache_bytes
     stream_bytes = _held_bytes(FIRST_BYTES) + CONNECTION_BYTES
     uses = {
-        "an idle connection": (CONNECTION_BYTES, settings.max_connections),
-        "an answer that nobody reads, with its connection": (
-            stream_bytes,
-            settings.max_connections,
-        ),
+        "an idle connection": (CONNECTION_BYTES, connections),
+        "an answer that nobody reads, with its connection": (stream_bytes, connections),
         "the longest request body": (
             settings.max_body_bytes,
             settings.max_held_body_bytes // settings.max_body_bytes,
