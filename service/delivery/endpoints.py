@@ -120,17 +120,6 @@ class Inputs(ABC):
         """Return how many bytes of memory the content needs until the response has been sent."""
         return 0
 
-    def seconds_before(self, form: ReadableFormat, body: Block) -> float:
-        """Return the processor seconds of reading a body and calling ``answer``, without reading.
-
-        The length of the body determines them, and the header of an array.
-        """
-        return form.byte_seconds * len(body) + self.seconds_of(form.count_elements(body))
-
-    def held_bytes_before(self, form: ReadableFormat, body: Block) -> int:
-        """Return how much memory reading a body and calling ``answer`` need beside the body."""
-        return self.held_bytes_of(form.count_elements(body))
-
     def seconds_of(self, elements: int) -> float:  # noqa: ARG002
         """Return the processor seconds of calling ``answer`` with arrays of so many elements."""
         return 0.0

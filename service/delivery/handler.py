@@ -51,6 +51,9 @@ _TEXT_WEIGHT = 12
 # The usual length of a number, where only the length of a body is known.
 _USUAL_ITEM_BYTES = 4
 
+# Reading the header of a longer body, as of a thousand tensors, takes milliseconds.
+_SHORT_HEADER_BYTES = 2048
+
 # A longer body is kept in a file.
 _SHORT_BODY_BYTES = 64 * 1024
 
@@ -111,8 +114,13 @@ class Handler:
         """Return the response to a POST, computed on threads in turns, or else by a child."""
         inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
         form, reading = body.form, reading_seconds(body.form, body.length_bytes)
-        seconds = max(inputs.seconds_before(form, content), reading)
-        held_bytes = inputs.held_bytes_before(form, content)
+        count = partial(form.count_elements, content)
+        is_counted_here = form.is_text or body.length_bytes <= _SHORT_HEADER_BYTES
+        elements = (
+            count() if is_counted_here else await delivery.scheduler.run(count, SHORT_SECONDS)
+        )
+        seconds = max(form.byte_seconds * body.length_bytes + inputs.seconds_of(elements), reading)
+        held_bytes = inputs.held_bytes_of(elements)
         held_bytes += body.length_bytes * _TEXT_WEIGHT if form.is_text else 0
         by_child = partial(delivery.answer_by_child, job, body.source, memory_bytes=held_bytes)
 

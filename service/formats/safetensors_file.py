@@ -66,8 +66,6 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
     if header_bytes > MAX_HEADER_BYTES:
         raise _unreadable(f"the header has {header_bytes} bytes, more than {MAX_HEADER_BYTES}")
     tensors = _described(bytes(body[_LENGTH_BYTES:first]))
-    if not 1 <= len(tensors) <= MAX_TENSORS:
-        raise InvalidBody(f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible")
     arrays: dict[str, StoredTable] = {}
     integer_types: dict[str, str] = {}
     end = 0
@@ -99,6 +97,9 @@ def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]
     try:
         content = json.loads(header.decode("utf-8"))
         metadata = content.pop("__metadata__", None) or {}
+        if not 1 <= len(content) <= MAX_TENSORS:
+            rule = f"the file holds {len(content)} tensors: 1 to {MAX_TENSORS} are possible"
+            raise InvalidBody(rule)
         texts = [*metadata.values(), *(tensor["dtype"] for tensor in content.values())]
         tensors = {
             name: (each["dtype"], tuple(each["shape"]), *each["data_offsets"])

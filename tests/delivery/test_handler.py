@@ -21,7 +21,7 @@ from service.delivery.handler import ReceivedBody, add_page
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
 from service.delivery.schedule import SHORT_SECONDS, TURN_SECONDS, Threads, Work
-from service.formats import FORMATS
+from service.formats import FORMATS, safetensors_file
 from service.lru import shrink_shared
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
@@ -188,6 +188,26 @@ def test_posts_are_planned_on_workers_without_an_entity_tag(
 
     assert [answer.status_code for answer in answers] == [200, 200]
     assert {name.partition("_")[0] for name in threads} == {"posref-short"}
+
+
+def test_header_of_many_arrays_is_read_on_a_worker(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    described = safetensors_file._described
+
+    def record(header: bytes) -> Any:
+        threads.append(threading.current_thread().name.rpartition("_")[0])
+        return described(header)
+
+    monkeypatch.setattr(safetensors_file, "_described", record)
+    many = {str(number): np.ones((1, 2), dtype=np.float32) for number in range(500)}
+    headers = {"Content-Type": FORMATS["safetensors"].media_type}
+
+    answer = client.post("/rope/apply", content=safetensors.numpy.save(many), headers=headers)
+
+    assert answer.status_code == 200
+    assert set(threads) == {"posref-short"}
 
 
 def seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -185,7 +185,7 @@ def test_estimated_seconds_of_an_examination_of_noise_are_near_the_measured(
     query = {} if path == "/identify" else to
     noise = np.random.default_rng(rows).standard_normal((rows, columns))
     sent = npy_bytes(noise.astype(np.float32))
-    estimate = endpoint.inputs.seconds_before(NPY, sent)
+    estimate = NPY.byte_seconds * len(sent) + endpoint.inputs.seconds_of(NPY.count_elements(sent))
 
     def examine() -> None:
         _, content = endpoint.inputs.read(NPY, sent)

@@ -148,3 +148,10 @@ GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
 def test_invalid_files_are_refused_with_the_reason(raw: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
         SAFETENSORS.read(raw, ("x",))
+
+
+def test_tensors_are_counted_before_any_is_described() -> None:
+    text = json.dumps(dict.fromkeys(map(str, range(MAX_TENSORS + 1)))).encode()
+
+    with pytest.raises(InvalidBody, match=f"holds {MAX_TENSORS + 1} tensors"):
+        SAFETENSORS.read(len(text).to_bytes(8, "little") + text, ())
