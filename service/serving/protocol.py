@@ -181,17 +181,15 @@ class HeldFlow(FlowControl):
 
     def pause_reading(self) -> None:
         """Pause reading, for a request that waits or whose body is not taken yet."""
-        if self._is_held:
-            self.read_paused = True
-        else:
-            super().pause_reading()
+        if not (self.read_paused or self._is_held):
+            self._transport.pause_reading()
+        self.read_paused = True
 
     def resume_reading(self) -> None:
         """Resume reading, once it is not held."""
-        if self._is_held:
-            self.read_paused = False
-        else:
-            super().resume_reading()
+        if self.read_paused and not self._is_held:
+            self._transport.resume_reading()
+        self.read_paused = False
 
 
 class UvicornProtocol(HttpToolsProtocol):
