@@ -4,8 +4,9 @@ The extension of the URL chooses the format; without one, Accept does (RFC 9110,
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from starlette.requests import Request
@@ -81,7 +82,8 @@ def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | 
     if accept_encoding is None:
         return None
     qualities = {
-        _CODING_ALIASES.get(coding, coding): quality for coding, quality in _ranges(accept_encoding)
+        _CODING_ALIASES.get(coding, coding): quality
+        for coding, quality in _ranges(accept_encoding).items()
     }
     others = qualities.get("*", 0.0)
     plain = qualities.get(_IDENTITY, _LEAST_QUALITY if qualities.get("*", 1.0) > 0 else 0.0)
@@ -143,7 +145,7 @@ def media_quality(accept: str | None, media_type: str) -> float:
     """
     if accept is None or not accept.strip():
         return 1.0
-    ranges = dict(_ranges(accept))
+    ranges = _ranges(accept)
     family = media_type.partition("/")[0] + "/*"
     for candidate in (media_type, family, _ANYTHING):
         if candidate in ranges:
@@ -151,12 +153,16 @@ def media_quality(accept: str | None, media_type: str) -> float:
     return 0.0
 
 
-def _ranges(accept: str) -> Iterable[tuple[str, float]]:
+@lru_cache(maxsize=8)
+def _ranges(accept: str) -> Mapping[str, float]:
+    """Return the q-values in a header; a long one takes milliseconds, and each format asks."""
+    found: dict[str, float] = {}
     for item in accept.split(","):
         media_range, *parameters = (part.strip().lower() for part in item.split(";"))
         qualities = [part[2:] for part in parameters if part.startswith("q=")]
         if all(_QUALITY.fullmatch(quality) for quality in qualities):
-            yield media_range, float(qualities[0]) if qualities else 1.0
+            found[media_range] = float(qualities[0]) if qualities else 1.0
+    return found
 
 
 # RFC 9110, §12.4.2.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from starlette.requests import Request
 
+from service.delivery import negotiation
 from service.delivery.negotiation import (
     RepresentationRequest,
     choose_coding,
@@ -152,3 +153,11 @@ def test_request_without_headers_has_the_defaults() -> None:
     scope = {"type": "http", "http_version": "1.1", "path_params": {}, "headers": []}
 
     assert RepresentationRequest.of(Request(scope)) == RepresentationRequest()
+
+
+def test_header_is_parsed_once_for_all_formats() -> None:
+    accept = ", ".join(f"text/x{number};q=0.5" for number in range(900)) + ", text/csv"
+    before = negotiation._ranges.cache_info().misses
+
+    assert chosen(PLAIN, None, accept) == "csv"
+    assert negotiation._ranges.cache_info().misses == before + 1
