@@ -21,6 +21,9 @@ Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 # The least memory of a process.
 _LEAST_MEMORY_BYTES = 224 * MIB
 
+# The memory of the supervisor of several processes.
+_SUPERVISOR_BYTES = 64 * MIB
+
 # Memory within which all other defaults hold.
 _AMPLE_MEMORY_BYTES = 4096 * MIB
 
@@ -157,8 +160,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_memory(self) -> Self:
-        least_bytes = self.workers * _LEAST_MEMORY_BYTES
-        if self.memory_bytes < least_bytes:
+        if self.process_bytes < _LEAST_MEMORY_BYTES:
+            least_bytes = self.workers * _LEAST_MEMORY_BYTES + self._supervisor_bytes
             rule = (
                 f"must be at least {least_bytes} for POSREF_WORKERS={self.workers}: each process "
                 f"takes {_LEAST_MEMORY_BYTES}"
@@ -178,6 +181,15 @@ class Settings(BaseSettings):
                     f"{_variable(smaller)}={least}: {reason}"
                 )
         return self
+
+    @property
+    def process_bytes(self) -> int:
+        """The memory of each of the processes that serve."""
+        return (self.memory_bytes - self._supervisor_bytes) // self.workers
+
+    @property
+    def _supervisor_bytes(self) -> int:
+        return _SUPERVISOR_BYTES if self.workers > 1 else 0
 
     @property
     def keys(self) -> tuple[bytes, ...]:

@@ -186,7 +186,7 @@ def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> No
 def test_memory_too_small_for_the_workers_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    least = workers * 224 * MIB
+    least = workers * 224 * MIB + 64 * MIB * (workers > 1)
     monkeypatch.setenv("POSREF_WORKERS", str(workers))
     monkeypatch.setenv("POSREF_MEMORY_BYTES", str(least))
     assert load_settings().memory_bytes == least

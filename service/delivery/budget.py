@@ -213,7 +213,7 @@ def setups_bytes(settings: Settings) -> int:
 
 
 def _above_floor_bytes(settings: Settings) -> int:
-    return settings.memory_bytes // settings.workers - FLOOR_BYTES
+    return settings.process_bytes - FLOOR_BYTES
 
 
 class Grant:
