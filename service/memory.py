@@ -1,6 +1,7 @@
 """The memory of this process: how much it may take, and giving freed memory back to the system."""
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,10 @@ _malloc_trim = None if sys.platform == "win32" else getattr(ctypes.CDLL(None), "
 
 
 def give_back_freed() -> None:
-    """Give freed memory back to the system, if the C library can; this may take milliseconds."""
+    """Give freed memory back to the system, if the C library can; this may take milliseconds.
+
+    The objects of a connection refer to each other, so only the collector frees them.
+    """
+    gc.collect()
     if _malloc_trim is not None:
         _malloc_trim(0)

@@ -18,7 +18,7 @@ from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
 from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler, Work
-from service.delivery.streams import FIRST_BYTES, MAX_UNREAD_BYTES, BodyStream, PipedStream
+from service.delivery.streams import MAX_UNREAD_BYTES, BodyStream, PipedStream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
@@ -150,7 +150,7 @@ class Delivery:
         if needs_child(representation, seconds):
             body = await self._body_by_child(plan.job, seconds)
             return head.streamed(span, body[span.start : span.stop] if span else body)
-        is_small = length_bytes is None or length_bytes <= FIRST_BYTES
+        is_small = (length_bytes or representation.body.limit_bytes) <= MAX_UNREAD_BYTES
         if seconds <= SHORT_SECONDS and is_small:
             blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
             return head.streamed(span, await self.scheduler.run(lambda: b"".join(blocks), seconds))
@@ -171,7 +171,7 @@ class Delivery:
         """Return the stream of a body or a range; a cached body is read from the cache."""
         turn = self.scheduler.stream(has_begun=True).turn
         start, stop = (span.start, span.stop) if span else (0, None)
-        cached = partial(self._found_body, representation.tag) if is_cached else _uncached
+        cached = partial(self._found_body, representation.tag) if is_cached else None
         return BodyStream(representation.body, turn, self.budget, start, stop, cached=cached)
 
     def _found_body(self, tag: str) -> bytes | None:
@@ -256,7 +256,3 @@ def needs_child(representation: Representation, seconds: float) -> bool:
     """Return whether a body is computed by a child: it is drawn in one step, or a long digest."""
     is_long_digest = representation.is_digest and seconds > _LONG_DIGEST_SECONDS
     return representation.form.is_drawn or is_long_digest
-
-
-def _uncached() -> None:
-    """Return None: the body is not cached, and its entity tag may be costly to compute."""

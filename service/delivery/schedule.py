@@ -49,6 +49,9 @@ _LONG_LANE_NICENESS = 3
 _MIN_RETRY_SECONDS = 1
 _MAX_RETRY_SECONDS = 3600
 
+# The longest of the short work is put off by half a second at most.
+_SHORT_LANE_HASTE = 100.0
+
 # Tags and bookings of the past are forgotten when there are more than this.
 _MAX_CLIENTS = 4096
 
@@ -134,6 +137,8 @@ class Slots:
         refusals: counts the refusals.
         kept: how many of the slots only brief work takes.
         brief_seconds: the longest brief work.
+        haste: by how many seconds work is put off for each second that it takes, so that the
+            shortest work of one client is done first.
     """
 
     def __init__(
@@ -145,6 +150,7 @@ class Slots:
         *,
         kept: int = 0,
         brief_seconds: float = inf,
+        haste: float = 0.0,
     ) -> None:
         self.name = name
         self.wait_seconds = wait_seconds
@@ -152,6 +158,7 @@ class Slots:
         self._slots = {True: slots, False: slots - kept}
         self._kept = kept
         self._brief_seconds = brief_seconds
+        self._haste = haste
         self._tags = LatestTimes()
         self._bookings = LatestTimes()
         self._numbers = count()
@@ -174,7 +181,7 @@ class Slots:
         self._tags.move(client, seconds)
 
     def turn(self, tag: float, seconds: float, *, has_begun: bool) -> _Turn:
-        order = has_begun, tag, next(self._numbers)
+        order = has_begun, tag + self._haste * seconds, next(self._numbers)
         return _Turn(order, seconds, seconds <= self._brief_seconds)
 
     async def acquire(self, turn: _Turn, client: str) -> None:
@@ -348,9 +355,16 @@ class Threads(Slots):
     """A lane whose slots are worker threads."""
 
     def __init__(
-        self, name: str, threads: int, wait_seconds: float, refusals: Refusals, *, nice: int = 0
+        self,
+        name: str,
+        threads: int,
+        wait_seconds: float,
+        refusals: Refusals,
+        *,
+        haste: float = 0.0,
+        nice: int = 0,
     ) -> None:
-        super().__init__(name, threads, wait_seconds, refusals)
+        super().__init__(name, threads, wait_seconds, refusals, haste=haste)
         self.executor = ThreadPoolExecutor(
             threads, f"posref-{name}", initializer=partial(_give_way, nice) if nice else None
         )
@@ -431,7 +445,7 @@ class Scheduler:
     def of(cls, settings: Settings, refusals: Refusals) -> "Scheduler":
         wait = settings.wait_seconds
         return cls(
-            Threads("short", 1, wait, refusals),
+            Threads("short", 1, wait, refusals, haste=_SHORT_LANE_HASTE),
             Threads("long", settings.threads, wait, refusals, nice=_LONG_LANE_NICENESS),
             Slots(
                 "child",

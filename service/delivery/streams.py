@@ -101,7 +101,8 @@ class BodyStream(Stream):
         turn: calls a function on a worker thread, and is never refused.
         budget: grants the memory of the pieces, which stay small while it is tight.
         start, stop: the range to send; by default the whole body.
-        cached: returns the whole body while it is in the cache, else None.
+        cached: returns the whole body while it is in the cache, else None; only for bodies that
+            were there.
 
     Raises Overloaded if there is no memory for small pieces.
     """
@@ -114,9 +115,11 @@ class BodyStream(Stream):
         start: int = 0,
         stop: int | None = None,
         *,
-        cached: Callable[[], bytes | None] = lambda: None,
+        cached: Callable[[], bytes | None] | None = None,
     ) -> None:
-        super().__init__(budget.grant("streams", _held_bytes(FIRST_BYTES)))
+        # A cached body has its memory already.
+        is_cached = cached is not None
+        super().__init__(budget.grant("streams", _held_bytes(FIRST_BYTES), from_reserve=is_cached))
         self._body, self._turn = body, turn
         self._cached, self._budget = cached, budget
         self._has_parts = body.length_bytes is not None
@@ -173,7 +176,7 @@ class BodyStream(Stream):
         return self._cached_piece() or await self._turn(self._work())
 
     def _cached_piece(self) -> Block | None:
-        body = None if self._blocks else self._cached()
+        body = self._cached() if self._cached and not self._blocks else None
         if body is None:
             return None
         stop = min(self._position + BLOCK_BYTES, self._stop or len(body))

@@ -69,7 +69,6 @@ def test_long_cached_body_is_sent_in_pieces(
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
     monkeypatch.setattr(dispatch, "MAX_HELD_BYTES", 100)
-    monkeypatch.setattr(dispatch, "FIRST_BYTES", 100)
     monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
     with client_of(create_app(Settings())) as other:
         for _ in range(2):

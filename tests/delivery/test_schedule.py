@@ -137,6 +137,19 @@ def test_every_work_gets_a_slot_and_no_more_slots_are_held_than_there_are(seed: 
     assert (held, len(lane)) == ([], 0)
 
 
+def test_the_shortest_work_of_one_client_is_first_where_work_is_put_off() -> None:
+    async def scenario() -> list[str]:
+        order = Order(lane_of(haste=100))
+        async with busy(order.lane):
+            for number in range(5):
+                await order.submit(f"medium {number}", "a", 0.004)
+            await order.submit("short", "a", 0.0001)
+        await asyncio.gather(*order.tasks)
+        return order.begun
+
+    assert asyncio.run(scenario())[0] == "short"
+
+
 def test_a_slot_is_kept_for_brief_work() -> None:
     async def scenario() -> list[str]:
         order = Order(lane_of(2, kept=1, brief_seconds=2))
