@@ -43,6 +43,7 @@ _CHILD_MODULE = "service.child"
 _NAME = "posref-child"
 
 _SPARES = 2
+_TRIES = 3
 # An estimate is right within a factor of 4.
 _TIME_FACTOR = 4
 _LEAST_SECONDS = 10
@@ -58,6 +59,10 @@ _log = logging.getLogger("posref.children")
 
 class ChildFailed(Exception):
     """An error in a child process; the message is its traceback."""
+
+
+class _Lost(Exception):
+    """A child has ended in order, without a job."""
 
 
 @dataclass(frozen=True)
@@ -157,13 +162,18 @@ class Children:
         """
         limit_seconds = max(_LEAST_SECONDS, ceil(_TIME_FACTOR * seconds))
         bounds = Bounds(limit_seconds, memory_bytes, is_largest)
-        child = await self._take()
-        try:
-            await child.send((job, self._settings, bounds), body)
-            return await child.answer()
-        except BaseException:
-            child.kill()
-            raise
+        for _ in range(_TRIES):
+            child = await self._take()
+            try:
+                await child.send((job, self._settings, bounds), body)
+                return await child.answer()
+            except _Lost:
+                # It has ended without a job, as a spare may; another one gets the job.
+                continue
+            except BaseException:
+                child.kill()
+                raise
+        raise Overloaded("the server has lost the processes of this request")
 
     async def close(self) -> None:
         """Kill all children, and wait until they have ended."""
@@ -323,6 +333,8 @@ class _Child:
         if code == -signal.SIGXCPU:
             rule = "the request needs more processor time than it may have"
             return RequestTooLarge(f"{rule} (POSREF_MAX_REQUEST_SECONDS): {_WAY_OUT}")
+        if code == 0:
+            return _Lost()
         _log.warning("a child process ended with code %d before its answer", code)
         return Overloaded("the process of this request was stopped: the server lacks memory")
 

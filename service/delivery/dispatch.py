@@ -151,9 +151,13 @@ class Delivery:
             body = await self._body_by_child(plan.job, seconds)
             return head.streamed(span, body[span.start : span.stop] if span else body)
         is_small = (length_bytes or representation.body.limit_bytes) <= MAX_UNREAD_BYTES
-        if seconds <= SHORT_SECONDS and is_small:
+        if is_small:
             blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
-            return head.streamed(span, await self.scheduler.run(lambda: b"".join(blocks), seconds))
+            if seconds <= SHORT_SECONDS:
+                whole = await self.scheduler.run(lambda: b"".join(blocks), seconds)
+            else:
+                whole = await self.scheduler.collect(blocks, b"".join, seconds)
+            return head.streamed(span, whole)
         first = self._stream(representation, span)
         if body_seconds <= SHORT_SECONDS and length_bytes is not None:
             # What is set up before the first element is mostly cached.

@@ -490,7 +490,7 @@ class Scheduler:
         blocks: Iterator[Block],
         put_together: Callable[[list[Block]], Result],
         seconds: float,
-        begin: Callable[[], object],
+        begin: Callable[[], object] = lambda: None,
     ) -> Result:
         """Compute all blocks of a body in turns, and return ``put_together`` of their list.
 
