@@ -287,7 +287,7 @@ def test_work_of_a_very_long_row_is_its_compared_part() -> None:
 
     bias = read_url(url).document.arrays["bias"]
 
-    assert overlay(np.zeros((1, 10**6)), bias).seconds < 2_000_000 * ELEMENT_SECONDS
+    assert overlay(np.zeros((1, 10**6)), bias).seconds < 10**7 * ELEMENT_SECONDS
 
 
 def test_complex_numbers_are_compared_by_component() -> None:
