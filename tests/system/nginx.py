@@ -120,7 +120,7 @@ def before(
         servers: the replicas, or their ports.
         folder: an empty folder for its files.
         max_size: the approximate size of its cache.
-        changes: replacements in limits.conf.
+        changes: replacements in limits.conf and locations.conf.
     """
     port = free_port()
     ports = [server if isinstance(server, int) else server.port for server in servers]
@@ -189,8 +189,8 @@ def _write_configuration(
     for file in CONFIGURATION.glob("*.conf"):
         if file.name not in _OF_COMPOSE:
             shutil.copy(file, configuration)
-    limits = configuration / "limits.conf"
-    limits.write_text(_changed(limits.read_text(), changes))
+    for old, new in changes.items():
+        _change([configuration / name for name in ("limits.conf", "locations.conf")], old, new)
     (listeners / "plain.conf").write_text(
         f"server {{ listen 127.0.0.1:{port} default_server; include locations.conf; }}\n"
     )
@@ -204,11 +204,12 @@ def _write_configuration(
     )
 
 
-def _changed(text: str, changes: Mapping[str, str]) -> str:
-    for old, new in changes.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+def _change(files: Sequence[Path], old: str, new: str) -> None:
+    """Replace a text that one of the files has, once."""
+    counts = {file: file.read_text().count(old) for file in files}
+    assert sorted(counts.values()) == [0] * (len(files) - 1) + [1], old
+    (file,) = (each for each, count in counts.items() if count)
+    file.write_text(file.read_text().replace(old, new))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
