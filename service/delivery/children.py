@@ -62,7 +62,7 @@ class ChildFailed(Exception):
 
 
 class _Lost(Exception):
-    """A child has ended in order, without a job."""
+    """A child has ended before it took its job."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class _Child:
         self.ended.set_result(code)
 
     async def send(self, message: object, body: bytes | int | None) -> None:
-        """Send a message, and a body as an open file."""
+        """Send a message, and a body as an open file; raises _Lost if the child has ended."""
         pickled = pickle.dumps(message)
         frame = len(pickled).to_bytes(LENGTH_BYTES, "big") + pickled
         file = _file_with(body) if isinstance(body, bytes) else body
@@ -264,7 +264,9 @@ class _Child:
             sent_bytes = socket.send_fds(self._channel, [frame], [] if file is None else [file])
             await self._loop.sock_sendall(self._channel, frame[sent_bytes:])
         except OSError:
-            raise await self._ending() from None
+            self.kill()
+            await self.ended
+            raise _Lost from None
         finally:
             if isinstance(body, bytes) and file is not None:
                 os.close(file)
