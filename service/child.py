@@ -112,13 +112,11 @@ def work(channel: socket.socket) -> None:
     message, body = _receive(channel)
     job, settings, bounds = pickle.loads(message)  # noqa: S301 - the server sends it.
     _limit(bounds, used_bytes + len(body))
-    _answer(channel, job, body, settings, bounds)
+    _answer(channel, job, body, settings)
     os._exit(0)
 
 
-def _answer(
-    channel: socket.socket, job: Job, body: Block, settings: Settings, bounds: Bounds
-) -> None:
+def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -> None:
     """Send the answer to a job, or what has failed."""
     began, has_begun = time.process_time(), False
     try:
@@ -140,10 +138,10 @@ def _answer(
     except Exception as error:  # noqa: BLE001 - the server logs it.
         _lift(resource.RLIMIT_AS)
         is_memory = isinstance(error, MemoryError) or getattr(error, "errno", 0) == errno.ENOMEM
-        failure = {"is_memory": is_memory, "is_largest": bounds.is_largest}
         if has_begun:
             channel.sendall(FAILED.to_bytes(LENGTH_BYTES, "big"))
-        _send(channel, orjson.dumps({"traceback": traceback.format_exc(), **failure}))
+        failure = {"traceback": traceback.format_exc(), "is_memory": is_memory}
+        _send(channel, orjson.dumps(failure))
 
 
 def _begun(job: Job, body: Block, settings: Settings) -> JobAnswer:

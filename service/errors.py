@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 MAX_FAULTS = 10
 """The number of faults that an error names; it counts the others."""
@@ -130,6 +131,33 @@ class Unavailable(PosrefError):
 
 class Overloaded(Unavailable):
     """More load than this server accepts."""
+
+
+REASONS = ("waiting", "wait_time", "connections", "bodies", "memory")
+"""The reasons to refuse a valid request, as in the metric posref_refused."""
+
+_MAX_RETRY_SECONDS = 3600
+
+
+class Refusals:
+    """The refused requests of a process, counted by reason."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(REASONS, 0)
+
+    def count(self, reason: str) -> None:
+        self.counts[reason] += 1
+
+    def overloaded(self, reason: str, detail: str, seconds: float = 0.0) -> Overloaded:
+        """Count a refusal, and return its error.
+
+        Args:
+            reason: one of REASONS.
+            detail: the limit that was reached, and the name of its setting.
+            seconds: the estimated time until the request can be answered, for Retry-After.
+        """
+        self.count(reason)
+        return Overloaded(detail, max(1, ceil(min(seconds, _MAX_RETRY_SECONDS))))
 
 
 class NotReady(Unavailable):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from service import errors
 
 
@@ -37,3 +39,13 @@ def test_long_list_is_shortened_before_serialization() -> None:
     for value in ([0.5] * 81, list(range(500)), tuple("ab" * 100), [[1, 2]] * 80):
         assert errors.shortened(value) == json.dumps(value)[:80] + "…"
     assert errors.shortened([object()] * 10**6).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0, 1), (0.3, 1), (1.2, 2), (90, 90), (1e9, 3600)]
+)
+def test_retry_after_is_whole_seconds_up_to_an_hour(seconds: float, expected: int) -> None:
+    refusals = errors.Refusals()
+
+    assert refusals.overloaded("waiting", "detail", seconds).retry_seconds == expected
+    assert refusals.counts["waiting"] == 1

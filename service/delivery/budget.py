@@ -6,12 +6,11 @@ spent, the cache gives way first, and then requests are refused.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from math import ceil
 from time import monotonic
 from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
-from service.errors import Overloaded, RequestTooLarge
+from service.errors import Overloaded, Refusals, RequestTooLarge
 from service.settings import MIB, Settings
 
 GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
@@ -30,7 +29,6 @@ _MOST_SETUPS_BYTES = 128 * MIB
 _RESERVE_BYTES = 16 * MIB
 _SMALL_BYTES = MIB
 
-_MIN_RETRY_SECONDS = 1
 _MAX_RETRY_SECONDS = 60
 
 # The weight of the newest value in a moving mean.
@@ -47,11 +45,6 @@ class MovingMean:
         self.value += (value - self.value) * (_NEWEST_SHARE if self.value else 1)
 
 
-def overloaded(detail: str, seconds: float) -> Overloaded:
-    """Return the error of a request that may succeed after about ``seconds``."""
-    return Overloaded(detail, min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS))
-
-
 class Budget:
     """The memory that a process may grant; belongs to one event loop.
 
@@ -64,6 +57,7 @@ class Budget:
             floor.
         max_held_body_bytes: the most memory of all request bodies together, a single body
             excepted; by default the limit.
+        refusals: counts the refusals, for the reasons "bodies" and "memory".
 
     Attributes:
         reserve_bytes: the part of the limit that only grants ``from_reserve`` may use.
@@ -71,7 +65,6 @@ class Budget:
         least_cache_bytes: the memory to which the cache is shrunk.
         shrink_cache: evicts at least so many bytes from the cache, if it has them; none if
             negative.
-        refusals: the number of refused requests, by reason.
     """
 
     def __init__(
@@ -79,13 +72,14 @@ class Budget:
         limit_bytes: int,
         memory_bytes: int | None = None,
         max_held_body_bytes: int | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.limit_bytes = limit_bytes
         self.reserve_bytes = min(_RESERVE_BYTES, limit_bytes // 3)
         self.most_cache_bytes = limit_bytes // 2
         self.least_cache_bytes = limit_bytes // 16
         self.shrink_cache: Callable[[int], None] = lambda _: None
-        self.refusals = {"bodies": 0, "memory": 0}
+        self.refusals = refusals or Refusals()
         self._memory_bytes = memory_bytes or limit_bytes + FLOOR_BYTES
         self._max_held_body_bytes = max_held_body_bytes or limit_bytes
         self._granted: dict[str, int] = dict.fromkeys(GRANT_KINDS, 0)
@@ -94,10 +88,10 @@ class Budget:
         self._returned: deque[tuple[Grant, float]] = deque()
 
     @classmethod
-    def of(cls, settings: Settings) -> "Budget":
+    def of(cls, settings: Settings, refusals: Refusals | None = None) -> "Budget":
         """Return the budget of one of the processes: its memory without floor and setups."""
         limit_bytes = _above_floor_bytes(settings) - setups_bytes(settings)
-        return cls(limit_bytes, settings.memory_bytes, settings.max_held_body_bytes)
+        return cls(limit_bytes, settings.memory_bytes, settings.max_held_body_bytes, refusals)
 
     def grant(self, kind: GrantKind, size_bytes: int, *, from_reserve: bool = False) -> "Grant":
         """Return a grant of memory.
@@ -203,8 +197,8 @@ class Budget:
                 raise self._overloaded("memory", detail, kind)
 
     def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
-        self.refusals[reason] += 1
-        return overloaded(detail, self._held_seconds[kind].value)
+        seconds = min(self._held_seconds[kind].value, _MAX_RETRY_SECONDS)
+        return self.refusals.overloaded(reason, detail, seconds)
 
 
 def setups_bytes(settings: Settings) -> int:

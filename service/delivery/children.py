@@ -30,7 +30,7 @@ from typing import Any
 import orjson
 
 from service.delivery.negotiation import RawHeaders, RepresentationRequest
-from service.errors import Overloaded, RequestTooLarge
+from service.errors import Refusals, RequestTooLarge
 from service.formats.format import Block
 from service.settings import Settings
 
@@ -95,12 +95,10 @@ class Bounds:
     Attributes:
         seconds: its processor time.
         memory_bytes: its memory, without what it begins with and the body of the request.
-        is_largest: whether no child can have more memory.
     """
 
     seconds: int
     memory_bytes: int
-    is_largest: bool
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,9 @@ class ChildAnswer:
 class Children:
     """Runs each job in a child process of its own; belongs to one event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, refusals: Refusals) -> None:
         self._settings = settings
+        self._refusals = refusals
         self._starter = ThreadPoolExecutor(1, "posref-children")
         self._spares: deque[asyncio.Task[_Child | None]] = deque()
         self._starting: set[asyncio.Task[_Child | None]] = set()
@@ -137,13 +136,7 @@ class Children:
         self._fill()
 
     async def run(
-        self,
-        job: Job,
-        body: bytes | int | None = None,
-        *,
-        seconds: float,
-        memory_bytes: int,
-        is_largest: bool = False,
+        self, job: Job, body: bytes | int | None = None, *, seconds: float, memory_bytes: int
     ) -> ChildAnswer:
         """Return the answer to a job; the child is killed if the caller is cancelled.
 
@@ -153,15 +146,14 @@ class Children:
             seconds: the estimated processor time. The child is stopped after four times as much,
                 unless it has begun to send a body that it computes while it sends it.
             memory_bytes: the memory that the child may use, without the body of the request.
-            is_largest: whether no request can have more memory.
 
         Raises:
-            Overloaded: the child had too little memory, or was killed from outside.
-            RequestTooLarge: the limit of time was reached, or the largest one of memory.
+            Overloaded: no child can be started, or it was killed from outside.
+            RequestTooLarge: a limit was reached.
             ChildFailed: the child has failed.
         """
         limit_seconds = max(_LEAST_SECONDS, ceil(_TIME_FACTOR * seconds))
-        bounds = Bounds(limit_seconds, memory_bytes, is_largest)
+        bounds = Bounds(limit_seconds, memory_bytes)
         for _ in range(_TRIES):
             child = await self._take()
             try:
@@ -173,7 +165,8 @@ class Children:
             except BaseException:
                 child.kill()
                 raise
-        raise Overloaded("the server has lost the processes of this request")
+        detail = "the server has lost the processes of this request"
+        raise self._refusals.overloaded("memory", detail)
 
     async def close(self) -> None:
         """Kill all children, and wait until they have ended."""
@@ -197,7 +190,8 @@ class Children:
                 self._spares.append(spare)
                 raise
             if child is None:
-                raise Overloaded("the server cannot start a process for this request now")
+                detail = "the server cannot start a process for this request now"
+                raise self._refusals.overloaded("memory", detail)
             if not child.ended.done():
                 return child
             child.kill()
@@ -220,7 +214,7 @@ class Children:
         except (OSError, EOFError):
             _log.warning("no process can be started", exc_info=True)
             return None
-        child = _Child(process, channel)
+        child = _Child(process, channel, self._refusals)
         self._children.add(child)
         child.ended.add_done_callback(lambda _: self._children.discard(child))
         return child
@@ -233,10 +227,11 @@ class _Child:
         ended: the exit code, once the process has ended.
     """
 
-    def __init__(self, process: BaseProcess, channel: socket.socket) -> None:
+    def __init__(self, process: BaseProcess, channel: socket.socket, refusals: Refusals) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._channel = channel
+        self._refusals = refusals
         self.ended: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(process.sentinel, self._end)
 
@@ -338,20 +333,19 @@ class _Child:
         if code == 0:
             return _Lost()
         _log.warning("a child process ended with code %d before its answer", code)
-        return Overloaded("the process of this request was stopped: the server lacks memory")
+        detail = "the process of this request was stopped: the server lacks memory"
+        return self._refusals.overloaded("memory", detail)
 
 
 _WAY_OUT = "request a smaller table, or send smaller arrays"
 
 
-def _failure(traceback: str, *, is_memory: bool, is_largest: bool) -> Exception:
+def _failure(traceback: str, *, is_memory: bool) -> Exception:
     """Return the error that a child reports."""
     if not is_memory:
         return ChildFailed(traceback)
-    if is_largest:
-        rule = "the request needs more memory than a request can have (POSREF_MEMORY_BYTES)"
-        return RequestTooLarge(f"{rule}: {_WAY_OUT}")
-    return Overloaded("the request needs more memory than is free now (POSREF_MEMORY_BYTES)")
+    rule = "the request needs more memory than a request can have (POSREF_MEMORY_BYTES)"
+    return RequestTooLarge(f"{rule}: {_WAY_OUT}")
 
 
 def memory_file() -> int:

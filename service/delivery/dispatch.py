@@ -17,12 +17,12 @@ from service.delivery.children import Children, Job
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
-from service.delivery.schedule import SHORT_SECONDS, Refusals, Scheduler, Work
+from service.delivery.schedule import SHORT_SECONDS, Scheduler, Work
 from service.delivery.streams import MAX_UNREAD_BYTES, BodyStream, PipedStream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
-from service.errors import RequestTooLarge
+from service.errors import Refusals, RequestTooLarge
 from service.formats.format import BLOCK_BYTES
 from service.settings import MIB, Settings
 
@@ -77,11 +77,11 @@ class Delivery:
         writer: LineWriter | None = None,
     ) -> "Delivery":
         """Create the Delivery of a process; the response cache gets 1/16 of ``cache_bytes``."""
-        budget = Budget.of(settings)
+        refusals = Refusals()
+        budget = Budget.of(settings, refusals)
         cache_bytes = min(settings.cache_bytes, budget.most_cache_bytes)
         headers_bytes = cache_bytes // 16
         cache = BodyCache(cache_bytes - headers_bytes, budget)
-        refusals = Refusals()
         scheduler = Scheduler.of(settings, refusals)
         watched: dict[str, Callable[[], Reading]] = {
             "posref_builds": lambda: cache.builds,
@@ -92,7 +92,7 @@ class Delivery:
             "posref_cache_bytes": lambda: cache.bodies.size_bytes,
             "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
             "posref_waiting_work": scheduler.waiting_by_lane,
-            "posref_refused": lambda: {**refusals.counts, **budget.refusals},
+            "posref_refused": lambda: refusals.counts,
             "posref_memory_granted_bytes": budget.granted,
             "posref_memory_limit_bytes": lambda: budget.limit_bytes,
             "posref_held_body_bytes": lambda: budget.granted()["bodies"],
@@ -106,7 +106,7 @@ class Delivery:
             cache,
             response_cache,
             scheduler,
-            Children(settings),
+            Children(settings, refusals),
             tallies,
             metrics,
             Readiness(),
@@ -205,7 +205,7 @@ class Delivery:
             async with work.slot():
                 grant = self.budget.grant("children", memory_bytes)
                 made = await self.children.run(
-                    job, body, seconds=seconds, memory_bytes=memory_bytes, is_largest=True
+                    job, body, seconds=seconds, memory_bytes=memory_bytes
                 )
                 work.spend(made.seconds)
         finally:

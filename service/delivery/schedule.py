@@ -16,11 +16,11 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from math import ceil, inf
+from math import inf
 from time import monotonic, thread_time
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from service.delivery.clients import CLIENT
-from service.errors import Overloaded
+from service.errors import Overloaded, Refusals
 from service.formats.format import BLOCK_BYTES, Block
 from service.settings import Settings
 
@@ -46,38 +46,11 @@ _BRIEF_SECONDS = 2.0
 # under any number of small requests; measured, see docs/performance.md.
 _LONG_LANE_NICENESS = 3
 
-_MIN_RETRY_SECONDS = 1
-_MAX_RETRY_SECONDS = 3600
-
 # The longest of the short work is put off by half a second at most.
 _SHORT_LANE_HASTE = 100.0
 
 # Tags and bookings of the past are forgotten when there are more than this.
 _MAX_CLIENTS = 4096
-
-REASONS = ("waiting", "wait_time", "connections")
-"""The reasons to refuse a valid request, beside memory: names in the metric posref_refused."""
-
-
-class Refusals:
-    """The refused requests of a process, counted by reason."""
-
-    def __init__(self) -> None:
-        self.counts = dict.fromkeys(REASONS, 0)
-
-    def count(self, reason: str) -> None:
-        self.counts[reason] += 1
-
-    def overloaded(self, reason: str, detail: str, seconds: float) -> Overloaded:
-        """Count a refusal, and return its error.
-
-        Args:
-            reason: one of REASONS.
-            detail: the limit that was reached, and the name of its setting.
-            seconds: the estimated time until the request can be answered, for Retry-After.
-        """
-        self.count(reason)
-        return Overloaded(detail, min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS))
 
 
 class LatestTimes:
@@ -439,7 +412,6 @@ class Scheduler:
     short: Threads
     long: Threads
     children: Slots
-    refusals: Refusals = field(default_factory=Refusals)
 
     @classmethod
     def of(cls, settings: Settings, refusals: Refusals) -> "Scheduler":
@@ -455,7 +427,6 @@ class Scheduler:
                 kept=1,
                 brief_seconds=_BRIEF_SECONDS,
             ),
-            refusals,
         )
 
     async def run(self, function: Callable[[], Result], seconds: float) -> Result:

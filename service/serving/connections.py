@@ -24,7 +24,6 @@ from service.errors import (
     HeadersTooLarge,
     MalformedRequest,
     NotReady,
-    Overloaded,
     PosrefError,
     RequestTimeout,
     URLTooLong,
@@ -335,10 +334,8 @@ class LimitedProtocol(UvicornProtocol):
             if self._shortage is not None:
                 self._fail(self._shortage)
             limit = self.limits.max_connections
-            self.delivery.refusals.count("connections")
-            self._fail(
-                Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
-            )
+            detail = f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)"
+            self._fail(self.delivery.refusals.overloaded("connections", detail))
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_bytes = int(lengths[0]) if lengths else 0
         is_last = self.is_beyond or self.delivery.readiness.is_draining

@@ -178,7 +178,7 @@ def test_posts_are_refused_when_they_would_wait_too_long_or_body_memory_is_full(
         held.release()
 
         assert delivery.refusals.counts["waiting"] == 1
-        assert delivery.budget.refusals["bodies"] == 1
+        assert delivery.refusals.counts["bodies"] == 1
 
 
 @pytest.mark.full

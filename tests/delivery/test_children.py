@@ -21,7 +21,7 @@ from service.delivery import children as module
 from service.delivery.children import ChildAnswer, ChildFailed, Children, Job, memory_file
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
-from service.errors import Overloaded, RequestTooLarge
+from service.errors import Overloaded, Refusals, RequestTooLarge
 from service.routes import REPORTS
 from service.routes.diagnose import DIAGNOSE
 from service.settings import default_settings
@@ -115,11 +115,11 @@ def with_children(test: Test) -> Callable[[], None]:
     async def run() -> None:
         if not forkservers(os.getpid()):
             # It stays, with the files to it.
-            first = Children(default_settings())
+            first = Children(default_settings(), Refusals())
             await first.run(job_of(DIAGNOSE), body_of(DIAGNOSE), seconds=1, memory_bytes=256 * MIB)
             await first.close()
         files = files_of("self")
-        children = Children(default_settings())
+        children = Children(default_settings(), Refusals())
         try:
             await test(children)
         finally:
@@ -287,6 +287,7 @@ async def test_job_of_a_killed_child_may_be_sent_again(children: Children) -> No
 
     with pytest.raises(Overloaded):
         await running
+    assert children._refusals.counts["memory"] == 1
 
 
 @with_children
@@ -343,15 +344,9 @@ async def test_job_beyond_its_processor_time_is_refused(children: Children) -> N
 
 
 @with_children
-async def test_job_beyond_its_memory_is_refused(children: Children) -> None:
-    with pytest.raises(Overloaded, match="POSREF_MEMORY_BYTES"):
-        await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB)
-
-
-@with_children
-async def test_job_beyond_the_largest_memory_is_too_large(children: Children) -> None:
+async def test_job_beyond_its_memory_is_too_large(children: Children) -> None:
     with pytest.raises(RequestTooLarge, match="POSREF_MEMORY_BYTES"):
-        await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB, is_largest=True)
+        await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB)
 
 
 @with_children
@@ -392,10 +387,11 @@ EXITING = """
 import asyncio
 from tests.delivery.test_children import DIAGNOSIS, MIB, SLOW, busy_process
 from service.delivery.children import Children
+from service.errors import Refusals
 from service.settings import default_settings
 
 async def leave():
-    children = Children(default_settings())
+    children = Children(default_settings(), Refusals())
     running = children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=1024 * MIB)
     print(await busy_process(asyncio.create_task(running)), flush=True)
     raise SystemExit(5)
@@ -422,10 +418,11 @@ PROGRAM = """
 import asyncio, sys
 from service.__main__ import main
 from service.delivery.children import Children
+from service.errors import Refusals
 from service.settings import default_settings
 
 async def wait():
-    Children(default_settings()).start()
+    Children(default_settings(), Refusals()).start()
     await asyncio.sleep(3600)
 
 if __name__ == "__main__":

@@ -492,7 +492,7 @@ def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: 
         assert (second.status, second.json()["title"]) == (503, "Overloaded")
         assert "POSREF_MAX_HELD_BODY_BYTES" in second.json()["detail"]
         assert int(second.headers["retry-after"]) >= 1
-        assert budget.refusals["bodies"] == 1
+        assert budget.refusals.counts["bodies"] == 1
 
         first.give(GOOD, more=False)
         await running
@@ -509,7 +509,7 @@ def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: 
 def test_body_past_the_memory_limit_is_read_if_no_other_is_held() -> None:
     with limited_by(max_held_body_bytes=1) as (client, budget):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
-        assert budget.refusals["bodies"] == 0
+        assert budget.refusals.counts["bodies"] == 0
 
 
 def test_body_is_counted_until_its_answer_has_been_sent() -> None:

@@ -17,14 +17,13 @@ from starlette.types import Message
 from service.delivery.clients import CLIENT
 from service.delivery.schedule import (
     SHORT_SECONDS,
-    Refusals,
     Scheduler,
     Slots,
     Work,
     cancel_on_disconnect,
     joined_blocks,
 )
-from service.errors import Overloaded
+from service.errors import Overloaded, Refusals
 from service.formats.format import BLOCK_BYTES, Block
 from service.settings import default_settings
 
@@ -404,16 +403,6 @@ def test_turn_without_bytes_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert joined_blocks(iter([b""] * 50)) == b""
     assert next(clock) < 10
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(0, 1), (0.3, 1), (1.2, 2), (90, 90), (1e9, 3600)]
-)
-def test_retry_after_is_whole_seconds_up_to_an_hour(seconds: float, expected: int) -> None:
-    refusals = Refusals()
-
-    assert refusals.overloaded("waiting", "detail", seconds).retry_seconds == expected
-    assert refusals.counts["waiting"] == 1
 
 
 async def stay_connected() -> Message:
