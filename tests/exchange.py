@@ -13,6 +13,7 @@ class Exchange:
     """Send a request in chunks, and receive the answer as fast as allowed.
 
     Attributes:
+        scope: the ASGI scope, before the request is sent.
         messages: of the answer so far.
         is_answered: set with the first of them.
         may_send: clear it to stop reading.
@@ -32,7 +33,7 @@ class Exchange:
         self.may_send.set()
         self._app = app
         self._given: asyncio.Queue[Message] = asyncio.Queue()
-        self._scope = _scope(method, url, headers or {})
+        self.scope = _scope(method, url, headers or {})
         for chunk in chunks:
             self.give(chunk)
 
@@ -50,7 +51,7 @@ class Exchange:
 
     async def run(self) -> "Exchange":
         """Run the application until it returns."""
-        await self._app(self._scope, self._given.get, self._send)
+        await self._app(self.scope, self._given.get, self._send)
         return self
 
     @property

@@ -167,7 +167,10 @@ class Delivery:
         if representation.length_bytes is not None or plan.job.request.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
-        return head.streamed(span, self._stream(representation), counted=first)
+        while (piece := await first.piece()) is not None:
+            first.take(len(piece), len(piece))
+        first.close()
+        return head.streamed(span, self._stream(representation), first.sent_bytes)
 
     def _stream(
         self, representation: Representation, span: Span | None = None, *, is_cached: bool = False

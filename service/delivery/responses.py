@@ -6,8 +6,7 @@ They follow RFC 9110: ranges §14, entity tags §8.8.3, preconditions §13.
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
@@ -166,31 +165,19 @@ class Answer(Response):
         status: the status code.
         headers: all headers; Content-Length is added if the body is bytes.
         body: bytes, a stream, or None for no body.
-        counted: a second stream of the same bytes, read first to compute Content-Length; None if
-            the length is known or not sent.
     """
 
     def __init__(
-        self,
-        status: int,
-        headers: RawHeaders,
-        body: Block | Stream | None = None,
-        counted: Stream | None = None,
+        self, status: int, headers: RawHeaders, body: Block | Stream | None = None
     ) -> None:
         self.status_code = int(status)
         self.background = None
         self.payload = body
-        self.counted = counted
         self.raw_headers = list(headers)
         if isinstance(body, bytes | memoryview):
             self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.counted is not None:
-            length_bytes = await _count(self.counted, receive)
-            if length_bytes is None:
-                return
-            self.raw_headers.append((b"content-length", b"%d" % length_bytes))
         status, headers = self.status_code, self.raw_headers
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if self.payload is None or scope["method"] == "HEAD":
@@ -214,7 +201,8 @@ async def _send_pieces(stream: Stream, receive: Receive, send: Send) -> None:
     until the previous piece has been written, so sending an empty one delays the computation of
     the next.
     """
-    async with _disconnect_of(receive) as disconnect:
+    disconnect = asyncio.ensure_future(disconnected(receive))
+    try:
         while (piece := await stream.piece()) is not None:
             if disconnect.done():
                 return
@@ -223,25 +211,6 @@ async def _send_pieces(stream: Stream, receive: Receive, send: Send) -> None:
             del piece
             await send({"type": "http.response.body", "body": b"", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
-
-
-async def _count(stream: Stream, receive: Receive) -> int | None:
-    """Count the bytes of a stream without keeping them; None if the client disconnects."""
-    async with _disconnect_of(receive) as disconnect:
-        while (piece := await stream.piece()) is not None:
-            if disconnect.done():
-                stream.close()
-                return None
-            stream.take(len(piece), len(piece))
-    return stream.sent_bytes
-
-
-@asynccontextmanager
-async def _disconnect_of(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
-    """Yield a future that is done once the client disconnects."""
-    disconnect = asyncio.ensure_future(disconnected(receive))
-    try:
-        yield disconnect
     finally:
         disconnect.cancel()
 
@@ -283,12 +252,7 @@ class ResponseHead:
             return None
         return preconditions.span(self.tag, self.length_bytes)
 
-    def cached(
-        self,
-        span: Span | None,
-        cached: CachedBody,
-        stream: Stream | None = None,
-    ) -> Answer:
+    def cached(self, span: Span | None, cached: CachedBody, stream: Stream | None = None) -> Answer:
         """Return the response with a cached body, or with a range of it.
 
         Args:
@@ -306,7 +270,6 @@ class ResponseHead:
         body: Block | Stream,
         length_bytes: int | None = None,
         *,
-        counted: Stream | None = None,
         digest: RawHeaders | None = None,
     ) -> Answer:
         """Return the response with a body, or a range of it.
@@ -315,8 +278,6 @@ class ResponseHead:
             span: the range; None for the whole body.
             body: the bytes to send, or their stream.
             length_bytes: the length of the whole body; by default the length in this head.
-            counted: a second stream of the same bytes, read first to compute the length; None if
-                the length is known or not sent.
             digest: the Repr-Digest header of a cached body.
         """
         headers = [*self.headers, *self.content_headers, *(digest or ())]
@@ -327,4 +288,4 @@ class ResponseHead:
         if length_bytes is not None and not isinstance(body, bytes | memoryview):
             headers += raw({"Content-Length": str(length_bytes)})
         status = HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT
-        return Answer(status, headers, body, counted)
+        return Answer(status, headers, body)

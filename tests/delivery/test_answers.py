@@ -6,10 +6,12 @@ import pytest
 
 from service.app import create_app
 from service.delivery import dispatch, streams
+from service.delivery.streams import MAX_UNREAD_BYTES
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
+from tests.exchange import Exchange
 
 TABLE = "/encoding.npy?seq_len=4&d_model=4"
 
@@ -113,6 +115,19 @@ def test_body_larger_than_the_cache_is_computed_once(client: Client, extension: 
         assert answer.content == client.get(url).content
         assert "Repr-Digest" not in answer.headers
         assert forgetful.app.state.delivery.cache.builds == 0
+
+
+def test_uncached_text_for_a_client_without_chunks_has_its_length(client: Client) -> None:
+    url = "/encoding.csv?seq_len=300&d_model=64"
+    with client_of(create_app(Settings(cache_bytes=0))) as forgetful:
+        exchange = Exchange(forgetful.app, "GET", url)
+        exchange.scope["http_version"] = "1.0"
+        forgetful.run(exchange.run())
+        granted = forgetful.app.state.delivery.budget.granted()
+
+    assert exchange.body == client.get(url).content
+    assert int(exchange.headers["content-length"]) == len(exchange.body) > MAX_UNREAD_BYTES
+    assert granted["streams"] == 0
 
 
 def test_concurrent_requests_draw_one_picture() -> None:

@@ -175,20 +175,3 @@ def test_disconnect_ends_the_stream() -> None:
     sent(Answer(200, [], numbers(computed, 200)), receive=disconnect)
 
     assert len(computed) < 5
-
-
-def test_blocks_are_counted_for_content_length() -> None:
-    computed: list[int] = []
-
-    start, *bodies = sent(Answer(200, [], numbers(computed, 3), numbers(computed, 3)))
-
-    assert start["headers"] == [(b"content-length", b"3")]
-    assert b"".join(message["body"] for message in bodies) == b"\0\1\2"
-    assert computed == [0, 1, 2, 0, 1, 2]
-
-
-def test_disconnect_ends_the_count() -> None:
-    counted: list[int] = []
-
-    assert sent(Answer(200, [], numbers([], 99), numbers(counted, 99)), receive=disconnect) == []
-    assert len(counted) < 5
