@@ -31,13 +31,7 @@ from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    Document,
-    StoredTable,
-    size,
-    size_bytes,
-)
+from service.numerics.tables import ELEMENT_SECONDS, Document, StoredTable
 
 ABSENT: Any = None
 """The default of an optional report field; the JSON contains the field only if it is set."""
@@ -83,7 +77,8 @@ _OBJECT_SECONDS = 1e-3
 
 # The least similarity (0 to 1) at which a misspelled array name is corrected.
 _NAME_SIMILARITY = 0.85
-_FLOAT64_BYTES = 8
+# The bytes of a float64 or int64.
+_NUMBER_BYTES = 8
 _VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 
 
@@ -109,19 +104,11 @@ class Inputs(ABC):
         """
         return (content,)
 
-    def seconds(self, content: Any) -> float:  # noqa: ARG002
-        """Return the processor seconds of calling ``answer``.
+    def seconds_of(self, elements: int) -> float:  # noqa: ARG002
+        """Return the processor seconds of calling ``answer`` with arrays of so many elements.
 
         The cost of computing a document's response body is not included.
         """
-        return self.seconds_of(0)
-
-    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
-        """Return how many bytes of memory the content needs until the response has been sent."""
-        return 0
-
-    def seconds_of(self, elements: int) -> float:  # noqa: ARG002
-        """Return the processor seconds of calling ``answer`` with arrays of so many elements."""
         return 0.0
 
     def held_bytes_of(self, elements: int) -> int:  # noqa: ARG002
@@ -171,22 +158,6 @@ class ArrayInputs(Inputs):
     def check(self, content: Input) -> None:
         """Raise InvalidBody if the arrays are invalid whatever the parameters are."""
 
-    def seconds(self, content: Input) -> float:
-        return self.seconds_of(_elements(content))
-
-    def seconds_of(self, elements: int) -> float:
-        return ELEMENT_SECONDS * elements
-
-    def held_bytes(self, content: Input) -> int:
-        return sum(map(size_bytes, content.arrays.values()))
-
-    def held_bytes_of(self, elements: int) -> int:
-        return _FLOAT64_BYTES * elements
-
-
-def _elements(content: Input) -> int:
-    return sum(map(size, content.arrays.values()))
-
 
 class EveryArray(ArrayInputs):
     """All arrays in a body, each with the shape (…, positions, channels)."""
@@ -205,13 +176,6 @@ class EveryArray(ArrayInputs):
         if content.is_named:
             return (content.arrays,)
         return (dict(zip(self.names, content.arrays.values(), strict=True)),)
-
-    def seconds(self, content: Input) -> float:
-        """Return the processor seconds of looking for a NaN, which only text cannot hold.
-
-        Elements are transformed when the body of the answer is computed.
-        """
-        return super().seconds(content) if content.is_text else 0.0
 
 
 @dataclass(frozen=True)
@@ -242,11 +206,8 @@ class ReportedArrays(ArrayInputs):
     def seconds_of(self, elements: int) -> float:
         return self.base_seconds + self.root_seconds * sqrt(elements)
 
-    def held_bytes(self, content: Input) -> int:
-        return super().held_bytes(content) + self.held_bytes_of(_elements(content))
-
     def held_bytes_of(self, elements: int) -> int:
-        return self.copies * _FLOAT64_BYTES * elements
+        return self.copies * _NUMBER_BYTES * elements
 
 
 @dataclass(frozen=True)
@@ -291,6 +252,14 @@ class NamedArrays(ArrayInputs):
             if each.name in arrays
         }
         return (checked,)
+
+    def seconds_of(self, elements: int) -> float:
+        return ELEMENT_SECONDS * elements
+
+    def held_bytes_of(self, elements: int) -> int:
+        """Return the memory of integers that were sent as floating-point numbers."""
+        has_integers = any(each.is_integer for each in self.inputs)
+        return _NUMBER_BYTES * elements if has_integers else 0
 
     def _is_single(self, content: Input) -> bool:
         """Return whether one array is accepted and one is sent: then its name is ignored."""

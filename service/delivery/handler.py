@@ -119,23 +119,21 @@ class Handler:
         elements = (
             count() if is_counted_here else await delivery.scheduler.run(count, SHORT_SECONDS)
         )
-        seconds = max(form.byte_seconds * body.length_bytes + inputs.seconds_of(elements), reading)
-        held_bytes = inputs.held_bytes_of(elements)
-        held_bytes += body.length_bytes * _TEXT_WEIGHT if form.is_text else 0
-        by_child = partial(delivery.answer_by_child, job, body.source, memory_bytes=held_bytes)
-
-        def read() -> tuple[Posted, Plan | Answer | None]:
-            posted = read_post(self.endpoint, job, form, content)
-            is_short = posted.seconds <= SHORT_SECONDS
-            return posted, posted.plan(delivery.settings) if is_short else None
-
+        planning, held_bytes = inputs.seconds_of(elements), inputs.held_bytes_of(elements)
+        seconds = max(form.byte_seconds * body.length_bytes + planning, reading)
+        memory_bytes = held_bytes + (body.length_bytes * _TEXT_WEIGHT if form.is_text else 0)
+        by_child = partial(delivery.answer_by_child, job, body.source, memory_bytes=memory_bytes)
         if (reading if self.endpoint.report is None else seconds) > SHORT_SECONDS:
             return await by_child(seconds=seconds)
-        posted, plan = await delivery.scheduler.run(read, reading)
-        body.grant.resize(max(body.grant.size_bytes, posted.held_bytes))
-        if plan is None:
-            planned = partial(posted.plan, delivery.settings)
-            plan = await delivery.scheduler.run(planned, posted.seconds)
+
+        def read() -> Posted | Plan | Answer:
+            posted = read_post(self.endpoint, job, form, content)
+            return posted.plan(delivery.settings) if planning <= SHORT_SECONDS else posted
+
+        body.grant.resize(max(body.grant.size_bytes, held_bytes))
+        plan = await delivery.scheduler.run(read, reading)
+        if isinstance(plan, Posted):
+            plan = await delivery.scheduler.run(partial(plan.plan, delivery.settings), planning)
         if not isinstance(plan, Plan):
             return plan
         seconds += plan.representation.seconds()

@@ -82,16 +82,12 @@ class Posted:
 
     Attributes:
         job: the request.
-        seconds: the estimated processor time of ``plan``.
-        held_bytes: the memory that the content needs until the response has been sent.
     """
 
     endpoint: Endpoint
     job: Job
     parameters: Parameters
     arguments: tuple[Any, ...]
-    seconds: float
-    held_bytes: int
 
     def plan(self, settings: Settings) -> Plan | Answer:
         """Compute a report, or plan the response with a document; raises PosrefError."""
@@ -108,9 +104,7 @@ def read_post(endpoint: Endpoint, job: Job, form: ReadableFormat, body: Block) -
     inputs = endpoint.inputs
     values, content = inputs.read(form, body)
     parameters = read_parameters(endpoint.parameters, _merged(parse_query(job.query), values))
-    arguments = inputs.arguments(parameters, content)
-    seconds, held_bytes = inputs.seconds(content), inputs.held_bytes(content)
-    return Posted(endpoint, job, parameters, arguments, seconds, held_bytes)
+    return Posted(endpoint, job, parameters, inputs.arguments(parameters, content))
 
 
 def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:

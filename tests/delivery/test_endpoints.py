@@ -328,14 +328,3 @@ def test_no_body_stays_counted_after_a_report(sums: Client) -> None:
     sums.post("/sums", json={"x": [1.0] * 1000})
 
     assert sums.app.state.delivery.budget.granted()["bodies"] == 0
-
-
-def test_copies_of_a_report_are_counted() -> None:
-    arrays = {"x": StoredTable(np.ones((4, 4), "<f4"), FLOAT32)}
-
-    assert (
-        ReportedArrays((), {}, copies=3, base_seconds=0.0, root_seconds=0.0).held_bytes(
-            Input(arrays)
-        )
-        == 16 * 4 + 3 * 16 * 8
-    )
