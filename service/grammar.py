@@ -6,13 +6,15 @@ ValueError with the rule that a value breaks.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import isfinite
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 from pydantic import BeforeValidator
 
 from service.errors import shortened
-from service.numerics.phase import MAX_POSITION
+from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import (
     MIN_REAL_POSITION,
     AnyPositions,
@@ -26,12 +28,17 @@ Item = TypeVar("Item")
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _SHORT_INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+# What ``float`` reads and JSON does not have, in numbers with commas around each.
+_NOT_JSON = re.compile(r"[^0-9.eE+,-]|[^0-9]\.|\.[^0-9]|[^eE]\+|,-?0[0-9]")
 _POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
 _OTHER_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
 _POSITIONS_RULE = "a list of integers and ranges start:stop[:step]"
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
+
+# An integer with its sign and what ends it, short enough for int64 and the range of positions.
+_LONGEST_PLAIN = 19
 
 
 def integer(value: Any) -> int:
@@ -84,7 +91,19 @@ def boolean(value: Any) -> bool:
 def reals(value: Any) -> tuple[float, ...]:
     """Parse a list of numbers, with commas between them."""
     rule = "a list of numbers with commas between them"
-    return _parse_items(real, _split(value, rule), rule)
+    return _parse_reals(_split(value, rule), rule)
+
+
+def _parse_reals(items: list[Any] | tuple[Any, ...], rule: str) -> tuple[float, ...]:
+    """Parse the numbers of a list, all at once if they are valid text."""
+    are_short = {*map(type, items)} == {str} and max(map(len, items)) <= _MAX_REAL_LENGTH
+    if are_short and not _NOT_JSON.search(f",{','.join(items)},"):
+        with suppress(ValueError):
+            # -0 becomes 0, as in ``real``.
+            numbers = np.array(list(map(float, items))) + 0.0
+            if np.isfinite(numbers).all():
+                return tuple(numbers.tolist())
+    return _parse_items(real, items, rule)
 
 
 def integers(value: Any) -> tuple[int, ...]:
@@ -102,11 +121,47 @@ def _split(value: Any, rule: str) -> list[Any] | tuple[Any, ...]:
 
 def positions(value: Any) -> Positions:
     """Parse a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
-    items = [value] if type(value) is int else value
-    result = Positions.of_runs(_runs(_split(items, f"{_POSITIONS_RULE}, not empty")))
-    if result.count > 2**63 - 1:
+    columns = _plain_runs(value) if isinstance(value, str) and value else None
+    if columns is not None:
+        return Positions.of_columns(*columns)
+    items = _split([value] if type(value) is int else value, f"{_POSITIONS_RULE}, not empty")
+    if {*map(type, items)} == {int} and -MAX_POSITION <= min(items) <= max(items) <= MAX_POSITION:
+        return Positions.of_integers(np.array(items, dtype=np.int64))
+    runs = list(_runs(items))
+    if sum(1 if isinstance(run, int) else run.count for run in runs) > 2**63 - 1:
         raise ValueError("must be fewer than 2^63 positions")
-    return result
+    return Positions.of_runs(runs)
+
+
+def _plain_runs(value: str) -> tuple[Int64s, Int64s, Int64s] | None:
+    """Return the columns of Positions for the items of a list, all parsed at once.
+
+    It is None for other text, among it all that is invalid or has very large numbers.
+    """
+    text = np.frombuffer(f"{value},".encode(), dtype=np.uint8)
+    is_digit = (text >= ord("0")) & (text <= ord("9"))
+    ends_number = (text == ord(",")) | (text == ord(":"))
+    begins_number = np.append(True, ends_number[:-1])
+    is_sign = (text == ord("-")) & begins_number
+    (ends,) = np.nonzero(ends_number)
+    if (
+        not (is_digit | is_sign | ends_number).all()
+        or not is_digit[ends - 1].all()
+        or np.diff(ends, prepend=-1).max() > _LONGEST_PLAIN
+    ):
+        return None
+    numbers = np.fromstring(value.replace(":", ","), dtype=np.int64, sep=",")
+    begins_item = text[ends[:-1]] == ord(",")
+    begins = np.flatnonzero(np.append(True, begins_item))
+    first, stop, step = numbers[begins], numbers[begins] + 1, np.ones_like(begins)
+    parts = np.diff(begins, append=len(numbers))
+    stop[parts > 1] = numbers[begins[parts > 1] + 1]
+    step[parts > 2] = numbers[begins[parts > 2] + 2]
+    if not step.all():
+        return None
+    more = -((first - stop) // step) - 1
+    is_valid = parts.max() <= 3 and more.min() >= 0 and more.sum(dtype=np.float64) < MAX_POSITION
+    return (first, step, more) if is_valid else None
 
 
 def real_positions(value: Any) -> AnyPositions:
@@ -118,7 +173,7 @@ def real_positions(value: Any) -> AnyPositions:
     if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
         return positions(value)
     rule = "a list of numbers, without ranges where some are fractions"
-    parsed = RealPositions(_parse_items(real, items, rule))
+    parsed = RealPositions(_parse_reals(items, rule))
     invalid = parsed.out_of_range
     if invalid is not None:
         raise ValueError(

@@ -12,7 +12,7 @@ from inspect import get_annotations
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
 
 from service import grammar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
@@ -27,7 +27,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import AnyPositions, Positions
+from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     Curves,
     Document,
@@ -59,7 +59,7 @@ Integers = Annotated[
     _list_schema(["string", "array"], "-?[0-9]+(,-?[0-9]+)*", {"type": "integer"}),
 ]
 PositionList = Annotated[
-    Positions,
+    InstanceOf[Positions],
     BeforeValidator(grammar.positions),
     _list_schema(
         ["string", "integer", "array"],
@@ -68,7 +68,7 @@ PositionList = Annotated[
     ),
 ]
 RealPositionList = Annotated[
-    AnyPositions,
+    InstanceOf[Positions] | InstanceOf[RealPositions],
     BeforeValidator(grammar.real_positions),
     _list_schema(
         ["string", "number", "array"],

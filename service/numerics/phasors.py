@@ -437,9 +437,9 @@ class PhasorTable(SinusoidTable):
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = phasor_setup(self.rule, self.channels)
         if self.positions.is_contiguous:
-            run = self.positions.runs[0]
-            needed = range(run.first + start, run.first + stop)
-            yield from _products_in_order(setup, self._coarse, needed, run.last)
+            first = self.positions.first
+            needed, last = range(first + start, first + stop), self.positions.most
+            yield from _products_in_order(setup, self._coarse, needed, last)
             return
         batch_rows = min(_BATCH_SCATTERED_ROWS, _rows_within(_BATCH_ELEMENTS, setup))
         for first in range(start, stop, batch_rows):

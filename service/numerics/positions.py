@@ -1,18 +1,16 @@
 """Positions of rows: sequences of integers, in a canonical form, and lists of real numbers."""
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s
+from service.numerics.phase import MAX_POSITION, Float64s, Int64s, UInt64s
 
-_STEP_LIMIT = 2**63
+_MIN_INT64 = -(2**63)
 
 MIN_REAL_POSITION = 1e-30
 """The smallest position but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last
@@ -50,54 +48,87 @@ class Run:
         return self.first + self.step * (self.count - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Positions:
     """A sequence of positions as the fewest runs that a reader from the left finds.
 
-    Equal sequences are equal objects however they were written; make them with ``of_runs`` or
-    ``contiguous``. Nothing is expanded: a run of 2^60 positions takes no memory.
+    Equal sequences are equal objects however they were written; make them with one of the
+    class methods. Nothing is expanded: a run of 2^60 positions takes no memory.
+
+    Attributes:
+        columns: first, step and count − 1 of each run, int64 (3, runs).
     """
 
-    runs: tuple[Run, ...]
+    columns: Int64s
 
     @classmethod
     def contiguous(cls, start: int, count: int) -> "Positions":
         """Return the positions start, start + 1, …, count of them (at least one)."""
-        return cls((Run(start, 1, count),))
+        return cls(np.array([[start], [1], [count - 1]], dtype=np.int64))
 
     @classmethod
     def of_runs(cls, runs: Iterable[Run | int]) -> "Positions":
-        """Return the canonical form of any runs and single positions, at least one.
+        """Return the canonical form of any runs and single positions, at least one."""
+        rows = [_row(run) for run in runs]
+        return cls.of_columns(*np.array(rows, dtype=np.int64).T)
+
+    @classmethod
+    def of_integers(cls, positions: Int64s) -> "Positions":
+        """Return the canonical form of single positions (n,), at least one."""
+        return cls.of_columns(positions, np.ones_like(positions), np.zeros_like(positions))
+
+    @classmethod
+    def of_columns(cls, first: Int64s, step: Int64s, more: Int64s) -> "Positions":
+        """Return the canonical form of runs (n,), at least one, each of 1 + more positions.
 
         The last run grows by as many of the following positions as continue it.
         """
-        merged: list[Run] = []
-        first, step, count = 0, 1, 0
-        for run in runs:
-            # Millions of single positions come as integers: an object for each would be slow.
-            if isinstance(run, int):
-                start, stride, left = run, 1, 1
-            else:
-                start, stride, left = run.first, run.step, run.count
-            while left:
-                if count == 1:
-                    step = start - first
-                if count and start == first + step * count and abs(step) < _STEP_LIMIT:
-                    taken = left if stride == step else 1
-                else:
-                    if count:
-                        merged.append(Run(first, step if count > 1 else 1, count))
-                    first, step, count = start, stride, 0
-                    taken = left if abs(stride) < _STEP_LIMIT else 1
-                count += taken
-                start += stride * taken
-                left -= taken
-        merged.append(Run(first, step if count > 1 else 1, count))
-        return cls(tuple(merged))
+        # The differences of neighbours, in the order of positions, and how often each occurs.
+        differences, times = np.empty((2, 2 * len(first)), dtype=np.int64)
+        last = first + step * more
+        differences[0::2], differences[1:-1:2] = step, first[1:] - last[:-1]
+        times[0::2], times[1:-1:2], times[-1] = more, 1, 0
+        differences, times = differences[times > 0], times[times > 0]
+        if len(times) == 0:
+            return cls.contiguous(int(first[0]), 1)
+        # The step from -2^62 to 2^62 or back is out of range: both are in different runs.
+        is_jump = differences == _MIN_INT64
+        begins = np.flatnonzero(np.append(True, np.diff(differences) != 0) | is_jump)
+        differences, times = differences[begins], np.add.reduceat(times, begins)
+        is_jump = is_jump[begins]
+        # Of a difference that follows a run the first leads to the next run. After one that occurs
+        # more often there is a run, after one that occurs once there is if there was none before.
+        index = np.arange(len(times) + 1)
+        decided = np.append(-1, np.where(is_jump | (times > 1), index[:-1], -1))
+        decided = np.maximum.accumulate(decided)
+        skipped = (decided >= 0) & ~is_jump[decided]
+        skipped ^= (index - decided) % 2 == 0
+        left = np.append(times - skipped[:-1], ~skipped[-1])
+        starts = first[0] + np.append(0, np.cumsum(differences * times))
+        starts[:-1] += differences * skipped[:-1]
+        # The last position, and one before a jump, may be alone.
+        is_alone = np.append(is_jump, True)
+        steps, more = np.where(is_alone, [[1], [0]], [np.append(differences, 1), left])
+        return cls(np.stack([starts, steps, more])[:, left > 0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Positions) and np.array_equal(self.columns, other.columns)
+
+    def __hash__(self) -> int:
+        return hash(self.columns.tobytes())
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(Run(first, step, more + 1) for first, step, more in self.columns.T.tolist())
+
+    @property
+    def first(self) -> int:
+        """The first position."""
+        return int(self.columns[0, 0])
 
     @property
     def count(self) -> int:
-        return self._ends[-1]
+        return int(self._ends[-1])
 
     @property
     def farthest(self) -> int:
@@ -105,11 +136,17 @@ class Positions:
 
     @property
     def least(self) -> int:
-        return min(min(run.first, run.last) for run in self.runs)
+        return self._least_and_most[0]
 
     @property
     def most(self) -> int:
-        return max(max(run.first, run.last) for run in self.runs)
+        return self._least_and_most[1]
+
+    @cached_property
+    def _least_and_most(self) -> tuple[int, int]:
+        first, step, more = self.columns
+        ends = np.concatenate([first, first + step * more])
+        return int(ends.min()), int(ends.max())
 
     def farthest_from(self, origin: int) -> int:
         """Return the largest distance from an origin."""
@@ -118,64 +155,73 @@ class Positions:
     @property
     def is_contiguous(self) -> bool:
         """True if each position is one more than the one before it."""
-        return len(self.runs) == 1 and self.runs[0].step == 1
+        return self.columns.shape[1] == 1 and bool(self.columns[1, 0] == 1)
 
     def count_blocks(self, length: int) -> int:
         """Return about how many blocks of consecutive integers the runs meet, one by one."""
-        return sum(
-            min(run.count, 1 + (run.count - 1) * abs(run.step) // length) for run in self.runs
-        )
+        _, step, more = self.columns.astype(np.float64)
+        return int((1 + np.minimum(more, more * np.abs(step) // length)).sum())
 
     @cached_property
-    def _ends(self) -> tuple[int, ...]:
-        return tuple(accumulate(run.count for run in self.runs))
+    def _ends(self) -> UInt64s:
+        return np.cumsum(self.columns[2].astype(np.uint64) + np.uint64(1))
 
     def at(self, start: int, stop: int) -> Int64s:
         if start == stop:
             return np.empty(0, dtype=np.int64)
-        index, last = bisect_right(self._ends, start), bisect_right(self._ends, stop - 1)
-        run, skipped = self.runs[index], start - (self._ends[index] - self.runs[index].count)
+        index, last = np.searchsorted(self._ends, np.array([start, stop - 1], np.uint64), "right")
+        begin = int(self._ends[index - 1]) if index else 0
+        first, step, more = self.columns[:, index : last + 1].copy()
+        first[0] += step[0] * (start - begin)
         if index == last:
-            offsets = np.arange(stop - start, dtype=np.int64) * run.step
-            return offsets + (run.first + run.step * skipped)
-        first, step, count = self._columns[:, index : last + 1].copy()
-        first[0] = run.first + run.step * skipped
-        count[0] -= skipped
-        count[-1] -= self._ends[last] - stop
+            return np.asarray(np.arange(stop - start, dtype=np.int64) * step + first)
+        count = more + 1
+        count[0] -= start - begin
+        count[-1] = stop - int(self._ends[last - 1])
         numbers = np.arange(stop - start, dtype=np.int64)
-        begin = np.repeat(np.cumsum(count) - count, count)
-        positions: Int64s = np.repeat(first, count) + (numbers - begin) * np.repeat(step, count)
+        numbers -= np.repeat(np.cumsum(count) - count, count)
+        positions: Int64s = np.repeat(first, count) + numbers * np.repeat(step, count)
         return positions
 
-    @cached_property
-    def _columns(self) -> Int64s:
-        """First, step and count of all runs, shape (3, runs)."""
-        runs = [(run.first, run.step, run.count) for run in self.runs]
-        return np.array(runs, dtype=np.int64).T
-
     def moved(self, distance: int) -> "Positions":
-        """Add a distance to every position."""
-        if distance == 0:
-            return self
-        return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
+        """Add a distance to every position; none may leave the range of int64."""
+        first, step, more = self.columns
+        return Positions(np.stack([first + distance, step, more])) if distance else self
 
     def parameters(self) -> dict[str, int | str]:
         """Return the canonical parameters: start and seq_len if contiguous, else positions."""
         if self.is_contiguous:
-            return {"start": self.runs[0].first, "seq_len": self.count}
+            return {"start": self.first, "seq_len": self.count}
         return {"positions": str(self)}
 
     def __str__(self) -> str:
         """Format as integers and half-open ranges: ``0,5,9:20:2``."""
-        return ",".join(part for run in self.runs for part in _format_run(run))
+        return self._text
 
-
-def _format_run(run: Run) -> list[str]:
-    if run.count <= 2 or run.step == 0:
+    @cached_property
+    def _text(self) -> str:
         # Two positions, or one repeated, read better as a list.
-        return [str(run.first + run.step * index) for index in range(run.count)]
-    stop = run.last + (1 if run.step > 0 else -1)
-    return [f"{run.first}:{stop}" if run.step == 1 else f"{run.first}:{stop}:{run.step}"]
+        return ",".join(
+            [
+                f"{first},{first + step}" if more == 1 else _format_run(first, step, more)
+                for first, step, more in zip(*self.columns.tolist(), strict=True)
+            ]
+        )
+
+
+def _row(run: Run | int) -> tuple[int, int, int]:
+    """Return the column of a run; the step of a single position may be any."""
+    if isinstance(run, int) or run.count == 1:
+        return run if isinstance(run, int) else run.first, 1, 0
+    # A step of 2^63 is a jump as one of -2^63 is.
+    return run.first, run.step if run.step < -_MIN_INT64 else _MIN_INT64, run.count - 1
+
+
+def _format_run(first: int, step: int, more: int) -> str:
+    if more == 0 or step == 0:
+        return ",".join([str(first)] * (more + 1))
+    stop = first + step * more + (1 if step > 0 else -1)
+    return f"{first}:{stop}" if step == 1 else f"{first}:{stop}:{step}"
 
 
 def are_out_of_range(values: Float64s) -> NDArray[np.bool_]:
@@ -219,7 +265,7 @@ class RealPositions:
 
     def whole(self) -> Positions:
         """Return the positions as integers; all of them must be whole."""
-        return Positions.of_runs(map(int, self.values))
+        return Positions.of_integers(np.array(self.values).astype(np.int64))
 
     def at(self, start: int, stop: int) -> Float64s:
         return np.array(self.values[start:stop])

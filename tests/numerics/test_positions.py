@@ -98,7 +98,13 @@ def test_moved_positions_may_exceed_the_range() -> None:
     assert moved.farthest == MAX_POSITION + 2
 
 
-@given(st.lists(st.one_of(RUNS, st.lists(st.integers(-9, 9), max_size=9)), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.one_of(RUNS, st.lists(st.integers(-9, 9), min_size=1, max_size=9)),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_single_positions_are_runs_of_one(mixed: list[list[Run | int]]) -> None:
     alone = [each for part in mixed for each in part]
     runs = [Run(each, 1, 1) if isinstance(each, int) else each for each in alone]

@@ -317,6 +317,6 @@ def _position_parameters(positions: Sequence[Int64s]) -> dict[str, ParameterValu
         ):
             return {"grid": lengths}
     return {
-        f"positions_{axis}": str(Positions.of_runs(each.tolist()))
+        f"positions_{axis}": str(Positions.of_integers(each))
         for axis, each in zip(AXES, positions, strict=True)
     }

@@ -50,11 +50,11 @@ def position_parameters(positions: Int64s, axis: str = "") -> dict[str, Paramete
         axis: the prefix of the parameter names, ``query`` or ``key``; empty for ``seq_len``,
             ``start`` and ``positions``.
     """
-    runs = Positions.of_runs(positions.tolist())
+    runs = Positions.of_integers(positions)
     prefix = f"{axis}_" if axis else ""
     if not runs.is_contiguous:
         return {f"{prefix}positions": str(runs)}
-    start = unless_default(f"{prefix}start", runs.runs[0].first, 0)
+    start = unless_default(f"{prefix}start", runs.first, 0)
     return {**start, f"{axis or 'seq'}_len": runs.count}
 
 

@@ -417,11 +417,11 @@ def _operators(
         positioned = positions_of(view, rows, fit.omega)
         if positioned is None or (positioned.values != np.round(positioned.values)).any():
             continue
-        offsets = Positions.of_runs(map(int, positioned.values.tolist()))
+        offsets = Positions.of_integers(positioned.values.astype(np.int64))
         is_single = request.sample.values.ndim == 2
         parameters: Parameters = {
             "d_model": view.width,
-            **({"offset": offsets.runs[0].first} if is_single else {"offsets": str(offsets)}),
+            **({"offset": offsets.first} if is_single else {"offsets": str(offsets)}),
             **unless_default("layout", layout, "interleaved"),
             **fit.parameters,
         }

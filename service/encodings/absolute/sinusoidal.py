@@ -101,7 +101,7 @@ def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
 
 
 def _check_offset(rows: Sinusoids, positions: Positions) -> None:
-    if positions.moved(rows.offset).farthest > MAX_POSITION:
+    if positions.farthest_from(-rows.offset) > MAX_POSITION:
         raise impossible("offset", rows.offset, "offset moves positions beyond 2^62")
 
 
@@ -300,8 +300,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
                 f"dimensions has {dimensions.count} curves, but at most {MAX_CURVES} are possible"
             )
             raise impossible("dimensions", str(dimensions), rule)
-        ends = [end for run in dimensions.runs for end in (run.first, run.last)]
-        if min(ends) < 0 or max(ends) >= width:
+        if dimensions.least < 0 or dimensions.most >= width:
             rule = f"dimensions must be 0 to {width - 1}, the channels of the table"
             raise impossible("dimensions", str(dimensions), rule)
 

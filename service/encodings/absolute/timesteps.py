@@ -32,7 +32,6 @@ from service.numerics.positions import (
     AnyPositions,
     Positions,
     RealPositions,
-    Run,
 )
 from service.numerics.tables import Table
 
@@ -164,7 +163,8 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
 def _negated(steps: AnyPositions) -> AnyPositions:
     if isinstance(steps, RealPositions):
         return RealPositions(tuple(0.0 - value for value in steps.values))
-    return Positions.of_runs(Run(-run.first, -run.step, run.count) for run in steps.runs)
+    first, step, more = steps.columns
+    return Positions.of_columns(-first, -step, more)
 
 
 # This frequency times the last bit of the smallest timestep is still in the range of phases.

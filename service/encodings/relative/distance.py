@@ -77,7 +77,7 @@ class QueryKey:
 def position_parameters(name: str, positions: Positions) -> dict[str, ParameterValue]:
     """Return the canonical parameters of queries or keys: start and length, or a list."""
     if positions.is_contiguous:
-        return {f"{name}_start": positions.runs[0].first, f"{name}_len": positions.count}
+        return {f"{name}_start": positions.first, f"{name}_len": positions.count}
     return {f"{name}_positions": str(positions)}
 
 
