@@ -82,7 +82,7 @@ class Delivery:
         cache_bytes = min(settings.cache_bytes, budget.most_cache_bytes)
         headers_bytes = cache_bytes // 16
         cache = BodyCache(cache_bytes - headers_bytes, budget)
-        scheduler = Scheduler.of(settings, refusals)
+        scheduler = Scheduler(settings, refusals)
         watched: dict[str, Callable[[], Reading]] = {
             "posref_builds": lambda: cache.builds,
             "posref_build_seconds": lambda: cache.build_durations,

@@ -13,7 +13,7 @@ turn of work that has begun. Only work that has not begun is refused.
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -29,15 +29,14 @@ from starlette.types import Receive
 
 from service.delivery.clients import CLIENT
 from service.errors import Overloaded, Refusals
-from service.formats.format import BLOCK_BYTES, Block
+from service.formats.format import Block
+from service.numerics.tables import TURN_SECONDS
 from service.settings import Settings
 
 Result = TypeVar("Result")
 
 SHORT_SECONDS = 0.005
 """The most processor seconds of short work, which has a thread of its own."""
-
-TURN_SECONDS = 0.004
 
 # A child's work up to this many seconds has a slot that longer work cannot take.
 _BRIEF_SECONDS = 2.0
@@ -46,8 +45,8 @@ _BRIEF_SECONDS = 2.0
 # under any number of small requests; measured, see docs/performance.md.
 _LONG_LANE_NICENESS = 3
 
-# The longest of the short work is put off by half a second at most.
-_SHORT_LANE_HASTE = 100.0
+# It delays the longest of the short work by half a second.
+_SHORT_LANE_PENALTY = 100.0
 
 # Tags and bookings of the past are forgotten when there are more than this.
 _MAX_CLIENTS = 4096
@@ -66,7 +65,7 @@ class LatestTimes:
     def keep(self, client: str, time: float) -> None:
         if len(self._times) >= _MAX_CLIENTS:
             now = monotonic()
-            self._times = {name: kept for name, kept in self._times.items() if kept > now}
+            self._times = {name: latest for name, latest in self._times.items() if latest > now}
         self._times[client] = time
 
     def move(self, client: str, seconds: float) -> None:
@@ -81,16 +80,16 @@ class _Turn:
 
     Attributes:
         order: whether the work has begun before, and its tag; the smallest is next.
-        seconds: how long it is going to hold the slot, by estimate.
-        is_brief: whether it may take a slot that is kept for brief work.
-        slot: done when the turn gets its slot; None if there was a free one at once.
+        seconds: the estimated time for which it holds the slot.
+        is_brief: whether it may take a slot that is reserved for brief work.
+        slot: done when a turn that waits gets its slot, or waits no longer.
         begun_at: the monotonic time at which it got the slot.
     """
 
     order: tuple[bool, float, int]
     seconds: float
     is_brief: bool
-    slot: asyncio.Future[None] | None = None
+    slot: asyncio.Future[None]
     begun_at: float = 0.0
 
     def __lt__(self, other: "_Turn") -> bool:
@@ -108,10 +107,13 @@ class Slots:
         slots: how much work is done at the same time.
         wait_seconds: the longest wait of work that has not begun.
         refusals: counts the refusals.
-        kept: how many of the slots only brief work takes.
+        reserved: how many of the slots only brief work takes.
         brief_seconds: the longest brief work.
-        haste: by how many seconds work is put off for each second that it takes, so that the
+        penalty: how many seconds are added to a tag for each second of the work, so that the
             shortest work of one client is done first.
+
+    Attributes:
+        tags: the last tag of each client.
     """
 
     def __init__(
@@ -121,18 +123,18 @@ class Slots:
         wait_seconds: float,
         refusals: Refusals,
         *,
-        kept: int = 0,
+        reserved: int = 0,
         brief_seconds: float = inf,
-        haste: float = 0.0,
+        penalty: float = 0.0,
     ) -> None:
         self.name = name
         self.wait_seconds = wait_seconds
         self._refusals = refusals
-        self._slots = {True: slots, False: slots - kept}
-        self._kept = kept
+        self._slots = slots
+        self._reserved = reserved
         self._brief_seconds = brief_seconds
-        self._haste = haste
-        self._tags = LatestTimes()
+        self._penalty = penalty
+        self.tags = LatestTimes()
         self._bookings = LatestTimes()
         self._numbers = count()
         self._running: set[_Turn] = set()
@@ -141,21 +143,18 @@ class Slots:
     def __len__(self) -> int:
         """Return the number of pieces of work that wait and have not begun."""
         waiting = (*self._waiting[True], *self._waiting[False])
-        return sum(not turn.order[0] for turn in waiting if turn.slot and not turn.slot.done())
+        return sum(not turn.order[0] for turn in waiting if not turn.slot.done())
 
     def tag(self, client: str, seconds: float) -> float:
         """Return the next tag of a client, for work of so many processor seconds."""
-        tag = self._tags.next(client, monotonic()) + seconds
-        self._tags.keep(client, tag)
+        tag = self.tags.next(client, monotonic()) + seconds
+        self.tags.keep(client, tag)
         return tag
 
-    def correct(self, client: str, seconds: float) -> None:
-        """Charge a client more, or less, than was estimated."""
-        self._tags.move(client, seconds)
-
     def turn(self, tag: float, seconds: float, *, has_begun: bool) -> _Turn:
-        order = has_begun, tag + self._haste * seconds, next(self._numbers)
-        return _Turn(order, seconds, seconds <= self._brief_seconds)
+        order = has_begun, tag + self._penalty * seconds, next(self._numbers)
+        slot = asyncio.get_running_loop().create_future()
+        return _Turn(order, seconds, seconds <= self._brief_seconds, slot)
 
     async def acquire(self, turn: _Turn, client: str) -> None:
         """Wait for a slot.
@@ -169,26 +168,16 @@ class Slots:
         has_begun = turn.order[0]
         if not has_begun:
             self._check(turn, client)
-        turn.slot = asyncio.get_running_loop().create_future()
         heappush(self._waiting[turn.is_brief], turn)
         try:
             async with asyncio.timeout(None if has_begun else self.wait_seconds):
                 await turn.slot
-        except BaseException as error:
-            if turn in self._running:
-                self.release(turn)
-            turn.slot.cancel()
-            if isinstance(error, TimeoutError):
-                refusal = self._refusal(turn, client, "wait_time", "did not begin")
-                raise refusal from None
-            raise
+        except TimeoutError:
+            raise self._refusal(turn, client, "wait_time", "did not begin") from None
 
     def check(self, client: str, seconds: float) -> None:
-        """Raise Overloaded if work of so many seconds would wait too long.
-
-        The work itself need not be known yet, nor what it needs be received.
-        """
-        tag = self._tags.next(client, monotonic()) + seconds
+        """Raise Overloaded if work of so many seconds would wait too long."""
+        tag = self.tags.next(client, monotonic()) + seconds
         turn = self.turn(tag, seconds, has_begun=False)
         if not self._has_slot(is_brief=turn.is_brief):
             self._check(turn, client)
@@ -198,12 +187,9 @@ class Slots:
             raise self._refusal(turn, client, "waiting", "would not begin")
 
     def release(self, turn: _Turn) -> None:
-        """Give a slot back; the next work begins. May be called twice."""
-        if turn not in self._running:
-            return
-        self._running.remove(turn)
+        """Give back the slot of a turn, if it has one; the next work begins."""
+        self._running.discard(turn)
         while (following := self._next()) is not None:
-            assert following.slot is not None
             following.slot.set_result(None)
             self._begin(following)
 
@@ -212,15 +198,15 @@ class Slots:
         self._running.add(turn)
 
     def _has_slot(self, *, is_brief: bool) -> bool:
-        if len(self._running) >= self._slots[True] or is_brief:
-            return len(self._running) < self._slots[True]
-        return sum(not turn.is_brief for turn in self._running) < self._slots[False]
+        if is_brief or len(self._running) >= self._slots:
+            return len(self._running) < self._slots
+        return sum(not turn.is_brief for turn in self._running) < self._slots - self._reserved
 
     def _next(self) -> _Turn | None:
         """Remove and return the waiting turn with the smallest tag that may have a slot."""
         ready = []
         for is_brief, turns in self._waiting.items():
-            while turns and turns[0].slot is not None and turns[0].slot.done():
+            while turns and turns[0].slot.done():
                 heappop(turns)
             if turns and self._has_slot(is_brief=is_brief):
                 ready.append(turns)
@@ -230,13 +216,14 @@ class Slots:
         """Return the estimated seconds until a turn gets a slot."""
         now, alike = monotonic(), self._waiting[turn.is_brief]
         running = [each for each in self._running if each.is_brief == turn.is_brief]
-        ahead = sum(each.seconds for each in alike if each < turn and not _is_over(each))
+        ahead = sum(each.seconds for each in alike if each < turn and not each.slot.done())
         ahead += sum(each.remaining_seconds(now) for each in running)
         return ahead / self._slots_of(turn)
 
     def _slots_of(self, turn: _Turn) -> int:
         """Return how many slots no work of the other kind can take, at least one."""
-        return max(1, self._kept if turn.is_brief and self._kept else self._slots[False])
+        is_reserved = turn.is_brief and self._reserved
+        return max(1, self._reserved if is_reserved else self._slots - self._reserved)
 
     def _refusal(self, turn: _Turn, client: str, reason: str, what: str) -> Overloaded:
         """Count a refusal, and return its error.
@@ -251,10 +238,6 @@ class Slots:
         return self._refusals.overloaded(reason, rule, begins_at - now)
 
 
-def _is_over(turn: _Turn) -> bool:
-    return turn.slot is not None and turn.slot.done()
-
-
 class Work:
     """The work of one request in a lane.
 
@@ -262,9 +245,9 @@ class Work:
         lane: the lane.
         seconds: the estimated processor seconds of all of it.
         turn_seconds: the estimated seconds of its first turn.
-        is_endless: whether each turn is charged by itself, as of a stream, whose reader sets the
-            pace; other work keeps the tag of all its seconds, so that the one with the smallest tag
-            is finished first.
+        is_endless: whether each turn is charged by itself, as those of a stream, whose reader sets
+            the pace. Other work keeps the tag of all its seconds, so that what has begun ends
+            before the next begins.
         begin: called before the first turn; may raise what refuses the request.
 
     Attributes:
@@ -313,14 +296,13 @@ class Work:
         """Subtract measured processor time from what is charged; charge what goes beyond."""
         self._left_seconds -= seconds
         if self._left_seconds < 0 or self._is_endless:
-            self._lane.correct(self._client, -self._left_seconds)
-            self._left_seconds = 0.0
+            self.end()
         if self._is_endless:
             self._seconds = seconds
 
     def end(self) -> None:
-        """Give back what was charged and not spent."""
-        self._lane.correct(self._client, -self._left_seconds)
+        """Correct the tag of the client by what was charged and not spent, or not charged."""
+        self._lane.tags.move(self._client, -self._left_seconds)
         self._left_seconds = 0.0
 
 
@@ -334,10 +316,10 @@ class Threads(Slots):
         wait_seconds: float,
         refusals: Refusals,
         *,
-        haste: float = 0.0,
+        penalty: float = 0.0,
         nice: int = 0,
     ) -> None:
-        super().__init__(name, threads, wait_seconds, refusals, haste=haste)
+        super().__init__(name, threads, wait_seconds, refusals, penalty=penalty)
         self.executor = ThreadPoolExecutor(
             threads, f"posref-{name}", initializer=partial(_give_way, nice) if nice else None
         )
@@ -358,8 +340,7 @@ class ThreadWork(Work):
             return await self._on_thread(function)
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
         seconds = 0.0
 
         def timed() -> Result:
@@ -370,63 +351,39 @@ class ThreadWork(Work):
             finally:
                 seconds = thread_time() - begun
 
-        def wake() -> None:
-            if not ended.done():
-                ended.set_result(None)
-
         def end(_: Future[Result]) -> None:
             # The loop is closed where a process ends while its threads still work.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(wake)
+                loop.call_soon_threadsafe(ended.set)
 
         submitted = self._lane.executor.submit(timed)
         submitted.add_done_callback(end)
         try:
-            await ended
+            await ended.wait()
         except asyncio.CancelledError:
             # A function that has not begun never will, also after ``Scheduler.close``.
             submitted.cancel()
             while not submitted.done():
-                ended = loop.create_future()
                 with suppress(asyncio.CancelledError):
-                    await ended
+                    await ended.wait()
             raise
         finally:
             self.spend(seconds)
         return submitted.result()
 
-    async def blocks(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
-        """Yield blocks, computed in turns of bounded time and size."""
-        while (block := await self.turn(partial(joined_blocks, blocks))) is not None:
-            yield block
-            del block
 
-
-@dataclass
 class Scheduler:
     """The lanes of a process: threads for short and for long work, and slots for children.
 
     Short work never waits for long work, and both never wait for children.
     """
 
-    short: Threads
-    long: Threads
-    children: Slots
-
-    @classmethod
-    def of(cls, settings: Settings, refusals: Refusals) -> "Scheduler":
-        wait = settings.wait_seconds
-        return cls(
-            Threads("short", 1, wait, refusals, haste=_SHORT_LANE_HASTE),
-            Threads("long", settings.threads, wait, refusals, nice=_LONG_LANE_NICENESS),
-            Slots(
-                "child",
-                settings.threads + 1,
-                wait,
-                refusals,
-                kept=1,
-                brief_seconds=_BRIEF_SECONDS,
-            ),
+    def __init__(self, settings: Settings, refusals: Refusals) -> None:
+        threads, wait = settings.threads, settings.wait_seconds
+        self.short = Threads("short", 1, wait, refusals, penalty=_SHORT_LANE_PENALTY)
+        self.long = Threads("long", threads, wait, refusals, nice=_LONG_LANE_NICENESS)
+        self.children = Slots(
+            "child", threads + 1, wait, refusals, reserved=1, brief_seconds=_BRIEF_SECONDS
         )
 
     async def run(self, function: Callable[[], Result], seconds: float) -> Result:
@@ -505,8 +462,8 @@ def _give_way(nice: int) -> None:
         os.nice(nice)
 
 
-def joined_blocks(blocks: Iterator[Block], least_bytes: int = BLOCK_BYTES // 2) -> Block | None:
-    """Compute blocks for a limited size and time; return them joined, None at the end."""
+def joined_blocks(blocks: Iterator[Block], least_bytes: int) -> Block | None:
+    """Compute blocks for up to a turn or ``least_bytes``; return them joined, None at the end."""
     taken: list[Block] = []
     taken_bytes, end = 0, monotonic() + TURN_SECONDS
     for block in blocks:

@@ -20,12 +20,12 @@ from service.delivery.budget import Budget
 from service.delivery.handler import ReceivedBody, add_page
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
-from service.delivery.schedule import SHORT_SECONDS, TURN_SECONDS, Threads, Work
+from service.delivery.schedule import SHORT_SECONDS, Threads, Work
 from service.formats import FORMATS, safetensors_file
 from service.lru import shrink_shared
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
-from service.numerics.tables import Document
+from service.numerics.tables import TURN_SECONDS, Document
 from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of, npy_bytes

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,18 +29,19 @@ from service.formats.format import BLOCK_BYTES, Block
 from service.settings import default_settings
 
 LONG = 2 * SHORT_SECONDS
+HALF = BLOCK_BYTES // 2
 
 
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
     settings = default_settings().model_copy(update={"threads": 1})
-    scheduler = Scheduler.of(settings, Refusals())
+    scheduler = Scheduler(settings, Refusals())
     yield scheduler
     scheduler.close()
 
 
-def lane_of(slots: int = 1, wait_seconds: float = 1e9, **kept: float) -> Slots:
-    return Slots("child", slots, wait_seconds, Refusals(), **kept)  # type: ignore[arg-type]
+def lane_of(slots: int = 1, wait_seconds: float = 1e9, **options: float) -> Slots:
+    return Slots("child", slots, wait_seconds, Refusals(), **options)  # type: ignore[arg-type]
 
 
 def this_thread() -> str:
@@ -106,7 +108,7 @@ def test_the_shortest_work_of_strangers_is_first_and_that_of_one_client_in_order
 @pytest.mark.parametrize("seed", range(5))
 def test_every_work_gets_a_slot_and_no_more_slots_are_held_than_there_are(seed: int) -> None:
     chance = random.Random(seed)
-    lane = lane_of(3, kept=1, brief_seconds=2)
+    lane = lane_of(3, reserved=1, brief_seconds=2)
     held: list[bool] = []
 
     async def do(seconds: float) -> None:
@@ -138,7 +140,7 @@ def test_every_work_gets_a_slot_and_no_more_slots_are_held_than_there_are(seed: 
 
 def test_the_shortest_work_of_one_client_is_first_where_work_is_put_off() -> None:
     async def scenario() -> list[str]:
-        order = Order(lane_of(haste=100))
+        order = Order(lane_of(penalty=100))
         async with busy(order.lane):
             for number in range(5):
                 await order.submit(f"medium {number}", "a", 0.004)
@@ -151,7 +153,7 @@ def test_the_shortest_work_of_one_client_is_first_where_work_is_put_off() -> Non
 
 def test_a_slot_is_kept_for_brief_work() -> None:
     async def scenario() -> list[str]:
-        order = Order(lane_of(2, kept=1, brief_seconds=2))
+        order = Order(lane_of(2, reserved=1, brief_seconds=2))
         async with busy(order.lane, 10):
             await order.submit("long", "a", 3)
             await order.submit("brief", "a", 2)
@@ -272,11 +274,14 @@ def test_short_work_does_not_wait_for_long_work(scheduler: Scheduler) -> None:
 def noted(name: str, turns: list[str], count: int) -> Iterator[Block]:
     for _ in range(count):
         turns.append(name)
-        yield name.encode() * (BLOCK_BYTES // 2)
+        yield name.encode() * HALF
 
 
 async def consume(scheduler: Scheduler, blocks: Iterator[Block]) -> int:
-    return sum([len(block) async for block in scheduler.stream().blocks(blocks)])
+    work, sent_bytes = scheduler.stream(), 0
+    while block := await work.turn(partial(joined_blocks, blocks, HALF)):
+        sent_bytes += len(block)
+    return sent_bytes
 
 
 def test_streams_of_clients_have_turns_alternately(scheduler: Scheduler) -> None:
@@ -297,7 +302,7 @@ def test_streams_of_clients_have_turns_alternately(scheduler: Scheduler) -> None
 
 def test_a_stream_that_has_begun_is_never_refused() -> None:
     settings = default_settings().model_copy(update={"threads": 1, "wait_seconds": 0.01})
-    scheduler, end = Scheduler.of(settings, Refusals()), threading.Event()
+    scheduler, end = Scheduler(settings, Refusals()), threading.Event()
 
     async def scenario() -> None:
         running = asyncio.ensure_future(scheduler.run(lambda: end.wait(10), LONG))
@@ -392,16 +397,16 @@ def test_exception_of_work_reaches_its_caller(scheduler: Scheduler, seconds: flo
 def test_small_blocks_are_joined_in_one_turn() -> None:
     blocks = iter([b"a", b"b" * BLOCK_BYTES, b"c"])
 
-    assert joined_blocks(blocks) == b"a" + b"b" * BLOCK_BYTES
-    assert joined_blocks(blocks) == b"c"
-    assert joined_blocks(blocks) is None
+    assert joined_blocks(blocks, HALF) == b"a" + b"b" * BLOCK_BYTES
+    assert joined_blocks(blocks, HALF) == b"c"
+    assert joined_blocks(blocks, HALF) is None
 
 
 def test_turn_without_bytes_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
     monkeypatch.setattr("service.delivery.schedule.monotonic", lambda: next(clock) / 1000)
 
-    assert joined_blocks(iter([b""] * 50)) == b""
+    assert joined_blocks(iter([b""] * 50), HALF) == b""
     assert next(clock) < 10
 
 
