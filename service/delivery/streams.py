@@ -4,6 +4,7 @@ While a client does not read, its stream is a position in a body: what was compu
 dropped, and computed again once the client reads on.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -173,7 +174,12 @@ class BodyStream(Stream):
                 self._piece_bytes = piece_bytes
 
     async def _next_piece(self) -> Block | None:
-        return self._cached_piece() or await self._turn(self._work())
+        piece = self._cached_piece()
+        if piece is None:
+            return await self._turn(self._work())
+        # A fast reader of a cached body does not keep the event loop from others.
+        await asyncio.sleep(0)
+        return piece
 
     def _cached_piece(self) -> Block | None:
         body = self._cached() if self._cached and not self._blocks else None

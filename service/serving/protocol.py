@@ -121,7 +121,6 @@ async def write_stream(
             if piece and not cycle.disconnected:
                 _write_piece(protocol, cycle, stream, piece)
             del piece
-            await asyncio.sleep(0)
     finally:
         if not transport.is_closing():
             transport.set_write_buffer_limits()
