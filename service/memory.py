@@ -96,9 +96,9 @@ _malloc_trim = None if sys.platform == "win32" else getattr(ctypes.CDLL(None), "
 
 
 def give_back_freed() -> None:
-    """Give freed memory back to the system, if the C library can; this may take milliseconds.
+    """Return freed memory to the system, if the C library can; this may take milliseconds.
 
-    The objects of a connection refer to each other, so only the collector frees them.
+    It collects garbage first: the objects of a connection are reference cycles.
     """
     gc.collect()
     if _malloc_trim is not None:

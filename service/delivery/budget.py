@@ -7,7 +7,6 @@ spent, the cache gives way first, and then requests are refused.
 from collections import deque
 from collections.abc import Callable, Mapping
 from time import monotonic
-from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
 from service.errors import Overloaded, Refusals, RequestTooLarge
@@ -140,7 +139,7 @@ class Budget:
         return fallen_bytes
 
     def change(self, grant: "Grant", kind: GrantKind, size_bytes: int) -> None:
-        """Give a grant another kind or size; if that is refused, the grant stays as it was."""
+        """Change the kind and the size of a grant; a refusal leaves both unchanged."""
         self._settle()
         growth_bytes = size_bytes - grant.size_bytes
         if growth_bytes > 0:
@@ -242,17 +241,6 @@ class Grant:
         """Give the memory back; any thread may call this, also twice."""
         if self.size_bytes:
             self._budget.take_back(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
 
     def __del__(self) -> None:
         self.release()

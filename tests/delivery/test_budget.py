@@ -41,11 +41,12 @@ def test_grant_is_counted_for_its_kind_until_its_release() -> None:
     budget = Budget(LIMIT)
     grant = budget.grant("bodies", 5)
     grant.resize(8)
-    with budget.grant("streams", 100):
-        assert budget.granted() == dict.fromkeys(GRANT_KINDS, 0) | {"bodies": 8, "streams": 100}
-        grant.move("results")
-        assert (budget.granted()["bodies"], budget.granted()["results"]) == (0, 8)
-        grant.resize(3)
+    other = budget.grant("streams", 100)
+    assert budget.granted() == dict.fromkeys(GRANT_KINDS, 0) | {"bodies": 8, "streams": 100}
+    grant.move("results")
+    assert (budget.granted()["bodies"], budget.granted()["results"]) == (0, 8)
+    grant.resize(3)
+    other.release()
 
     assert (budget.granted_bytes, grant.size_bytes) == (3, 3)
     grant.release()
@@ -130,11 +131,12 @@ def test_retry_after_is_the_time_for_which_grants_of_the_kind_are_held() -> None
     cached.release()
 
     waits = {}
-    with budget.grant("connections", LARGEST):
-        for kind in ("bodies", "results", "children", "streams"):
-            with pytest.raises(Overloaded) as refused:
-                budget.grant(kind, LARGEST)  # type: ignore[arg-type]
-            waits[kind] = refused.value.retry_seconds
+    held = budget.grant("connections", LARGEST)
+    for kind in ("bodies", "results", "children", "streams"):
+        with pytest.raises(Overloaded) as refused:
+            budget.grant(kind, LARGEST)  # type: ignore[arg-type]
+        waits[kind] = refused.value.retry_seconds
+    held.release()
     assert waits == {"bodies": 21, "results": 3, "children": 60, "streams": 1}
 
 

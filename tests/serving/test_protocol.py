@@ -489,10 +489,11 @@ async def test_pipelined_requests_are_dropped_where_memory_is_short(connection: 
     protocol = await connection.protocol()
     budget = connection.delivery.budget
     half_bytes = (budget.limit_bytes - budget.reserve_bytes - budget.granted_bytes) // 2
-    with budget.grant("results", half_bytes), budget.grant("results", half_bytes):
-        connection.reader._limit = 0  # type: ignore[attr-defined]
-        connection.writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10_000)
-        await until(lambda: len(protocol.pipeline) > 0 and not protocol._unparsed)
+    held = [budget.grant("results", half_bytes) for _ in range(2)]
+    connection.reader._limit = 0  # type: ignore[attr-defined]
+    connection.writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10_000)
+    await until(lambda: len(protocol.pipeline) > 0 and not protocol._unparsed)
+    held.clear()
 
     # The response that has begun goes on, and the connection is closed after it.
     assert not protocol.transport.is_closing()
