@@ -37,6 +37,9 @@ _POSITIONS_RULE = "a list of integers and ranges start:stop[:step]"
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
 
+# A shorter list is parsed item by item in less time.
+_SHORT_LIST_LENGTH = 256
+
 # An integer with its sign and what ends it, short enough for int64 and the range of positions.
 _LONGEST_PLAIN = 19
 
@@ -121,7 +124,8 @@ def _split(value: Any, rule: str) -> list[Any] | tuple[Any, ...]:
 
 def positions(value: Any) -> Positions:
     """Parse a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
-    columns = _plain_runs(value) if isinstance(value, str) and value else None
+    is_long = isinstance(value, str) and len(value) > _SHORT_LIST_LENGTH
+    columns = _plain_runs(value) if is_long else None
     if columns is not None:
         return Positions.of_columns(*columns)
     items = _split([value] if type(value) is int else value, f"{_POSITIONS_RULE}, not empty")

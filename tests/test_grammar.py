@@ -1,8 +1,14 @@
 """The grammar of values."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service import grammar
+from service.errors import shortened
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions, RealPositions
 
@@ -89,6 +95,42 @@ def test_other_text_is_no_list_of_reals(text: object) -> None:
 )
 def test_positions_are_integers_and_half_open_ranges(text: object, canonical: str) -> None:
     assert canonical == str(grammar.positions(text))
+
+
+def outcome(parse: Callable[[Any], object], value: object) -> str:
+    """Return what a parser returns, or the rule of its error."""
+    try:
+        return str(parse(value))
+    except ValueError as error:
+        return str(error)
+
+
+ITEMS = ["0", "7", "-3", "0:2", "5:-1:-2", "3:3", "1:2:0", "1:2:3:4", "--", "8-", ":1", "9.", "０", "5_0"]
+LIMITS = [f"{-MAX_POSITION}:{MAX_POSITION + 1}", f"{MAX_POSITION}", f"0:1:{2**63}", "1" * 19, ""]
+
+
+@given(st.lists(st.sampled_from([*ITEMS[:5], *ITEMS, *LIMITS])))
+def test_a_long_list_of_positions_is_parsed_as_its_items_are(items: list[str]) -> None:
+    listed = [*["1000:1002"] * 40, *items]
+
+    assert outcome(grammar.positions, ",".join(listed)) == outcome(grammar.positions, listed)
+
+
+NUMBERS = ["0", "-0", "1.5", "-2e-3", "1E+5", "0.0", "01", "-05", "1.", ".5", "+1", "1e", "1_0", "nan", "1e400", "0x1", "０", "1.e5"]
+
+
+@given(st.lists(st.sampled_from([*NUMBERS[:5], *NUMBERS, " 1", "", "1" * 900]), min_size=1))
+def test_a_list_of_reals_is_parsed_as_its_items_are(items: list[str]) -> None:
+    rule = "must be a list of numbers with commas between them, and {} {}"
+    outcomes = [outcome(grammar.real, item) for item in items]
+    wrong = (i for i, each in enumerate(outcomes) if each.startswith("must"))
+    expected = (
+        str(tuple(map(grammar.real, items)))
+        if (first := next(wrong, None)) is None
+        else (rule.format(shortened(items[first]) or "nothing", outcomes[first]))
+    )
+
+    assert outcome(grammar.reals, ",".join(items)) == expected
 
 
 @pytest.mark.parametrize(
