@@ -105,7 +105,22 @@ def outcome(parse: Callable[[Any], object], value: object) -> str:
         return str(error)
 
 
-ITEMS = ["0", "7", "-3", "0:2", "5:-1:-2", "3:3", "1:2:0", "1:2:3:4", "--", "8-", ":1", "9.", "０", "5_0"]
+ITEMS = [
+    "0",
+    "7",
+    "-3",
+    "0:2",
+    "5:-1:-2",
+    "3:3",
+    "1:2:0",
+    "1:2:3:4",
+    "--",
+    "8-",
+    ":1",
+    "9.",
+    "０",
+    "5_0",
+]
 LIMITS = [f"{-MAX_POSITION}:{MAX_POSITION + 1}", f"{MAX_POSITION}", f"0:1:{2**63}", "1" * 19, ""]
 
 
@@ -116,7 +131,26 @@ def test_a_long_list_of_positions_is_parsed_as_its_items_are(items: list[str]) -
     assert outcome(grammar.positions, ",".join(listed)) == outcome(grammar.positions, listed)
 
 
-NUMBERS = ["0", "-0", "1.5", "-2e-3", "1E+5", "0.0", "01", "-05", "1.", ".5", "+1", "1e", "1_0", "nan", "1e400", "0x1", "０", "1.e5"]
+NUMBERS = [
+    "0",
+    "-0",
+    "1.5",
+    "-2e-3",
+    "1E+5",
+    "0.0",
+    "01",
+    "-05",
+    "1.",
+    ".5",
+    "+1",
+    "1e",
+    "1_0",
+    "nan",
+    "1e400",
+    "0x1",
+    "０",
+    "1.e5",
+]
 
 
 @given(st.lists(st.sampled_from([*NUMBERS[:5], *NUMBERS, " 1", "", "1" * 900]), min_size=1))

@@ -6,16 +6,17 @@ positions that is another angle: ``float32_distance`` bounds the difference, and
 operation is one that IEEE 754 fixes to the last bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache
 from math import prod
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.lru import ByteBoundedLRU
 from service.numerics.double_double import multiply_positions, split_factors
 from service.numerics.dtypes import DType
 from service.numerics.phase import (
@@ -37,7 +38,14 @@ from service.numerics.phasors import (
     sines_and_cosines,
 )
 from service.numerics.positions import RowPositions
-from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, row_steps
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    FormulaTable,
+    Steps,
+    convert_decimals,
+    finish,
+    row_steps,
+)
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -108,6 +116,9 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
 
 # The processor seconds of the powers of a frequency's growth, before the first row.
 _GROWTH_SECONDS = 4e-4
+
+# Those of rounding or splitting a frequency.
+_CONVERSION_SECONDS = 8e-6
 _PREPARED_ROWS = 4096
 
 AngleRounding: TypeAlias = Literal["exact", "float32"]
@@ -173,6 +184,8 @@ class AxesTable(SinusoidTable):
         for axis in self.axes:
             if self.rounding == "exact":
                 yield from prepare_sines_and_cosines(axis.rule)
+            else:
+                yield from _conversion_steps(axis.rule, float32_frequencies)
             if self.growth is not None:
                 rows = min(prod(self.shape) // self.channels.width, _PREPARED_ROWS)
                 yield from self.growth.prepare(axis.positions.at(0, rows))
@@ -205,6 +218,11 @@ def angles_table(
 ) -> FormulaTable:
     """Return the angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
     count = _count(axes)
+    convert: Convert = float32_frequencies if rounding == "float32" else split_factors
+
+    def prepare() -> Iterator[None]:
+        for axis in axes:
+            yield from _conversion_steps(axis.rule, convert)
 
     def evaluate(rows: range, columns: range) -> Float64s:
         exact = np.empty((len(rows), count))
@@ -219,7 +237,10 @@ def angles_table(
         count,
         evaluate,
         element_seconds=7 * ELEMENT_SECONDS,
-        setup_seconds=sum(frequency_seconds(axis.rule) for axis in axes),
+        setup_seconds=sum(
+            frequency_seconds(axis.rule) + _CONVERSION_SECONDS * axis.rule.count for axis in axes
+        ),
+        prepare=prepare,
     )
 
 
@@ -242,11 +263,25 @@ def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> 
     return multiply_positions(_split_frequencies(rule), positions)
 
 
-@lru_cache(maxsize=64)
+Convert: TypeAlias = Callable[[Sequence[Decimal]], NDArray[Any]]
+
+_converted: ByteBoundedLRU[tuple[FrequencyRule, Convert], NDArray[Any]] = ByteBoundedLRU(8 * 2**20)
+
+
+def _conversion_steps(rule: FrequencyRule, convert: Convert) -> Steps[NDArray[Any]]:
+    """Compute the frequencies of a rule, converted along the last axis, from the cache."""
+    converted = _converted.get((rule, convert))
+    if converted is None:
+        seconds = max(_CONVERSION_SECONDS, frequency_seconds(rule) / max(1, rule.count))
+        parts = yield from convert_decimals(rule.exact(), convert, seconds)
+        converted = np.concatenate(parts, axis=-1)
+        _converted.put((rule, convert), converted, converted.nbytes + 1024)
+    return converted
+
+
 def _float32_frequencies(rule: FrequencyRule) -> Float32s:
-    return float32_frequencies(rule.exact())
+    return finish(_conversion_steps(rule, float32_frequencies))
 
 
-@lru_cache(maxsize=8)
-def _split_frequencies(rule: FrequencyRule) -> list[Float64s]:
-    return split_factors(rule.exact())
+def _split_frequencies(rule: FrequencyRule) -> Float64s:
+    return finish(_conversion_steps(rule, split_factors))

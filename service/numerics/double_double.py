@@ -322,15 +322,15 @@ _LOW_HALF = np.int64(2**32 - 1)
 
 
 @exact_arithmetic
-def split_factors(factors: Sequence[Decimal]) -> list[Float64s]:
-    """Split factors (n,) into sums of short float64 for ``multiply_positions``: 4 parts of (n,)."""
+def split_factors(factors: Sequence[Decimal]) -> Float64s:
+    """Split factors (n,) into sums of short float64 for ``multiply_positions``: (4, n)."""
     parts = []
     rest = list(factors)
     for _ in range(_PARTS):
         part = [_truncate(float(value)) for value in rest]
         rest = [value - Decimal(short) for value, short in zip(rest, part, strict=True)]
-        parts.append(np.array(part))
-    return parts
+        parts.append(part)
+    return np.array(parts)
 
 
 def _truncate(value: float) -> float:
@@ -339,8 +339,8 @@ def _truncate(value: float) -> float:
     return float(np.ldexp(np.trunc(significand * 2.0**_PART_BITS), int(exponent) - _PART_BITS))
 
 
-def multiply_positions(parts: Sequence[Float64s], positions: Int64s) -> Float64s:
-    """Multiply positions (m,) within ±2^62 by n factors split into parts: float64 (m, n).
+def multiply_positions(parts: Float64s, positions: Int64s) -> Float64s:
+    """Multiply positions (m,) within ±2^62 by n factors split into parts (4, n): float64 (m, n).
 
     Products of parts with the halves of a position are exact; only their sums, all of one sign,
     are rounded: each product is within 8·2^-53 of its own size.

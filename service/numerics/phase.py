@@ -11,11 +11,12 @@ additions, subtractions and multiplications of float64, which IEEE 754 fixes to 
 NumPy's own ``sin``, ``exp`` and ``power`` differ between processors.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import wraps
+from itertools import accumulate, islice, repeat
 from math import factorial, frexp
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -40,6 +41,10 @@ MIN_FREQUENCY = 1e-300
 
 CACHED_ELEMENTS = 4096
 """Elements of a step: its dozen arrays of this length fit into the cache of a core."""
+
+Decimals: TypeAlias = list[Decimal]
+
+_ONE = Decimal(1)
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -70,13 +75,34 @@ def exact_context() -> Context:
 def exact_arithmetic(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make the operators of decimals exact to PRECISION_DIGITS digits within a function.
 
-    It must return values, not a generator that computes after it has returned.
+    It must return values, not a generator that computes after it has returned (see
+    ``exact_series``).
     """
 
     @wraps(function)
     def in_exact_context(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with localcontext(exact_context()):
             return function(*args, **kwargs)
+
+    return in_exact_context
+
+
+# Numbers of a series that are computed together.
+_AHEAD = 64
+
+
+def exact_series(
+    function: Callable[Arguments, Iterator[Decimal]],
+) -> Callable[Arguments, Iterator[Decimal]]:
+    """Make the operators of decimals exact within a generator, which computes some at a time."""
+
+    @wraps(function)
+    def in_exact_context(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Decimal]:
+        numbers, some = function(*args, **kwargs), [_ONE]
+        while some:
+            with localcontext(exact_context()):
+                some = list(islice(numbers, _AHEAD))
+            yield from some
 
     return in_exact_context
 
@@ -268,30 +294,23 @@ def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s
     return sine, cosine
 
 
-Decimals: TypeAlias = list[Decimal]
-
-_ONE = Decimal(1)
-
-
-@exact_arithmetic
-def geometric_series(base: Decimal, dim: int, count: int) -> Decimals:
+@exact_series
+def geometric_series(base: Decimal, dim: int, count: int) -> Iterator[Decimal]:
     """Return b^(−2k/dim) for k below count."""
-    return powers((base.ln() * (Decimal(-2) / dim)).exp(), count)
+    yield from powers((base.ln() * (Decimal(-2) / dim)).exp(), count)
 
 
-@exact_arithmetic
-def powers(ratio: Decimal, count: int) -> Decimals:
+def powers(ratio: Decimal, count: int) -> Iterator[Decimal]:
     """Return ratio^k for k below count."""
-    series = [_ONE] * min(count, 1)
-    while len(series) < count:
-        series.append(series[-1] * ratio)
-    return series
+    series = accumulate(repeat(ratio), exact_context().multiply, initial=_ONE)
+    return islice(series, count)
 
 
-@exact_arithmetic
-def wavelengths(frequencies: Decimals) -> Decimals:
+@exact_series
+def wavelengths(frequencies: Iterable[Decimal]) -> Iterator[Decimal]:
     """Return 2π/ω of each frequency ω, the positions after which its channels repeat; ∞ for 0."""
-    return [TWO_PI / frequency if frequency else Decimal("Infinity") for frequency in frequencies]
+    for frequency in frequencies:
+        yield TWO_PI / frequency if frequency else Decimal("Infinity")
 
 
 class FrequencyRule(Hashable, Protocol):
@@ -300,8 +319,11 @@ class FrequencyRule(Hashable, Protocol):
     @property
     def count(self) -> int: ...
 
-    def exact(self) -> Decimals:
-        """Return the frequencies, in radians per position or per unit of a coordinate."""
+    def exact(self) -> Iterator[Decimal]:
+        """Return the frequencies, in radians per position or per unit of a coordinate.
+
+        Each is computed when it is needed: all of a wide row take longer than a turn.
+        """
 
 
 FREQUENCY_SECONDS = 3e-6
@@ -330,7 +352,7 @@ class Geometric:
     dim: int
     count: int
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         return geometric_series(Decimal(self.base), self.dim, self.count)
 
 
@@ -356,13 +378,13 @@ class ScaledGeometric:
     count: int
     full_turns: bool = False
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         fastest = Decimal(self.first) * (TWO_PI if self.full_turns else _ONE)
         series = geometric_series(
             Decimal(self.greatest) / Decimal(self.least), self.dim, self.count
         )
-        return [fastest * frequency for frequency in series]
+        yield from (fastest * frequency for frequency in series)
 
 
 @dataclass(frozen=True)
@@ -378,13 +400,13 @@ class PeriodFrequencies:
     span: int
     count: int
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         first = Decimal(self.first)
         fastest = TWO_PI / first
         # A series ratio^(−2k/dim) with dim = 2·span, which is 0 only for a single frequency.
         series = geometric_series(Decimal(self.last) / first, 2 * max(self.span, 1), self.count)
-        return [fastest * frequency for frequency in series]
+        yield from (fastest * frequency for frequency in series)
 
 
 @dataclass(frozen=True)
@@ -399,16 +421,16 @@ class PixelBands:
     count: int
     is_linear: bool
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         highest = Decimal(self.max_freq) / 2
         steps = max(self.count - 1, 1)
         if self.is_linear:
             step = (highest - 1) / steps
-            bands = [step.fma(k, _ONE) for k in range(self.count)]
+            bands: Iterator[Decimal] = (step.fma(k, _ONE) for k in range(self.count))
         else:
             bands = geometric_series(_ONE / highest, 2 * steps, self.count)
-        return [TWO_PI / 2 * band for band in bands]
+        yield from (TWO_PI / 2 * band for band in bands)
 
 
 @dataclass(frozen=True)
@@ -417,8 +439,8 @@ class ConstantFrequencies:
 
     count: int
 
-    def exact(self) -> Decimals:
-        return [_ONE] * self.count
+    def exact(self) -> Iterator[Decimal]:
+        return repeat(_ONE, self.count)
 
 
 @dataclass(frozen=True)
@@ -437,10 +459,31 @@ class ScaledFrequencies:
     def count(self) -> int:
         return self.rule.count
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         numerator, denominator = self.unit.numerator, self.unit.denominator
-        return [frequency * numerator / denominator for frequency in self.rule.exact()]
+        yield from (frequency * numerator / denominator for frequency in self.rule.exact())
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Selected frequencies of a rule.
+
+    Attributes:
+        rule: the rule.
+        places: the indices of the selected frequencies, in ascending order.
+    """
+
+    rule: FrequencyRule
+    places: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.places)
+
+    def exact(self) -> Iterator[Decimal]:
+        chosen = set(self.places)
+        return (each for place, each in enumerate(self.rule.exact()) if place in chosen)
 
 
 @dataclass(frozen=True)
@@ -453,6 +496,6 @@ class TimesTwoPi:
     def count(self) -> int:
         return self.rule.count
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
-        return [TWO_PI * frequency for frequency in self.rule.exact()]
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
+        yield from (TWO_PI * frequency for frequency in self.rule.exact())

@@ -53,6 +53,7 @@ from service.numerics.phase import (
     Float64s,
     FrequencyRule,
     Int64s,
+    Picked,
     ScaledFrequencies,
     fixed_point,
     frequency_seconds,
@@ -65,7 +66,14 @@ from service.numerics.positions import (
     max_units,
     split_units,
 )
-from service.numerics.tables import ELEMENT_SECONDS, TURN_SECONDS, Steps, finish, row_steps
+from service.numerics.tables import (
+    ELEMENT_SECONDS,
+    TURN_SECONDS,
+    Steps,
+    convert_decimals,
+    finish,
+    row_steps,
+)
 
 BLOCK_LENGTH = 64
 
@@ -268,19 +276,17 @@ _frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = shared(
 )
 
 
-_STEP_FREQUENCIES = 1024
-
-
 def frequency_steps(rule: FrequencyRule) -> Steps[FixedPointFrequencies]:
     """Compute the fixed-point frequencies of a rule; cached by rule, for every channel layout."""
     cached = _frequencies.get(rule)
     if cached is not None:
         return cached
-    exact = rule.exact()
-    parts = [fixed_point(exact[:_STEP_FREQUENCIES])]
-    for first in range(_STEP_FREQUENCIES, len(exact), _STEP_FREQUENCIES):
-        yield
-        parts.append(fixed_point(exact[first : first + _STEP_FREQUENCIES]))
+    if isinstance(rule, Picked):
+        # Several selections share a rule.
+        every = yield from frequency_steps(rule.rule)
+        return every.part(np.array(rule.places))
+    seconds = frequency_seconds(rule) / max(1, rule.count)
+    parts = yield from convert_decimals(rule.exact(), fixed_point, seconds)
     frequencies = parts[0] if len(parts) == 1 else FixedPointFrequencies.joined(parts)
     _frequencies.put(rule, frequencies, 4 * frequencies.high.nbytes + 1024)
     return frequencies

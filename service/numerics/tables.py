@@ -8,10 +8,11 @@ This module is long because tables that gather or transform the elements of othe
 to what they have in common: shape, cost and the steps before the first element.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache, partial
+from functools import partial
+from itertools import islice
 from math import prod
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -26,7 +27,7 @@ from service.numerics.dtypes import (
     all_finite,
     round_numbers_into,
 )
-from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Int64s
+from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
 
 Result = TypeVar("Result")
@@ -240,19 +241,63 @@ class FormulaTable:
         round_numbers_into(self.evaluate(rows, columns), block, self.dtype)
 
 
-def decimal_table(shape: tuple[int, ...], exact: Callable[[], Sequence[Decimal]]) -> FormulaTable:
-    """Return a short list of decimals, or a single one of shape (), each rounded to float64."""
-    count = prod(shape)
+def convert_decimals(
+    numbers: Iterable[Decimal],
+    convert: Callable[[list[Decimal]], Result],
+    number_seconds: float,
+) -> Steps[list[Result]]:
+    """Compute decimals and convert them in steps, and return the results of all steps.
 
-    @cache
-    def numbers() -> Elements:
-        return np.array([[float(value) for value in exact()]])
+    Args:
+        numbers: the decimals.
+        convert: converts the decimals of a step.
+        number_seconds: the processor seconds of computing and converting one.
+    """
+    parts: list[Result] = []
+    rest, step = iter(numbers), max(1, int(TURN_SECONDS / number_seconds))
+    while (part := list(islice(rest, step))) or not parts:
+        if parts:
+            yield
+        parts.append(convert(part))
+    return parts
+
+
+def _floats(numbers: list[Decimal]) -> Float64s:
+    return np.array([float(number) for number in numbers])
+
+
+# The processor seconds of a frequency of 80 digits, rounded to float64.
+_ROUNDED_SECONDS = 2e-6
+
+
+def decimal_table(
+    shape: tuple[int, ...],
+    exact: Callable[[], Iterable[Decimal]],
+    number_seconds: float = _ROUNDED_SECONDS,
+) -> FormulaTable:
+    """Return a list of decimals, or a single one of shape (), each rounded to float64.
+
+    Computing and rounding one takes ``number_seconds`` of a processor.
+    """
+    count = prod(shape)
+    rounded: list[Elements] = []
+
+    def prepare() -> Steps[None]:
+        if not rounded:
+            parts = yield from convert_decimals(exact(), _floats, number_seconds)
+            rounded.append(np.concatenate(parts)[np.newaxis])
 
     def evaluate(rows: range, columns: range) -> Elements:  # noqa: ARG001
-        return numbers()[:, columns.start : columns.stop]
+        finish(prepare())
+        return rounded[0][:, columns.start : columns.stop]
 
     return FormulaTable(
-        shape, FLOAT64, count, evaluate, setup_seconds=FREQUENCY_SECONDS / 2 * count
+        shape,
+        FLOAT64,
+        count,
+        evaluate,
+        setup_seconds=number_seconds * count,
+        prepare=prepare,
     )
 
 

@@ -38,7 +38,7 @@ from service.numerics.double_double import (
 )
 from service.numerics.phase import MAX_POSITION, Float64s, exact_context, geometric_series
 
-FREQUENCIES = geometric_series(Decimal(10000), 64, 32)
+FREQUENCIES = list(geometric_series(Decimal(10000), 64, 32))
 SIZES = st.floats(1e-100, 1e100)
 REALS = st.one_of(st.just(0.0), SIZES, SIZES.map(lambda size: -size))
 

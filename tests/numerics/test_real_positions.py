@@ -146,7 +146,7 @@ reals = st.floats(1e-9, 1e9)
 
 
 def assert_are(rule: FrequencyRule, expected: list[Any]) -> None:
-    found = rule.exact()
+    found = list(rule.exact())
     assert len(found) == rule.count == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert abs(mpmath.mpf(str(one)) / other - 1) < mpmath.mpf(10) ** -DIGITS

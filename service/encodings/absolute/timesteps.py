@@ -1,5 +1,6 @@
 """Embeddings of diffusion timesteps: sinusoids of real numbers, with diffusers' frequencies."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -20,10 +21,10 @@ from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN
 from service.numerics.phase import (
     MAX_FREQUENCY,
     ConstantFrequencies,
-    Decimals,
     FrequencyRule,
     ScaledFrequencies,
     exact_arithmetic,
+    exact_series,
     powers,
 )
 from service.numerics.phasors import Channels, Component, sinusoid_table
@@ -188,9 +189,9 @@ class TimestepFrequencies:
     shift: float
     count: int
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
-        return powers(self._logarithm().exp(), self.count)
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
+        yield from powers(self._logarithm().exp(), self.count)
 
     @exact_arithmetic
     def has_exact_angles(self, scale: float) -> bool:

@@ -8,12 +8,11 @@ numbers; so the position stays an integer, and its unit is multiplied into the f
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import lcm, prod
 
 import numpy as np
 
-from service.numerics.phase import MAX_POSITION, Decimals, FrequencyRule, Int64s
+from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions, RowPositions
 from service.numerics.tables import ParameterValue
 
@@ -113,34 +112,6 @@ class Tokens:
     def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":
         """Return text tokens, each with the same position along all axes."""
         return cls(dict.fromkeys(names, positions), positions.count, positions.parameters())
-
-
-@dataclass(frozen=True)
-class Picked:
-    """Selected frequencies of a rule.
-
-    Attributes:
-        rule: the rule.
-        places: the indices of the selected frequencies.
-    """
-
-    rule: FrequencyRule
-    places: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.places)
-
-    def exact(self) -> Decimals:
-        """Return the selected frequencies as decimals, in radians per position."""
-        every = _exact(self.rule)
-        return [every[place] for place in self.places]
-
-
-@lru_cache(maxsize=4)
-def _exact(rule: FrequencyRule) -> Decimals:
-    """Return all frequencies of a rule; cached, because several selections share a rule."""
-    return rule.exact()
 
 
 @dataclass(frozen=True)

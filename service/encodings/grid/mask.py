@@ -141,9 +141,9 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         """Return the frequencies per counted pixel for a line whose final count is last."""
         series = Geometric(self.base, self.d_model // 2, self.frequencies)
         if not self.normalize:
-            return fixed_point(series.exact())
+            return fixed_point(list(series.exact()))
         unit = normalized_unit(last, self.scale)
-        return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
+        return fixed_point(list(ScaledFrequencies(normalized(series, self.scale), unit).exact()))
 
     def quotients(self, masks: "Masks") -> int:
         """Bound how many 80-digit frequencies masks (B, h, w) need."""

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.grid.grids import GridAxis, Picked, pixels
+from service.encodings.grid.grids import GridAxis, pixels
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.phase import Float64s, FrequencyRule, Int64s, ScaledFrequencies
+from service.numerics.phase import Float64s, FrequencyRule, Int64s, Picked, ScaledFrequencies
 from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
 from service.numerics.tables import (
     ELEMENT_SECONDS,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
+from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -56,6 +57,7 @@ from service.numerics.tables import (
     Steps,
     StoredTable,
     Table,
+    convert_decimals,
     finish,
     no_steps,
     setup_seconds,
@@ -69,7 +71,6 @@ _MIN_EVALUATED = 1024
 
 # The processor seconds of a slope, as a pair of float64.
 _SLOPE_SECONDS = 8e-6
-_STEP_SLOPES = 512
 
 _MIN_SLOPE, _MAX_SLOPE = 1e-100, 1e9
 
@@ -100,11 +101,11 @@ class SlopeRule:
             "alibi_bias_max": self.bias_max,
         }
 
-    def exact(self, heads: int) -> list[Decimal]:
+    def exact(self, heads: int) -> Iterator[Decimal]:
         """Return the slopes of heads 0 … heads − 1, as decimals."""
         first = min(heads, self.series_heads)
-        others = self._series(2 * self.series_heads, 2 * (heads - first))[0::2]
-        return self._series(self.series_heads, first) + others
+        others = self._series(2 * self.series_heads, 2 * (heads - first))
+        return chain(self._series(self.series_heads, first), islice(others, 0, None, 2))
 
     def of_heads(self, heads: range) -> DoubleDouble:
         """Return the slopes of consecutive heads, (heads,)."""
@@ -134,10 +135,10 @@ class SlopeRule:
             return self.count
         return 1 << (self.count.bit_length() - 1)
 
-    def _series(self, heads: int, count: int) -> list[Decimal]:
+    def _series(self, heads: int, count: int) -> Iterator[Decimal]:
         """Return the first count slopes of the geometric series for this many heads."""
         base = exact_context().power(Decimal(2), Decimal(self.bias_max))
-        return scaling.geometric_series(base, 2 * heads, count + 1)[1:]
+        return islice(scaling.geometric_series(base, 2 * heads, count + 1), 1, None)
 
 
 _slopes: ByteBoundedLRU[tuple[SlopeRule, int], DoubleDouble] = ByteBoundedLRU(8 * 2**20)
@@ -148,11 +149,7 @@ def _slope_steps(rule: SlopeRule, heads: int) -> Steps[DoubleDouble]:
     cached = _slopes.get((rule, heads))
     if cached is not None:
         return cached
-    exact, parts = rule.exact(heads), []
-    for first in range(0, heads, _STEP_SLOPES):
-        parts.append(_pairs(exact[first : first + _STEP_SLOPES]))
-        if first + _STEP_SLOPES < heads:
-            yield
+    parts = yield from convert_decimals(rule.exact(heads), _pairs, _SLOPE_SECONDS)
     slopes = DoubleDouble(*(np.concatenate(halves) for halves in zip(*parts, strict=True)))
     _slopes.put((rule, heads), slopes, 2 * slopes.high.nbytes + 256)
     return slopes

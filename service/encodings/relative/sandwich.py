@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from service.grammar import Integer, Real
 from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
+from service.numerics.phase import Float64s, Int64s, exact_series
 from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
 from service.numerics.tables import (
     ELEMENT_SECONDS,
@@ -127,8 +128,8 @@ class HalfFrequencies:
         """The number of frequencies."""
         return self.head_dim // 2
 
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         """Return the frequencies as decimals."""
-        context = exact_context()
-        whole = scaling.geometric_series(Decimal(self.base), self.head_dim, self.count + 1)[1:]
-        return [context.divide(frequency, Decimal(2)) for frequency in whole]
+        series = scaling.geometric_series(Decimal(self.base), self.head_dim, self.count + 1)
+        yield from (frequency / 2 for frequency in islice(series, 1, None))

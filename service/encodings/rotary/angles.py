@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from service.encodings.family import RealDType, TableFamily, about, impossible, optional
-from service.encodings.grid.grids import Picked, Tokens
+from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
 from service.lru import ByteBoundedLRU, shared
@@ -29,7 +29,7 @@ from service.numerics.dtypes import (
     Elements,
     rounding_bound,
 )
-from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
+from service.numerics.phase import Decimals, Float64s, Int64s, Picked, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
@@ -201,7 +201,8 @@ class RotaryAngles(ABC):
 
     def _angle_error(self) -> float:
         distances = (
-            float32_distance(axis.rule.exact(), axis.positions.farthest) for axis in self.along()
+            float32_distance(list(axis.rule.exact()), axis.positions.farthest)
+            for axis in self.along()
         )
         return nextafter(float(max(distances)), inf)
 

@@ -16,7 +16,6 @@ from service.encodings.family import Integers, Reals, about, impossible, optiona
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
-    Picked,
     centred,
     counted,
     pixels,
@@ -55,6 +54,7 @@ from service.numerics.phase import (
     Geometric,
     Int64s,
     PeriodFrequencies,
+    Picked,
     PixelBands,
     ScaledFrequencies,
 )

@@ -59,6 +59,7 @@ from service.numerics.phase import (
     MAX_FREQUENCY,
     MAX_POSITION,
     MIN_FREQUENCY,
+    frequency_seconds,
     is_valid_frequency,
     wavelengths,
 )
@@ -476,9 +477,10 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     @classmethod
     def of(cls, rule: RotaryFrequencies) -> Document:
         """Return the document of the frequencies and intermediates of a rule."""
+        seconds = frequency_seconds(rule) / rule.count
         arrays: dict[str, Table] = {
-            "inv_freq": decimal_table((rule.count,), rule.exact),
-            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact())),
+            "inv_freq": decimal_table((rule.count,), rule.exact, seconds),
+            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact()), seconds),
             "attention_factor": decimal_table((), lambda: [Decimal(rule.scale)]),
         }
         arrays |= rule.intermediates()

@@ -15,10 +15,11 @@ This module is long because it contains all rules.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache, partial
+from itertools import chain, repeat
 from typing import (
     Annotated,
     Any,
@@ -48,6 +49,7 @@ from service.numerics.phase import (
     TWO_PI,
     Decimals,
     exact_arithmetic,
+    exact_series,
     geometric_series,
 )
 from service.numerics.tables import ParameterValue, Table, decimal_table
@@ -133,7 +135,7 @@ class RotaryFrequencies(ABC):
         return factor
 
     @abstractmethod
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         """Return the frequencies, in radians per position."""
 
     def intermediates(self) -> Mapping[str, Table]:
@@ -156,8 +158,8 @@ class GivenFrequencies(RotaryFrequencies):
     def count(self) -> int:
         return len(self.inv_freq)
 
-    def exact(self) -> Decimals:
-        return [Decimal(frequency) for frequency in self.inv_freq]
+    def exact(self) -> Iterator[Decimal]:
+        return map(Decimal, self.inv_freq)
 
     def parameters(self) -> dict[str, ParameterValue]:
         given: dict[str, ParameterValue] = {"rotary_dim": 2 * self.count, "inv_freq": self.inv_freq}
@@ -295,7 +297,7 @@ class RotaryRule(RotaryFrequencies):
             for name in self.intermediate_names
         }
 
-    def unscaled(self) -> Decimals:
+    def unscaled(self) -> Iterator[Decimal]:
         """Return ω_k = b^(−2k/r): "RoFormer" (Su et al. 2021), §3.2.2."""
         return geometric_series(Decimal(self.rope_theta), self.rotary_dim, self.count)
 
@@ -317,7 +319,7 @@ class Default(RotaryRule, name="default"):
         if self.freq_factors:
             super().check()
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         return divided(self.unscaled(), self.freq_factors)
 
 
@@ -336,7 +338,7 @@ class Linear(RotaryRule, name="linear"):
     factor: Factor
     freq_factors: FreqFactors = ()
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         return divided(divided(self.unscaled(), self.freq_factors), self.factor)
 
 
@@ -356,7 +358,7 @@ class RescaledBase(RotaryRule):
             rule = f"rope_type={self.rope_type} rescales by r/(r - 2): it needs r above 2"
             raise impossible("rope_type", self.rope_type, rule)
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         (base,) = self.effective_base()
         return geometric_series(base, self.rotary_dim, self.count)
 
@@ -455,16 +457,18 @@ class Ntk(RotaryRule, name="ntk"):
             rule = f"mixed_b is for at most {MAX_MIXED_CHANNELS} rotary channels"
             raise impossible("mixed_b", self.mixed_b, rule)
 
-    @exact_arithmetic
-    def exact(self) -> Decimals:
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
         factor, count = Decimal(self.factor), self.count
         if self.mixed_b is not None:
             mixed_b = Decimal(self.mixed_b)
             a = factor.ln() / count**mixed_b
-            return divided(self.unscaled(), [(a * k**mixed_b).exp() for k in range(1, count + 1)])
+            for k, frequency in enumerate(self.unscaled(), 1):
+                yield frequency / (a * k**mixed_b).exp()
+            return
         share = factor ** (Decimal(2) / self.rotary_dim)
         (base,) = self.effective_base()
-        return divided(geometric_series(base, self.rotary_dim, count), share)
+        yield from divided(geometric_series(base, self.rotary_dim, count), share)
 
     def intermediates(self) -> Mapping[str, Table]:
         return super().intermediates() if self.mixed_b is None else {}
@@ -542,16 +546,15 @@ class Yarn(RotaryRule, name="yarn"):
             rule = f"beta_fast must be at least beta_slow, {self.beta_slow:g}"
             raise impossible("beta_fast", self.beta_fast, rule)
 
-    def exact(self) -> Decimals:
-        unscaled = self.unscaled()
-        return blended(divided(unscaled, self.factor), unscaled, self.ramp())
+    def exact(self) -> Iterator[Decimal]:
+        return blended(divided(self.unscaled(), self.factor), self.unscaled(), self.ramp())
 
-    @exact_arithmetic
-    def ramp(self) -> Decimals:
+    @exact_series
+    def ramp(self) -> Iterator[Decimal]:
         """Return γ_k for each pair: 0 if its frequency is kept, 1 if it is divided by factor."""
         low, high = self.range_used()
         width = high - low or Decimal("0.001")
-        return [clipped((k - low) / width) for k in range(self.count)]
+        yield from (clipped((k - low) / width) for k in range(self.count))
 
     @exact_arithmetic
     def range_raw(self) -> Decimals:
@@ -618,7 +621,7 @@ class LongRope(RotaryRule, name="longrope"):
         attention = longrope_attention_factor(factor, original)
         return {**completed, "attention_factor": float(attention)}
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         return divided(self.unscaled(), self.rescale_factor())
 
     def rescale_factor(self) -> Decimals:
@@ -659,20 +662,18 @@ class Llama3(RotaryRule, name="llama3"):
             rule = f"high_freq_factor must be at least low_freq_factor, {self.low_freq_factor:g}"
             raise impossible("high_freq_factor", self.high_freq_factor, rule)
 
-    def exact(self) -> Decimals:
-        unscaled = self.unscaled()
-        return blended(unscaled, divided(unscaled, self.factor), self.smooth_factor())
+    def exact(self) -> Iterator[Decimal]:
+        divisions = divided(self.unscaled(), self.factor)
+        return blended(self.unscaled(), divisions, self.smooth_factor())
 
-    @exact_arithmetic
-    def smooth_factor(self) -> Decimals:
+    @exact_series
+    def smooth_factor(self) -> Iterator[Decimal]:
         """Return t_k for each pair: 1 if its frequency is kept, 0 if it is divided by factor."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low
-        smooth = []
         for frequency in self.unscaled():
             excess = self.original_max_position_embeddings * frequency / TWO_PI - low
-            smooth.append(clipped(excess / width if width else Decimal(excess > 0)))
-        return smooth
+            yield clipped(excess / width if width else Decimal(excess > 0))
 
 
 @dataclass(frozen=True)
@@ -689,22 +690,24 @@ class Proportional(RotaryRule, name="proportional"):
     partial_rotary_factor: Share = 1.0
     factor: Factor = 1.0
 
-    def exact(self) -> Decimals:
+    def exact(self) -> Iterator[Decimal]:
         rotated = int(self.partial_rotary_factor * self.rotary_dim // 2)
         series = geometric_series(Decimal(self.rope_theta), self.rotary_dim, rotated)
-        return divided(series, self.factor) + [_ZERO] * (self.count - rotated)
+        return chain(divided(series, self.factor), repeat(_ZERO, self.count - rotated))
 
 
-@exact_arithmetic
+@exact_series
 def divided(
-    frequencies: Decimals, factors: float | Decimal | Sequence[float | Decimal]
-) -> Decimals:
+    frequencies: Iterator[Decimal], factors: float | Decimal | Sequence[float | Decimal]
+) -> Iterator[Decimal]:
     """Return frequencies divided by one factor, or each by its own; no factors divide by 1."""
     if isinstance(factors, int | float | Decimal):
-        return [frequency / Decimal(factors) for frequency in frequencies]
-    if not factors:
-        return frequencies
-    return [w / Decimal(factor) for w, factor in zip(frequencies, factors, strict=True)]
+        divisor = Decimal(factors)
+        yield from (frequency / divisor for frequency in frequencies)
+    elif factors:
+        yield from (w / Decimal(factor) for w, factor in zip(frequencies, factors, strict=True))
+    else:
+        yield from frequencies
 
 
 def clipped(value: Decimal) -> Decimal:
@@ -712,13 +715,13 @@ def clipped(value: Decimal) -> Decimal:
     return min(max(value, _ZERO), _ONE)
 
 
-@exact_arithmetic
-def blended(ones: Decimals, others: Decimals, shares: Decimals) -> Decimals:
+@exact_series
+def blended(
+    ones: Iterator[Decimal], others: Iterator[Decimal], shares: Iterator[Decimal]
+) -> Iterator[Decimal]:
     """Return share·one + (1 − share)·other, elementwise."""
-    return [
-        share * one + (1 - share) * other
-        for one, other, share in zip(ones, others, shares, strict=True)
-    ]
+    for one, other, share in zip(ones, others, shares, strict=True):
+        yield share * one + (1 - share) * other
 
 
 @exact_arithmetic

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
-    Picked,
     Tokens,
     centred,
     counted,
@@ -23,7 +22,7 @@ from service.encodings.grid.grids import (
     spread,
 )
 from service.encodings.rotary.rules import Default
-from service.numerics.phase import MAX_POSITION
+from service.numerics.phase import MAX_POSITION, Picked
 from service.numerics.positions import Positions, RowPositions
 
 AXES = ("t", "h", "w")
@@ -91,11 +90,11 @@ def test_text_has_one_position_along_all_axes() -> None:
 
 def test_picked_frequencies_are_those_of_the_rule() -> None:
     rule = Default(8, 10000.0)
-    picked = Picked(rule, (3, 0))
+    picked = Picked(rule, (0, 3))
 
     assert picked.count == 2
-    assert picked.exact() == [rule.exact()[3], Decimal(1)]
-    assert hash(picked) == hash(Picked(Default(8, 10000.0), (3, 0)))
+    assert list(picked.exact()) == [Decimal(1), list(rule.exact())[3]]
+    assert hash(picked) == hash(Picked(Default(8, 10000.0), (0, 3)))
 
 
 HALF = Fraction(1, 2)

@@ -53,7 +53,7 @@ def test_exact_angles_have_no_error_bound() -> None:
     assert SequenceAngles(SCALED, POSITIONS).distance() is None
     distance = SequenceAngles(SCALED, POSITIONS, "float32").distance()
 
-    moved = float32_distance(SCALED.exact(), 6)
+    moved = float32_distance(list(SCALED.exact()), 6)
     assert distance is not None
     assert 1.25 * float(moved) < distance < 1.25 * (float(moved) + 13 * 2.0**-53)
 
