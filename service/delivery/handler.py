@@ -85,12 +85,12 @@ class Handler:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
         job = replace(job, request=replace(job.request, default=form), media_type=form.media_type)
-        length_bytes = announced_bytes(request, form, self.delivery.settings)
-        self._check_wait(form, length_bytes)
-        body = ReceivedBody(self.delivery.budget, form)
+        body = ReceivedBody(form, self.delivery.settings, self.delivery.budget)
         try:
+            length_bytes = body.announced_bytes(request)
+            self._check_wait(form, length_bytes)
             body.expect(length_bytes)
-            await receive_body(request, body, self.delivery.settings)
+            await body.receive(request)
             answer = await cancel_on_disconnect(request.receive, self._answered(job, body))
         except BaseException:
             body.close()
@@ -226,12 +226,19 @@ class ReceivedBody:
         length_bytes: how much of it has been received.
     """
 
-    def __init__(self, budget: Budget, form: ReadableFormat) -> None:
+    def __init__(self, form: ReadableFormat, settings: Settings, budget: Budget) -> None:
         self.form = form
         self.grant = budget.grant("bodies", 0)
         self.length_bytes = 0
+        self._settings = settings
         self._short = bytearray()
         self._file: int | None = None
+
+    def announced_bytes(self, request: Request) -> int:
+        """Return Content-Length, 0 without it; raises BodyTooLarge."""
+        announced = int(request.headers.get("content-length", "0"))
+        self._check(announced)
+        return announced
 
     def expect(self, length_bytes: int) -> None:
         """Grant the memory of a body of this length; raises PosrefError."""
@@ -239,17 +246,38 @@ class ReceivedBody:
         weight = _TEXT_WEIGHT if is_read_here else 1
         self.grant.resize(max(self.grant.size_bytes, length_bytes * weight))
 
+    async def receive(self, request: Request) -> None:
+        """Receive the body, whose memory is granted as it comes.
+
+        Raises:
+            TooLarge: the body is longer than the limit of its format, or than all memory.
+            Overloaded: the bodies of other requests already use the allowed memory.
+        """
+        async for chunk in request.stream():
+            self.add(chunk)
+            self._check(self.length_bytes)
+            self.expect(self.length_bytes)
+
+    def _check(self, length_bytes: int) -> None:
+        """Raise BodyTooLarge for a length beyond the limit of the format."""
+        name = "max_json_body_bytes" if self.form is JSON else "max_body_bytes"
+        limit: int = getattr(self._settings, name)
+        if length_bytes > limit:
+            raise BodyTooLarge(f"the body is longer than {limit} bytes (POSREF_{name.upper()})")
+
     def add(self, chunk: bytes) -> None:
         """Append received bytes."""
         self.length_bytes += len(chunk)
         if self._file is None and self.length_bytes <= _SHORT_BODY_BYTES:
             self._short += chunk
             return
+        rest = memoryview(chunk)
         if self._file is None:
             self._file = memory_file()
-            _write(self._file, self._short)
+            rest = memoryview(self._short + chunk)
             self._short.clear()
-        _write(self._file, chunk)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
 
     @property
     def source(self) -> bytes | int:
@@ -270,45 +298,6 @@ class ReceivedBody:
         self.grant.release()
 
 
-def _write(file: int, content: bytes | bytearray) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-
-
 def reading_seconds(form: ReadableFormat, length_bytes: int) -> float:
     """Return the processor seconds of parsing a body of this length."""
     return length_bytes * (_TEXT_BYTE_SECONDS if form.is_text else form.byte_seconds)
-
-
-def _limit_of(form: ReadableFormat, settings: Settings) -> tuple[int, BodyTooLarge]:
-    """Return the longest body of a format, and the error of a longer one."""
-    if form is JSON:
-        limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
-    else:
-        limit, name = settings.max_body_bytes, "POSREF_MAX_BODY_BYTES"
-    return limit, BodyTooLarge(f"the body is longer than {limit} bytes ({name})")
-
-
-def announced_bytes(request: Request, form: ReadableFormat, settings: Settings) -> int:
-    """Return Content-Length, 0 without it; raises BodyTooLarge."""
-    limit, too_large = _limit_of(form, settings)
-    announced = request.headers.get("content-length", "0")
-    if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
-        raise too_large
-    return int(announced)
-
-
-async def receive_body(request: Request, body: ReceivedBody, settings: Settings) -> None:
-    """Receive a request body, whose memory is granted as it comes.
-
-    Raises:
-        TooLarge: the body is longer than the limit of its format, or than all memory.
-        Overloaded: the bodies of other requests already use the allowed memory.
-    """
-    limit, too_large = _limit_of(body.form, settings)
-    async for chunk in request.stream():
-        body.add(chunk)
-        if body.length_bytes > limit:
-            raise too_large
-        body.expect(body.length_bytes)

@@ -643,7 +643,7 @@ def test_long_body_is_not_received_if_its_answer_would_wait_too_long(
 def test_body_in_chunks_of_any_size_is_kept_whole(length_bytes: int) -> None:
     content = np.random.default_rng(1).bytes(length_bytes)
     budget = Budget(2**30)
-    body = ReceivedBody(budget, FORMATS["npy"])  # type: ignore[arg-type]
+    body = ReceivedBody(FORMATS["npy"], default_settings(), budget)  # type: ignore[arg-type]
     tracemalloc.start()
     for start in range(0, length_bytes, 100):
         body.add(content[start : start + 100])
