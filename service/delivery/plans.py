@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.delivery.children import Job
-from service.delivery.endpoints import Endpoint, Report
-from service.delivery.negotiation import RawHeaders, RepresentationRequest, raw
+from service.delivery.endpoints import Endpoint
+from service.delivery.negotiation import RawHeaders, raw
 from service.delivery.parameters import given_twice, parse_query, read_parameters
 from service.delivery.representation import (
     Representation,
@@ -36,7 +36,6 @@ class Plan:
     """
 
     job: Job
-
     representation: Representation
     head: ResponseHead
 
@@ -58,24 +57,6 @@ def plan_get(endpoint: Endpoint, job: Job, settings: Settings) -> Plan:
     return Plan(job, representation, head)
 
 
-def plan_uncached(
-    document: Document, job: Job, request: RepresentationRequest, settings: Settings
-) -> Plan:
-    """Plan the response to a POST, by default in the format of the request body.
-
-    It has no entity tag: hashing a million positions would take a third of a second.
-    """
-    representation = represent(document, request)
-    check_answer_size(representation, settings, has_ranges=False)
-    headers = {
-        "Cache-Control": "no-store",
-        **array_headers(document),
-        **representation.vary(request),
-    }
-    head = ResponseHead("", raw(headers), *_content_of(representation))
-    return Plan(job, representation, head)
-
-
 @dataclass(frozen=True)
 class Posted:
     """The content of a POST: parameters and arrays, read and checked, and nothing computed yet.
@@ -90,13 +71,23 @@ class Posted:
     arguments: tuple[Any, ...]
 
     def plan(self, settings: Settings) -> Plan | Answer:
-        """Compute a report, or plan the response with a document; raises PosrefError."""
+        """Compute a report, or plan the response with a document; raises PosrefError.
+
+        Neither is cached. A document is by default in the format of the request body. It has no
+        entity tag: hashing a million positions would take a third of a second.
+        """
+        headers = {"Cache-Control": "no-store"}
         answer = self.endpoint.answer(self.parameters, *self.arguments)
         if not isinstance(answer, Document):
-            return _report_response(answer)
+            headers = {"Content-Type": JSON.media_type} | headers
+            return Answer(200, raw(headers), answer.json_bytes())
         revision = revision_of(self.parameters) if self.endpoint.has_get else None
         request = replace(self.job.request, revision=revision)
-        return plan_uncached(answer, self.job, request, settings)
+        representation = represent(answer, request)
+        check_answer_size(representation, settings, has_ranges=False)
+        headers |= array_headers(answer) | representation.vary(request)
+        head = ResponseHead("", raw(headers), *_content_of(representation))
+        return Plan(self.job, representation, head)
 
 
 def read_post(endpoint: Endpoint, job: Job, form: ReadableFormat, body: Block) -> Posted:
@@ -118,12 +109,6 @@ def revision_of(parameters: Parameters) -> int | None:
     """Return the value of the parameter ``revision``; None if absent or not a parameter."""
     revision: int | None = getattr(parameters, "revision", None)
     return revision
-
-
-def _report_response(report: Report) -> Answer:
-    """Return the response with a report as JSON; it is never cached."""
-    headers = {"Content-Type": JSON.media_type, "Cache-Control": "no-store"}
-    return Answer(200, raw(headers), report.json_bytes())
 
 
 def _content_of(representation: Representation) -> tuple[RawHeaders, int | None]:
