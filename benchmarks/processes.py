@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -18,26 +18,28 @@ class BenchmarkFailed(Exception):
 
 @contextmanager
 def started(
-    command: Sequence[str], log: IO[bytes] | None = None
+    command: Sequence[str],
+    log: IO[bytes] | None = None,
+    *,
+    folder: Path = ROOT,
+    settings: Mapping[str, str] | None = None,
+    stop_seconds: float = _STOP_SECONDS,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command during a context, without POSREF_* variables."""
-    settings = {name: value for name, value in os.environ.items() if not _is_setting(name)}
+    """Run a command in a folder during a context; settings replace all POSREF_* variables."""
+    environment = {name: value for name, value in os.environ.items() if not _is_setting(name)}
+    environment |= settings or {}
     output = subprocess.DEVNULL if log is None else log
-    process = subprocess.Popen(command, cwd=ROOT, env=settings, stdout=output, stderr=output)
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
     try:
         yield process
     finally:
-        _stop(process)
+        process.terminate()
+        try:
+            process.wait(stop_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _is_setting(name: str) -> bool:
     return name.startswith(("POSREF_", "UVICORN_", "WEB_CONCURRENCY"))
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -32,7 +32,8 @@ _FIRST_NUMBERS = 2**40
 class _Client(asyncio.Protocol):
     """A client that asks again as soon as it has an answer."""
 
-    def __init__(self, kind: Kind, numbers: Iterator[int], tally: Counter[str]) -> None:
+    def __init__(self, port: int, kind: Kind, numbers: Iterator[int], tally: Counter[str]) -> None:
+        self._port = port
         self._kind = kind
         self._numbers = numbers
         self._tally = tally
@@ -67,14 +68,13 @@ class _Client(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._ask)
 
     def _connect(self) -> None:
-        self._connecting = asyncio.ensure_future(self.connect(*self._address))
+        self._connecting = asyncio.ensure_future(self.connect())
 
-    async def connect(self, port: int, address: str) -> None:
-        """Connect from an address; try again until it succeeds."""
-        self._address = port, address
+    async def connect(self) -> None:
+        """Connect; try again until it succeeds."""
         loop = asyncio.get_running_loop()
         try:
-            await loop.create_connection(lambda: self, HOST, port, local_addr=(address, 0))
+            await loop.create_connection(lambda: self, HOST, self._port)
         except OSError:
             self._tally["no connection"] += 1
             loop.call_later(_PAUSE_SECONDS, self._connect)
@@ -97,15 +97,13 @@ class _Client(asyncio.Protocol):
 
 
 @contextmanager
-def under_way(port: int, kind: Kind, number: int, address: str = HOST) -> Iterator[Counter[str]]:
+def under_way(port: int, kind: Kind, number: int) -> Iterator[Counter[str]]:
     """Keep so many requests of a kind under way; yield the statuses, counted when all have left.
 
     Leaving kills the process of the clients, so that all connections end at the same time.
     """
     command = [sys.executable, "-m", "benchmarks.starvation.clients", str(port), kind.name]
-    process = subprocess.Popen(
-        [*command, str(number), address], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*command, str(number)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     tally: Counter[str] = Counter()
     try:
@@ -121,7 +119,7 @@ def under_way(port: int, kind: Kind, number: int, address: str = HOST) -> Iterat
         process.wait(_LEAVING_SECONDS)
 
 
-async def _run(port: int, kind: Kind, number: int, address: str) -> None:
+async def _run(port: int, kind: Kind, number: int) -> None:
     tally: Counter[str] = Counter()
     numbers = count(random.SystemRandom().randrange(_FIRST_NUMBERS) * 2**16)
 
@@ -132,9 +130,9 @@ async def _run(port: int, kind: Kind, number: int, address: str) -> None:
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
     kind.request(0)
-    clients = [_Client(kind, numbers, tally) for _ in range(number)]
+    clients = [_Client(port, kind, numbers, tally) for _ in range(number)]
     for client in clients:
-        await client.connect(port, address)
+        await client.connect()
     print("under way", flush=True)
     await asyncio.Event().wait()
 
@@ -144,11 +142,10 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("number", type=int)
-    parser.add_argument("address")
     given = parser.parse_args()
     os.nice(_NICENESS)
     allow_files(given.number + _OTHER_FILES)
-    asyncio.run(_run(given.port, KINDS[given.kind], given.number, given.address))
+    asyncio.run(_run(given.port, KINDS[given.kind], given.number))
 
 
 if __name__ == "__main__":

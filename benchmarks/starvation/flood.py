@@ -19,6 +19,7 @@ LEAST_KEPT = 0.9
 
 _OTHER_HOST = "127.0.0.2"
 _AFTER_SECONDS = 1.0
+_WATCH_SECONDS = 5.0
 _BETWEEN_SECONDS = 0.5
 _PATIENCE_SECONDS = 300.0
 _ALLOWED = {200, 413, 503}
@@ -67,13 +68,8 @@ class _Answer:
     retry_seconds: float
 
 
-def flood(
-    port: int,
-    costly: bytes,
-    senders: tuple[Sender, Sender],
-    *,
-    watch_seconds: float,
-    retries: bool,
+async def _flood(
+    port: int, costly: bytes, senders: tuple[Sender, Sender], *, retries: bool
 ) -> Flood:
     """Send the costly request of one sender many times at once, and reports of the other.
 
@@ -81,28 +77,16 @@ def flood(
         port: of the server.
         costly: the request of the flood.
         senders: of the flood, and of the reports.
-        watch_seconds: how long the other client sends reports.
         retries: whether refused requests are sent again when they are told to, and whether to wait
             until all are answered.
     """
-    return asyncio.run(_flood(port, costly, senders, watch_seconds, retries=retries))
-
-
-async def _flood(
-    port: int,
-    costly: bytes,
-    senders: tuple[Sender, Sender],
-    watch_seconds: float,
-    *,
-    retries: bool,
-) -> Flood:
     found, (many, other) = Flood(), senders
     asked = [
         asyncio.create_task(_costly(port, costly, many, found, retries=retries))
         for _ in range(FLOOD)
     ]
     await asyncio.sleep(_AFTER_SECONDS)
-    end = time.monotonic() + watch_seconds
+    end = time.monotonic() + _WATCH_SECONDS
     while time.monotonic() < end or not found.reports:
         start = time.monotonic()
         answer = await _ask(port, examination("compare", 50), other, 4 * MOST_SECONDS)
@@ -183,9 +167,8 @@ def show(checkout: Path = ROOT, *, is_quick: bool) -> list[str]:
     for name, (what, retries) in floods.items():
         for way, (senders, settings) in WAYS.items():
             with serving(checkout, settings) as server:
-                found = flood(
-                    server.port, examination(what, 50), senders, watch_seconds=5.0, retries=retries
-                )
+                costly = examination(what, 50)
+                found = asyncio.run(_flood(server.port, costly, senders, retries=retries))
             waits = f"{min(found.waits):g} to {max(found.waits):g}" if found.waits else ""
             kept = f"{sum(found.kept)} of {len(found.kept)}" if found.kept else ""
             statuses = ", ".join(f"{n} × {status}" for status, n in sorted(found.statuses.items()))

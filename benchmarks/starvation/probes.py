@@ -51,23 +51,19 @@ class Times:
         )
 
 
-def measured(port: int, seconds: float, headers: Sequence[str] = ()) -> dict[str, Times]:
+def measured(port: int, seconds: float) -> dict[str, Times]:
     """Request every kind for the duration, each at least once."""
     with ThreadPoolExecutor(len(_REQUESTS)) as threads:
-        running = {
-            name: threads.submit(_measure, port, name, seconds, headers) for name in _REQUESTS
-        }
+        running = {name: threads.submit(_measure, port, name, seconds) for name in _REQUESTS}
     return {name: Times(each.result()) for name, each in running.items()}
 
 
-def _measure(port: int, name: str, seconds: float, headers: Sequence[str]) -> list[float]:
+def _measure(port: int, name: str, seconds: float) -> list[float]:
     found: list[float] = []
     end = time.monotonic() + seconds
     connection = _connected(port)
     while time.monotonic() < end or not found:
         request = _REQUESTS[name](next(_NUMBERS))
-        if headers:
-            request = request[:-2] + "".join(f"{each}\r\n" for each in headers).encode() + b"\r\n"
         start = time.monotonic()
         try:
             is_right = _ask(connection, request)

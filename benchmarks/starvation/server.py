@@ -1,6 +1,5 @@
 """A posref server of any checkout in a process of its own, in a memory limit if asked."""
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.load.plan import HOST
 from benchmarks.load.watch import usage_of
-from benchmarks.processes import ROOT, BenchmarkFailed
+from benchmarks.processes import ROOT, BenchmarkFailed, started
 from benchmarks.servers import free_port
 from benchmarks.starvation.group import Group
 
@@ -99,24 +98,20 @@ def serving(
         group: a memory limit.
     """
     port = free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}
-    environment = {**kept, "PYTHONPATH": str(checkout), **(settings or {})}
+    environment = {"PYTHONPATH": str(checkout), **(settings or {})}
     python = str(checkout / ".venv" / "bin" / "python")
     command = [python, "-m", "service", "serve", "--host", HOST, "--port", str(port)]
     if group is not None:
         command = group.command(command)
     with (
         TemporaryFile() as log,
-        subprocess.Popen(
-            command, cwd=checkout, env=environment, stdout=subprocess.DEVNULL, stderr=log
+        started(
+            command, log, folder=checkout, settings=environment, stop_seconds=_STOP_SECONDS
         ) as process,
     ):
         served = Served(process, port, log, group)
-        try:
-            _wait_until_ready(served)
-            yield served
-        finally:
-            _stop(process)
+        _wait_until_ready(served)
+        yield served
 
 
 def _wait_until_ready(served: Served) -> None:
@@ -128,12 +123,3 @@ def _wait_until_ready(served: Served) -> None:
         except httpx.TransportError:
             time.sleep(0.05)
     raise BenchmarkFailed(f"the server does not answer:\n{served.errors()}")
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
