@@ -1,4 +1,4 @@
-"""The work of a child process: one job, within its limits, answered over a socket.
+"""The work of a child process: jobs, each within its limits, answered over a socket.
 
 Only the forkserver imports this module (``service.delivery.children``). The import makes it ready:
 it imports all that a job needs, and runs each kind of job once, so that a child begins with warm
@@ -44,7 +44,7 @@ from service.formats.format import Block  # noqa: E402
 from service.formats.json_text import JSON  # noqa: E402
 from service.memory import give_back_freed  # noqa: E402
 from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
-from service.settings import Settings, default_settings  # noqa: E402
+from service.settings import MIB, Settings, default_settings  # noqa: E402
 
 _ENDPOINTS = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 _FORKSERVER = os.getpid()
@@ -52,6 +52,8 @@ _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 _STANDARD_STREAMS = 3
 _MOST_FILES = 4096
+# A child that keeps more memory of its jobs, as in caches, takes no further one.
+_MOST_KEPT_BYTES = 4 * MIB
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
@@ -106,18 +108,25 @@ def _finished(answer: Answer) -> JobAnswer:
 
 
 def work(channel: socket.socket) -> None:
-    """Wait for a job, answer it, and end the process."""
+    """Answer jobs until the server closes the channel, a job fails, or too much memory is kept."""
     _leave_server(channel)
-    used_bytes = _used_bytes()
-    message, body = _receive(channel)
-    job, settings, bounds = pickle.loads(message)  # noqa: S301 - the server sends it.
-    _limit(bounds, used_bytes + len(body))
-    _answer(channel, job, body, settings)
+    least_bytes = used_bytes = _used_bytes()
+    while used_bytes <= least_bytes + _MOST_KEPT_BYTES:
+        message, body = _receive(channel)
+        job, settings, bounds = pickle.loads(message)  # noqa: S301 - the server sends it.
+        _limit(bounds, used_bytes + len(body))
+        if not _answer(channel, job, body, settings):
+            break
+        _lift(resource.RLIMIT_AS)
+        _lift(resource.RLIMIT_CPU)
+        del message, body, job
+        give_back_freed()
+        used_bytes = _used_bytes()
     os._exit(0)
 
 
-def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -> None:
-    """Send the answer to a job, or what has failed."""
+def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -> bool:
+    """Send the answer to a job, or what has failed; return whether the answer is sent."""
     began, has_begun = time.process_time(), False
     try:
         answer = _begun(job, body, settings)
@@ -134,7 +143,7 @@ def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -
         _send(channel, b"")
     except ConnectionError:
         # Nobody waits for the answer.
-        return
+        return False
     except Exception as error:  # noqa: BLE001 - the server logs it.
         _lift(resource.RLIMIT_AS)
         is_memory = isinstance(error, MemoryError) or getattr(error, "errno", 0) == errno.ENOMEM
@@ -142,6 +151,8 @@ def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -
             channel.sendall(FAILED.to_bytes(LENGTH_BYTES, "big"))
         failure = {"traceback": traceback.format_exc(), "is_memory": is_memory}
         _send(channel, orjson.dumps(failure))
+        return False
+    return True
 
 
 def _begun(job: Job, body: Block, settings: Settings) -> JobAnswer:
@@ -182,9 +193,12 @@ def _receive(channel: socket.socket) -> tuple[bytes, Block]:
         os._exit(0)
     with channel.makefile("rb") as stream:
         message = stream.read(int.from_bytes(length, "big"))
-    if not files or os.fstat(files[0]).st_size == 0:
+    if not files:
         return message, b""
-    return message, memoryview(mmap.mmap(files[0], 0, access=mmap.ACCESS_READ))
+    is_empty = os.fstat(files[0]).st_size == 0
+    body = b"" if is_empty else mmap.mmap(files[0], 0, access=mmap.ACCESS_READ)
+    os.close(files[0])
+    return message, memoryview(body)
 
 
 def _used_bytes() -> int:

@@ -1,8 +1,10 @@
 """Child processes for work that cannot be cut in turns: reports, drawings, digests.
 
 A thread that computes cannot be stopped, nor bounded in memory; a process can. Each piece of work
-has a process of its own, forked from a server that has imported everything (``service.child``);
-spares are forked in advance. It is killed as soon as nobody waits for it.
+has a process to itself, forked from a server that has imported everything (``service.child``);
+spares are forked in advance. It is killed as soon as nobody waits for it, and after long work;
+after brief work it takes the next one, because a fork and its first touch of the shared memory take
+several times the processor time of a small report.
 
 A job goes to the child as a pickle, and its body as an open file. The answer comes back over the
 same socket in frames: JSON for the head, then the blocks of the body. The child computes only as
@@ -17,7 +19,7 @@ import signal
 import socket
 import tempfile
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -47,10 +49,10 @@ _TRIES = 3
 # An estimate is right within a factor of 4.
 _TIME_FACTOR = 4
 _LEAST_SECONDS = 10
-# The next spare is forked when the work of the one before it has begun, not beside it.
-_NEXT_SPARE_SECONDS = 0.03
+# A child whose job ends within this time takes the next one; otherwise another spare is forked.
+_NEXT_SPARE_SECONDS = 0.1
 
-# A body up to this length is received whole, so that its child has ended before it is sent.
+# A body up to this length is received whole, so that its child is free before it is sent.
 _WHOLE_BYTES = 64 * 1024
 _PIECE_BYTES = 256 * 1024
 
@@ -126,7 +128,7 @@ class Children:
         self._settings = settings
         self._refusals = refusals
         self._starter = ThreadPoolExecutor(1, "posref-children")
-        self._spares: deque[asyncio.Task[_Child | None]] = deque()
+        self._spares: deque[asyncio.Future[_Child | None]] = deque()
         self._starting: set[asyncio.Task[_Child | None]] = set()
         self._children: set[_Child] = set()
         self._is_closed = False
@@ -181,7 +183,6 @@ class Children:
 
     async def _take(self) -> "_Child":
         """Return a child that waits for a job; raises Overloaded if none can be forked."""
-        asyncio.get_running_loop().call_later(_NEXT_SPARE_SECONDS, self._fill)
         while True:
             spare = self._spares.popleft() if self._spares else self._begin()
             try:
@@ -193,12 +194,24 @@ class Children:
                 detail = "the server cannot start a process for this request now"
                 raise self._refusals.overloaded("memory", detail)
             if not child.ended.done():
+                loop = asyncio.get_running_loop()
+                child.replacing = loop.call_later(_NEXT_SPARE_SECONDS, self._fill)
                 return child
             child.kill()
 
     def _fill(self) -> None:
         while len(self._spares) < _SPARES and not self._is_closed:
             self._spares.append(self._begin())
+
+    def _keep(self, child: "_Child") -> None:
+        """Keep a child that has done its job for the next one, unless there are enough."""
+        child.replacing.cancel()
+        if len(self._spares) >= _SPARES or self._is_closed:
+            child.kill()
+            return
+        spare: asyncio.Future[_Child | None] = asyncio.get_running_loop().create_future()
+        spare.set_result(child)
+        self._spares.appendleft(spare)
 
     def _begin(self) -> "asyncio.Task[_Child | None]":
         task = asyncio.get_running_loop().create_task(self._forked())
@@ -214,7 +227,7 @@ class Children:
         except (OSError, EOFError):
             _log.warning("no process can be started", exc_info=True)
             return None
-        child = _Child(process, channel, self._refusals)
+        child = _Child(process, channel, self._refusals, self._keep)
         self._children.add(child)
         child.ended.add_done_callback(lambda _: self._children.discard(child))
         return child
@@ -225,13 +238,23 @@ class _Child:
 
     Attributes:
         ended: the exit code, once the process has ended.
+        replacing: forks a spare in place of this one, if its job takes long.
     """
 
-    def __init__(self, process: BaseProcess, channel: socket.socket, refusals: Refusals) -> None:
+    replacing: asyncio.TimerHandle
+
+    def __init__(
+        self,
+        process: BaseProcess,
+        channel: socket.socket,
+        refusals: Refusals,
+        keep: Callable[["_Child"], None],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._channel = channel
         self._refusals = refusals
+        self._keep = keep
         self.ended: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(process.sentinel, self._end)
 
@@ -283,7 +306,8 @@ class _Child:
         return ChildAnswer(status, headers, blocks, head["seconds"])
 
     async def _blocks(self) -> AsyncGenerator[Block, None]:
-        """Yield an empty block, and the body as it comes; at its end kill the child."""
+        """Yield an empty block, and the body as it comes; the child is killed unless all came."""
+        is_whole = False
         try:
             yield b""
             while left_bytes := await self._length():
@@ -294,8 +318,12 @@ class _Child:
                     left_bytes -= len(block)
                     yield block
                     del block
+            is_whole = True
         finally:
-            self.kill()
+            if is_whole:
+                self._keep(self)
+            else:
+                self.kill()
 
     async def _document(self) -> dict[str, Any]:
         """Receive the head of an answer; raises the error of a child that has failed."""

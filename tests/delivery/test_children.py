@@ -334,6 +334,34 @@ async def test_many_jobs_leave_two_spares(children: Children) -> None:
     await until(lambda: len(processes()) == 2)
 
 
+@with_children
+async def test_child_of_a_brief_job_takes_the_next_one(children: Children) -> None:
+    children.start()
+    await until(lambda: len(processes()) == 2)
+    spares = processes()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_NEXT_SPARE_SECONDS", 60)
+        for report in (*REPORTS, *REPORTS):
+            job, body = job_of(report), body_of(report)
+            await whole(await children.run(job, body, seconds=1, memory_bytes=256 * MIB))
+
+    assert processes() == spares
+
+
+@with_children
+async def test_child_that_keeps_memory_takes_no_further_job(children: Children) -> None:
+    wide = Job("/encoding", "/encoding", b"seq_len=4&d_model=65536", RepresentationRequest("npy"))
+    children.start()
+    await until(lambda: len(processes()) == 2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_NEXT_SPARE_SECONDS", 60)
+        await whole(await children.run(wide, seconds=1, memory_bytes=256 * MIB))
+
+    await until(lambda: len(processes()) == 1)
+
+
 @pytest.mark.full
 @with_children
 async def test_job_beyond_its_processor_time_is_refused(children: Children) -> None:
