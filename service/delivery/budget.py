@@ -55,7 +55,7 @@ class Budget:
         memory_bytes: the value of POSREF_MEMORY_BYTES for errors; by default the limit with the
             floor.
         max_held_body_bytes: the most memory of all request bodies together, a single body
-            excepted; by default the limit.
+            excepted; by default half of the limit, and never more.
         refusals: counts the refusals, for the reasons "bodies" and "memory".
 
     Attributes:
@@ -80,9 +80,9 @@ class Budget:
         self.shrink_cache: Callable[[int], None] = lambda _: None
         self.refusals = refusals or Refusals()
         self._memory_bytes = memory_bytes or limit_bytes + FLOOR_BYTES
-        self._max_held_body_bytes = max_held_body_bytes or limit_bytes
+        self._max_held_body_bytes = min(max_held_body_bytes or limit_bytes, limit_bytes // 2)
         self._granted: dict[str, int] = dict.fromkeys(GRANT_KINDS, 0)
-        self._peak_bytes = 0
+        self._peak_bytes = self._last_bytes = 0
         self._held_seconds = {kind: MovingMean() for kind in GRANT_KINDS}
         self._returned: deque[tuple[Grant, float]] = deque()
 
@@ -129,11 +129,13 @@ class Budget:
     def take_fallen_bytes(self, least_bytes: int) -> int:
         """Return by how much the sum of grants is below its peak since the last such fall.
 
-        Falls of less than ``least_bytes`` count as none.
+        Falls of less than ``least_bytes`` count as none, and of less than a sixteenth of that if
+        the sum has not changed since the last call: then nothing more is about to fall.
         """
         granted_bytes = self.granted_bytes
         fallen_bytes = self._peak_bytes - granted_bytes
-        if fallen_bytes < least_bytes:
+        is_over, self._last_bytes = granted_bytes == self._last_bytes, granted_bytes
+        if fallen_bytes < (least_bytes // 16 if is_over else least_bytes):
             return 0
         self._peak_bytes = granted_bytes
         return fallen_bytes
@@ -179,7 +181,10 @@ class Budget:
         limit = self._max_held_body_bytes
         others_bytes = self._granted["bodies"] + growth_bytes - size_bytes
         if kind == "bodies" and others_bytes and others_bytes + size_bytes > limit:
-            detail = f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES)"
+            detail = (
+                f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES, and at "
+                "most half of POSREF_MEMORY_BYTES)"
+            )
             raise self._overloaded("bodies", detail, kind)
 
     def _make_room(self, kind: GrantKind, growth_bytes: int, reserve_bytes: int) -> None:

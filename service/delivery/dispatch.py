@@ -17,13 +17,14 @@ from service.delivery.children import Children, Job
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span
-from service.delivery.schedule import SHORT_SECONDS, Scheduler, Work
+from service.delivery.schedule import SHORT_SECONDS, Scheduler, ThreadWork, Work
 from service.delivery.streams import MAX_UNREAD_BYTES, BodyStream, PipedStream
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
 from service.errors import Refusals, RequestTooLarge
 from service.formats.format import BLOCK_BYTES
+from service.numerics.tables import TURN_SECONDS
 from service.settings import MIB, Settings
 
 STATE = "delivery"
@@ -160,10 +161,10 @@ class Delivery:
             return head.streamed(span, whole)
         first = self._stream(representation, span)
         if body_seconds <= SHORT_SECONDS and length_bytes is not None:
-            # What is set up before the first element is mostly cached.
-            await first.begin(partial(self.scheduler.run, seconds=seconds), length_bytes)
+            await first.begin(self.scheduler.work(seconds), length_bytes)
         else:
-            await first.begin(self.scheduler.stream().turn)
+            first_seconds = representation.document.setup_seconds + TURN_SECONDS
+            await first.begin(ThreadWork(self.scheduler.long, first_seconds, TURN_SECONDS))
         if representation.length_bytes is not None or plan.job.request.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
@@ -176,7 +177,7 @@ class Delivery:
         self, representation: Representation, span: Span | None = None, *, is_cached: bool = False
     ) -> BodyStream:
         """Return the stream of a body or a range; a cached body is read from the cache."""
-        turn = self.scheduler.stream(has_begun=True).turn
+        turn = self.scheduler.stream().turn
         start, stop = (span.start, span.stop) if span else (0, None)
         cached = partial(self._found_body, representation.tag) if is_cached else None
         return BodyStream(representation.body, turn, self.budget, start, stop, cached=cached)

@@ -6,8 +6,9 @@ estimated processor seconds``: short work of one client overtakes a flood of ano
 one client is done in order, and nothing waits for ever, because later work gets later tags. This is
 start-time fair queueing with the processor second as its unit.
 
-Work on threads is done in turns of a few milliseconds. The first turn of any work precedes the next
-turn of work that has begun. Only work that has not begun is refused.
+Work on threads is done in turns of a few milliseconds. Work that has no output yet precedes work
+that has: a long setup is finished, and its memory freed, before the next one starts. Only work that
+has not begun is refused.
 """
 
 import asyncio
@@ -79,8 +80,9 @@ class _Turn:
     """The use of a slot, once: waiting for it, or holding it.
 
     Attributes:
-        order: whether the work has begun before, and its tag; the smallest is next.
+        order: whether the output of the work has begun, and its tag; the smallest is next.
         seconds: the estimated time for which it holds the slot.
+        has_begun: whether it is not the first turn of the work, which alone is refused.
         is_brief: whether it may take a slot that is reserved for brief work.
         slot: done when a turn that waits gets its slot, or waits no longer.
         begun_at: the monotonic time at which it got the slot.
@@ -88,6 +90,7 @@ class _Turn:
 
     order: tuple[bool, float, int]
     seconds: float
+    has_begun: bool
     is_brief: bool
     slot: asyncio.Future[None]
     begun_at: float = 0.0
@@ -143,7 +146,7 @@ class Slots:
     def __len__(self) -> int:
         """Return the number of pieces of work that wait and have not begun."""
         waiting = (*self._waiting[True], *self._waiting[False])
-        return sum(not turn.order[0] for turn in waiting if not turn.slot.done())
+        return sum(not turn.has_begun for turn in waiting if not turn.slot.done())
 
     def tag(self, client: str, seconds: float) -> float:
         """Return the next tag of a client, for work of so many processor seconds."""
@@ -151,10 +154,12 @@ class Slots:
         self.tags.keep(client, tag)
         return tag
 
-    def turn(self, tag: float, seconds: float, *, has_begun: bool) -> _Turn:
-        order = has_begun, tag + self._penalty * seconds, next(self._numbers)
+    def turn(
+        self, tag: float, seconds: float, *, has_begun: bool = False, has_output: bool = False
+    ) -> _Turn:
+        order = has_output, tag + self._penalty * seconds, next(self._numbers)
         slot = asyncio.get_running_loop().create_future()
-        return _Turn(order, seconds, seconds <= self._brief_seconds, slot)
+        return _Turn(order, seconds, has_begun, seconds <= self._brief_seconds, slot)
 
     async def acquire(self, turn: _Turn, client: str) -> None:
         """Wait for a slot.
@@ -165,12 +170,11 @@ class Slots:
         if self._has_slot(is_brief=turn.is_brief):
             self._begin(turn)
             return
-        has_begun = turn.order[0]
-        if not has_begun:
+        if not turn.has_begun:
             self._check(turn, client)
         heappush(self._waiting[turn.is_brief], turn)
         try:
-            async with asyncio.timeout(None if has_begun else self.wait_seconds):
+            async with asyncio.timeout(None if turn.has_begun else self.wait_seconds):
                 await turn.slot
         except TimeoutError:
             raise self._refusal(turn, client, "wait_time", "did not begin") from None
@@ -178,7 +182,7 @@ class Slots:
     def check(self, client: str, seconds: float) -> None:
         """Raise Overloaded if work of so many seconds would wait too long."""
         tag = self.tags.next(client, monotonic()) + seconds
-        turn = self.turn(tag, seconds, has_begun=False)
+        turn = self.turn(tag, seconds)
         if not self._has_slot(is_brief=turn.is_brief):
             self._check(turn, client)
 
@@ -252,6 +256,7 @@ class Work:
 
     Attributes:
         has_begun: whether a turn has been requested; only work that has not begun is refused.
+        has_output: whether a turn has returned more than an empty block, a step of a setup.
     """
 
     def __init__(
@@ -269,7 +274,7 @@ class Work:
         self._left_seconds = 0.0
         self._turn_seconds = turn_seconds
         self._is_endless = is_endless
-        self.has_begun = False
+        self.has_begun = self.has_output = False
         self._begin = begin
         self._tag: float | None = None
 
@@ -280,7 +285,9 @@ class Work:
         if self._tag is None or self._is_endless:
             self._tag = self._lane.tag(self._client, self._seconds)
             self._left_seconds = self._seconds
-        turn = self._lane.turn(self._tag, self._turn_seconds, has_begun=has_begun)
+        turn = self._lane.turn(
+            self._tag, self._turn_seconds, has_begun=has_begun, has_output=self.has_output
+        )
         try:
             await self._lane.acquire(turn, self._client)
             if not has_begun:
@@ -337,7 +344,9 @@ class ThreadWork(Work):
         nothing it uses is given back before.
         """
         async with self.slot():
-            return await self._on_thread(function)
+            result = await self._on_thread(function)
+        self.has_output = not isinstance(result, bytes) or bool(result)
+        return result
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
@@ -396,21 +405,20 @@ class Scheduler:
         If the caller is cancelled, this waits for the end of a function that runs, so that nothing
         it uses is given back before.
         """
-        lane = self.short if seconds <= SHORT_SECONDS else self.long
-        work = ThreadWork(lane, seconds, seconds)
+        work = self.work(seconds)
         try:
             return await work.turn(function)
         finally:
             work.end()
 
-    def stream(self, *, has_begun: bool = False) -> ThreadWork:
-        """Return the work of a stream, whose turns are charged one by one.
+    def work(self, seconds: float) -> ThreadWork:
+        """Return the work of a request whose turns take so many processor seconds together."""
+        return ThreadWork(self.short if seconds <= SHORT_SECONDS else self.long, seconds, seconds)
 
-        Args:
-            has_begun: whether its response has begun, so that no turn of it may be refused.
-        """
+    def stream(self) -> ThreadWork:
+        """Return the work of a response that has begun: no turn is refused, each is charged."""
         work = ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
-        work.has_begun = has_begun
+        work.has_begun = work.has_output = True
         return work
 
     async def collect(
@@ -430,21 +438,23 @@ class Scheduler:
         """
         work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS), begin=begin)
         computed: list[Block] = []
+        results: list[Result] = []
 
-        def turn() -> Result | None:
+        def turn() -> bytes | None:
             end = monotonic() + TURN_SECONDS
             for block in blocks:
                 computed.append(block)
                 if monotonic() >= end:
-                    return None
-            return put_together(computed)
+                    return None if any(map(len, computed)) else b""
+            results.append(put_together(computed))
+            return None
 
         try:
-            while (result := await work.turn(turn)) is None:
-                pass
+            while not results:
+                await work.turn(turn)
         finally:
             work.end()
-        return result
+        return results[0]
 
     def waiting_by_lane(self) -> Mapping[str, int]:
         """Return the number of waiting requests, by the name of the lane."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from service.delivery.budget import Budget, Grant
-from service.delivery.schedule import joined_blocks
+from service.delivery.schedule import ThreadWork, joined_blocks
 from service.errors import PosrefError
 from service.formats.format import BLOCK_BYTES, Block, Body
 
@@ -55,7 +55,10 @@ class Stream(ABC):
         self._rest: Block = b""
 
     async def piece(self) -> Block | None:
-        """Return the bytes that follow those sent; None at the end, which an empty piece is not."""
+        """Return the bytes that follow those sent, or None at the end.
+
+        An empty piece is a step of what is set up before the first byte.
+        """
         if self._rest:
             return self._rest
         if self.is_complete:
@@ -129,16 +132,21 @@ class BodyStream(Stream):
         self._piece_bytes = FIRST_BYTES
         self._was_whole = False
         self._blocks: Iterator[Block] | None = None
+        self._work: Callable[[], Block | None] | None = None
 
     @property
     def can_forget(self) -> bool:  # type: ignore[override]
         """Whether dropped bytes can be computed, or read from the cache, again."""
         return self._has_parts or self._blocks is None
 
-    async def begin(self, turn: Turn, piece_bytes: int = FIRST_BYTES) -> None:
-        """Compute the first piece by a turn that may be refused."""
+    async def begin(self, work: ThreadWork, piece_bytes: int = FIRST_BYTES) -> None:
+        """Compute the first piece by work that may be refused; raises Overloaded."""
         self._grow(piece_bytes)
-        self._rest = await turn(self._work()) or b""
+        try:
+            while not self._rest and (piece := await self._computed(work.turn)) is not None:
+                self._rest = piece
+        finally:
+            work.end()
 
     def take(self, count: int, at_once: int) -> None:
         was_whole, self._was_whole = self._was_whole, at_once >= len(self._rest)
@@ -163,7 +171,7 @@ class BodyStream(Stream):
         super().close()
 
     def _drop(self) -> None:
-        self._rest, self._blocks = b"", None
+        self._rest, self._blocks, self._work = b"", None, None
 
     def _grow(self, piece_bytes: int) -> None:
         """Make larger pieces, if there is memory for them."""
@@ -176,7 +184,7 @@ class BodyStream(Stream):
     async def _next_piece(self) -> Block | None:
         piece = self._cached_piece()
         if piece is None:
-            return await self._turn(self._work())
+            return await self._computed(self._turn)
         # A fast reader of a cached body does not keep the event loop from others.
         await asyncio.sleep(0)
         return piece
@@ -188,8 +196,16 @@ class BodyStream(Stream):
         stop = min(self._position + BLOCK_BYTES, self._stop or len(body))
         return memoryview(body)[self._position : stop]
 
-    def _work(self) -> Callable[[], Block | None]:
-        """Return the function that computes the next piece."""
+    async def _computed(self, turn: Turn) -> Block | None:
+        """Compute the next piece, or with an empty one a step of the setup before it."""
+        work = self._work = self._work or self._next_work()
+        piece = await turn(work)
+        if piece is None or piece:
+            self._work = None
+        return piece
+
+    def _next_work(self) -> Callable[[], Block | None]:
+        """Return the function that computes the next piece, by a call or several."""
         position = self._position
         piece_bytes = FIRST_BYTES if self._budget.is_tight else self._piece_bytes
         if self._has_parts and self._stop is not None and piece_bytes < BLOCK_BYTES:

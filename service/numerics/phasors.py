@@ -356,7 +356,9 @@ class CoarsePhasorCache:
         return by_cosine[part], by_sine[part]
 
 
-_batches: ByteBoundedLRU[CoarsePhasorCache, tuple[range, Pair]] = ByteBoundedLRU(_BATCH_CACHE_BYTES)
+_batches: ByteBoundedLRU[CoarsePhasorCache, tuple[range, Pair]] = shared(
+    ByteBoundedLRU(_BATCH_CACHE_BYTES)
+)
 
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead

@@ -152,6 +152,7 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic checks, ten times a second; return whether to stop accepting requests."""
+        shrink_shared(setups_bytes(self._delivery.settings))
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
         if (
@@ -169,7 +170,6 @@ class Server(uvicorn.Server):
         now = asyncio.get_running_loop().time()
         for connection in self._connections():
             connection.check(now)
-        shrink_shared(setups_bytes(self._delivery.settings))
         if self._delivery.budget.take_fallen_bytes(_FALLEN_BYTES):
             asyncio.get_running_loop().run_in_executor(None, give_back_freed)
         if self._channel is not None:

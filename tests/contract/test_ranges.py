@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.__main__ import find_body
 from service.app import create_app
 from service.formats.format import BLOCK_BYTES
 from service.settings import Settings, default_settings
@@ -53,6 +54,13 @@ def streaming() -> Iterator[Client]:
     """Run an application without a cache."""
     with client_of(create_app(Settings(cache_entry_bytes=0))) as client:
         yield client
+
+
+def test_range_of_a_table_with_a_setup_of_several_turns(streaming: Client) -> None:
+    url = "/encoding.bin?d_model=16000&seq_len=30000&base=1234"
+    answer = streaming.get(url, range="bytes=1000-200000")
+    assert answer.status_code == 206
+    assert answer.content == b"".join(find_body(url).blocks(1000, 200001))
 
 
 @pytest.mark.full

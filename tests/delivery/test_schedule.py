@@ -20,6 +20,7 @@ from service.delivery.schedule import (
     SHORT_SECONDS,
     Scheduler,
     Slots,
+    ThreadWork,
     Work,
     cancel_on_disconnect,
     joined_blocks,
@@ -307,9 +308,9 @@ def test_a_stream_that_has_begun_is_never_refused() -> None:
     async def scenario() -> None:
         running = asyncio.ensure_future(scheduler.run(lambda: end.wait(10), LONG))
         await asyncio.sleep(0)
-        begun = asyncio.ensure_future(scheduler.stream(has_begun=True).turn(lambda: "next"))
+        begun = asyncio.ensure_future(scheduler.stream().turn(lambda: "next"))
         with pytest.raises(Overloaded):
-            await scheduler.stream().turn(lambda: "first")
+            await scheduler.work(LONG).turn(lambda: "first")
         assert not begun.done()
         end.set()
         assert await begun == "next"
@@ -319,7 +320,7 @@ def test_a_stream_that_has_begun_is_never_refused() -> None:
     scheduler.close()
 
 
-def test_first_turn_precedes_the_turns_of_work_that_has_begun(scheduler: Scheduler) -> None:
+def test_first_turn_precedes_the_turns_of_streams(scheduler: Scheduler) -> None:
     turns: list[str] = []
 
     async def scenario() -> None:
@@ -330,12 +331,33 @@ def test_first_turn_precedes_the_turns_of_work_that_has_begun(scheduler: Schedul
         while len(turns) < 4:  # noqa: ASYNC110
             await asyncio.sleep(0)
         before = len(turns)
-        await consume(scheduler, noted("new", turns, 1))
+        await scheduler.work(LONG).turn(partial(next, noted("new", turns, 1)))
         # One turn may run already, and one may get its slot before this work arrives.
         assert turns.index("new") - before <= 2
         await asyncio.gather(*old)
 
     asyncio.run(scenario())
+
+
+def test_few_setups_of_one_client_are_half_made_at_a_time(scheduler: Scheduler) -> None:
+    steps: list[int] = []
+
+    async def set_up(number: int) -> None:
+        left = iter([b"", b"", b"", b"x"])
+        work = ThreadWork(scheduler.long, 0.02, 0.004)
+        while not await work.turn(partial(next, left)):
+            steps.append(number)
+        steps.append(number)
+        work.end()
+
+    async def scenario() -> None:
+        await asyncio.gather(*(set_up(number) for number in range(8)))
+
+    asyncio.run(scenario())
+
+    begun_before = [set(steps[:at]) & set(steps[at:]) for at in range(len(steps))]
+    assert len(steps) == 32
+    assert max(map(len, begun_before)) <= 3
 
 
 def test_few_bodies_of_one_client_are_half_built_at_a_time(scheduler: Scheduler) -> None:

@@ -1,6 +1,7 @@
 """Streams: the sizes of pieces, what is computed when, and what is forgotten."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -10,6 +11,7 @@ import pytest
 from service.delivery.budget import Budget
 from service.delivery.streams import FIRST_BYTES, BodyStream, Stream
 from service.formats.format import BLOCK_BYTES, Block
+from service.numerics.tables import TURN_SECONDS
 from service.settings import MIB
 
 Result = TypeVar("Result")
@@ -77,6 +79,27 @@ def test_pieces_grow_while_each_is_taken_at_once() -> None:
     asyncio.run(scenario())
 
     assert sizes[:7] == [1, 1, 2, 4, 8, 8, 8]
+
+
+def test_a_setup_of_several_turns_is_made_once() -> None:
+    steps: list[int] = []
+
+    class Slow(Numbers):
+        def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+            for step in range(3):
+                steps.append(step)
+                time.sleep(TURN_SECONDS)
+                yield b""
+            yield from super().blocks(start, stop)
+
+    async def scenario() -> bytes:
+        stream = BodyStream(Slow(), at_once, BUDGET)
+        while not (piece := await stream.piece()):
+            assert len(steps) <= 3
+        return bytes(piece)
+
+    assert WHOLE.startswith(asyncio.run(scenario()))
+    assert steps == [0, 1, 2]
 
 
 def test_no_piece_is_computed_before_the_last_one_is_taken() -> None:

@@ -33,7 +33,7 @@ from service.encodings.relative.distance import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.lru import ByteBoundedLRU
+from service.lru import ByteBoundedLRU, shared
 from service.numerics import phase as scaling
 from service.numerics.double_double import (
     DoubleDouble,
@@ -141,7 +141,7 @@ class SlopeRule:
         return islice(scaling.geometric_series(base, 2 * heads, count + 1), 1, None)
 
 
-_slopes: ByteBoundedLRU[tuple[SlopeRule, int], DoubleDouble] = ByteBoundedLRU(8 * 2**20)
+_slopes: ByteBoundedLRU[tuple[SlopeRule, int], DoubleDouble] = shared(ByteBoundedLRU(8 * 2**20))
 
 
 def _slope_steps(rule: SlopeRule, heads: int) -> Steps[DoubleDouble]:

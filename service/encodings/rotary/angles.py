@@ -117,7 +117,8 @@ def _factor_steps(rotary_dim: int, scale_base: float, place: int) -> Steps[Float
             some = range(first, min(first + _STEP_FREQUENCIES, rotary_dim // 2))
             base = [_at_place(k, rotary_dim, scale_base, place) for k in some]
             inverse = [context.divide(Decimal(1), factor) for factor in base]
-            parts.append([*_powers(inverse)[::-1], [1.0] * len(some), *_powers(base)])
+            rows = [*_powers(inverse)[::-1], [1.0] * len(some), *_powers(base)]
+            parts.append(np.array(rows))
             if some.stop < rotary_dim // 2:
                 yield
         factors = np.concatenate(parts, axis=1)
