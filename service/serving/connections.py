@@ -7,6 +7,7 @@ problem.
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NoReturn, cast
 
 import httptools
@@ -55,7 +56,7 @@ class IdleConnections:
     """
 
     def __init__(self) -> None:
-        self._found: list[tuple[LimitedProtocol, float]] = []
+        self._found: list[tuple[float, LimitedProtocol]] = []
         self._searched_at = -_SEARCH_SECONDS
 
     def close_one(
@@ -71,7 +72,7 @@ class IdleConnections:
             self._searched_at = now
             self._found = _idle(connections, now)
         while self._found:
-            connection, since = self._found.pop()
+            since, connection = self._found.pop()
             if connection.idle_since(now) == since:
                 connection.transport.close()
                 return connection
@@ -80,29 +81,26 @@ class IdleConnections:
 
 def _idle(
     connections: Iterable["LimitedProtocol"], now: float
-) -> list[tuple["LimitedProtocol", float]]:
-    """Return idle connections and since when, in the reverse of the order to close them.
+) -> list[tuple[float, "LimitedProtocol"]]:
+    """Return since when connections are idle, in the reverse of the order to close them.
 
-    None is returned whose address holds half as many as another: before it should be closed, the
-    other may hold more again.
+    Those of an address that holds at most half as many as another are left out: before they should
+    be closed, the other may hold more again.
     """
     held: Counter[str] = Counter()
-    idle: list[tuple[float, LimitedProtocol, str]] = []
+    idle: list[tuple[float, LimitedProtocol]] = []
     for connection in connections:
-        address = connection.address
-        held[address] += 1
+        held[connection.address] += 1
         since = connection.idle_since(now)
         if since is not None:
-            idle.append((since, connection, address))
-    idle.sort(key=lambda each: each[0])
+            idle.append((since, connection))
     ranked: list[tuple[int, float, LimitedProtocol]] = []
-    for since, connection, address in idle:
-        ranked.append((held[address], since, connection))
-        held[address] -= 1
-    most = max((number for number, _, _ in ranked), default=0)
-    ranked = [each for each in ranked if each[0] > most // 2]
-    ranked.sort(key=lambda each: (each[0], -each[1]))
-    return [(connection, since) for _, since, connection in ranked[-_MAX_FOUND:]]
+    for since, connection in sorted(idle, key=itemgetter(0)):
+        ranked.append((held[connection.address], -since, connection))
+        held[connection.address] -= 1
+    ranked.sort(key=itemgetter(0, 1))
+    least = ranked[-1][0] // 2 if ranked else 0
+    return [(-since, each) for number, since, each in ranked[-_MAX_FOUND:] if number > least]
 
 
 # A parsed request takes several KiB, and a segment may contain thousands: while one waits for the
