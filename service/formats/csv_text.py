@@ -37,7 +37,7 @@ class CsvBody(WholeBody):
         """Write some rows at a time, or a part of one where rows are long."""
         rows, width, *_ = (*self.table.shape, 1, 1)
         elements = block_elements(self.table)
-        yield from prepared(self.table)
+        yield from prepared([self.table])
         step = elements // width
         if step == 0:
             for row in range(rows):

@@ -5,7 +5,7 @@ running any of them. Arrays of request bodies are checked here, too, whichever f
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -70,20 +70,28 @@ class BinaryBody:
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         end = self.length_bytes if stop is None else stop
-        offset = 0
+        offset, pieces = 0, []
         for part in self.parts:
             length = _length(part)
             first, last = max(start - offset, 0), min(end - offset, length)
             if first < last:
-                yield from _part_blocks(part, first, last)
+                pieces.append((part, first, last))
             offset += length
+        yield from prepared(part for part, _, _ in pieces if not isinstance(part, bytes))
+        for piece in pieces:
+            yield from _part_blocks(*piece)
 
 
-def prepared(table: Table) -> Iterator[Block]:
-    """Prepare a table whose setup is longer than a turn, with an empty block after each step."""
-    if setup_seconds(table) > TURN_SECONDS:
-        for _ in prepare(table):
-            yield b""
+def prepared(tables: Iterable[Table]) -> Iterator[Block]:
+    """Prepare tables whose setup is longer than a turn, with an empty block after each step.
+
+    Bodies do it before their first byte: work without output is done one after another, so that few
+    setups are half made at a time.
+    """
+    for table in tables:
+        if setup_seconds(table) > TURN_SECONDS:
+            for _ in prepare(table):
+                yield b""
 
 
 def _length(part: bytes | Table) -> int:
@@ -94,7 +102,6 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
     if isinstance(part, bytes):
         yield part[start:stop]
         return
-    yield from prepared(part)
     item = part.dtype.itemsize_bytes
     block_bytes = min(BLOCK_BYTES, turn_elements(part) * item)
     while start < stop:

@@ -105,13 +105,13 @@ class JsonBody(WholeBody):
         return len(self._head()) + names + elements + 4
 
     def whole(self) -> Iterator[Block]:
-        yield self._head()
         arrays = self.document.arrays
+        yield from prepared(arrays.values())
+        yield self._head()
         is_single = len(arrays) == 1
         for index, (name, table) in enumerate(arrays.items()):
             if not is_single:
                 yield (b"," if index else b"{") + orjson.dumps(name) + b":"
-            yield from prepared(table)
             yield from _nested(table, table.shape, 0)
         yield b"}" if is_single else b"}}"
 

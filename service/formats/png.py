@@ -171,7 +171,7 @@ class PngBody(WholeBody):
         if self.document.curves is None:
             parts = -(-rows // _MAX_ROWS), -(-columns // _MAX_COLUMNS)
         values: list[Float64s] = []
-        yield from prepared(table)
+        yield from prepared([table])
         for means in _means(table, *parts):
             values.append(means)
             yield b""
