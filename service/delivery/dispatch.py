@@ -154,11 +154,7 @@ class Delivery:
         is_small = (length_bytes or representation.body.limit_bytes) <= MAX_UNREAD_BYTES
         if is_small:
             blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
-            if seconds <= SHORT_SECONDS:
-                whole = await self.scheduler.run(lambda: b"".join(blocks), seconds)
-            else:
-                whole = await self.scheduler.collect(blocks, b"".join, seconds)
-            return head.streamed(span, whole)
+            return head.streamed(span, await self.scheduler.collect(blocks, b"".join, seconds))
         first = self._stream(representation, span)
         if body_seconds <= SHORT_SECONDS and length_bytes is not None:
             await first.begin(self.scheduler.work(seconds), length_bytes)
@@ -254,9 +250,6 @@ class Delivery:
         if representation.transform is None and needs_child(representation, seconds):
             begin()
             return put_together([await self._body_by_child(job, seconds)])
-        if seconds <= SHORT_SECONDS:
-            begin()
-            return await self.scheduler.run(lambda: put_together(blocks), seconds)
         return await self.scheduler.collect(blocks, put_together, seconds, begin)
 
 

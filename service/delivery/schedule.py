@@ -428,15 +428,18 @@ class Scheduler:
         seconds: float,
         begin: Callable[[], object] = lambda: None,
     ) -> Result:
-        """Compute all blocks of a body in turns, and return ``put_together`` of their list.
+        """Compute all blocks of a body, in turns if it is long; return ``put_together`` of them.
 
         Args:
             blocks: computes the blocks.
-            put_together: called in the last turn; never returns None.
+            put_together: called in the last turn.
             seconds: the estimated processor time of all blocks.
-            begin: called before the first turn, when the work has waited; may refuse.
+            begin: called before the first turn, after long work has waited; may raise.
         """
-        work = ThreadWork(self.long, seconds, min(seconds, TURN_SECONDS), begin=begin)
+        if seconds <= SHORT_SECONDS:
+            begin()
+            return await self.run(lambda: put_together(list(blocks)), seconds)
+        work = ThreadWork(self.long, seconds, TURN_SECONDS, begin=begin)
         computed: list[Block] = []
         results: list[Result] = []
 

@@ -43,7 +43,8 @@ class Stream(ABC):
     Attributes:
         sent_bytes: how many bytes the connection has taken.
         is_complete: whether it has taken all of them.
-        can_forget: whether dropped bytes can be computed, or read from the cache, again.
+        can_forget: whether bytes that the client has not taken may be dropped, because they can be
+            computed or read from the cache again.
     """
 
     can_forget = False
@@ -136,7 +137,7 @@ class BodyStream(Stream):
 
     @property
     def can_forget(self) -> bool:  # type: ignore[override]
-        """Whether dropped bytes can be computed, or read from the cache, again."""
+        """Whether bytes that the client has not taken may be dropped."""
         return self._has_parts or self._blocks is None
 
     async def begin(self, work: ThreadWork, piece_bytes: int = FIRST_BYTES) -> None:

@@ -87,8 +87,7 @@ class Server(uvicorn.Server):
             )
         )
         self._delivery: Delivery = app.state.delivery
-        self._drain_seconds = settings.drain_seconds
-        self._shutdown_seconds = settings.shutdown_seconds
+        self._settings = settings
         self._channel = channel
         self._signalled_at: float | None = None
         connections = self.server_state.connections
@@ -136,7 +135,7 @@ class Server(uvicorn.Server):
 
     async def _cut_later(self) -> None:
         """Cut off the responses that take longer than ``shutdown_seconds``."""
-        await asyncio.sleep(self._shutdown_seconds)
+        await asyncio.sleep(self._settings.shutdown_seconds)
         self._cut_off()
         await asyncio.sleep(_CUT_SECONDS / 2)
         for connection in self._connections():
@@ -152,13 +151,11 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic checks, ten times a second; return whether to stop accepting requests."""
-        shrink_shared(setups_bytes(self._delivery.settings))
+        shrink_shared(setups_bytes(self._settings))
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
-        if (
-            self._signalled_at is not None
-            and monotonic() - self._signalled_at >= self._drain_seconds
-        ):
+        begun_at, drain_seconds = self._signalled_at, self._settings.drain_seconds
+        if begun_at is not None and monotonic() - begun_at >= drain_seconds:
             self.should_exit = True
         return await super().on_tick(counter)
 
