@@ -73,7 +73,7 @@ READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
 """The formats of request bodies that contain arrays, by media type."""
 
 # The processor seconds of a report about a JSON object.
-_OBJECT_SECONDS = 1e-3
+_OBJECT_SECONDS = 3e-3
 
 # The least similarity (0 to 1) at which a misspelled array name is corrected.
 _NAME_SIMILARITY = 0.85

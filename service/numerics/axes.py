@@ -118,7 +118,7 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
 _GROWTH_SECONDS = 4e-4
 
 # Those of rounding or splitting a frequency.
-_CONVERSION_SECONDS = 8e-6
+_CONVERSION_SECONDS = 5e-6
 _PREPARED_ROWS = 4096
 
 AngleRounding: TypeAlias = Literal["exact", "float32"]

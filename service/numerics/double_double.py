@@ -327,16 +327,12 @@ def split_factors(factors: Sequence[Decimal]) -> Float64s:
     parts = []
     rest = list(factors)
     for _ in range(_PARTS):
-        part = [_truncate(float(value)) for value in rest]
-        rest = [value - Decimal(short) for value, short in zip(rest, part, strict=True)]
+        significand, exponent = np.frexp([float(value) for value in rest])
+        # Truncated to the leading bits, towards 0.
+        part = np.ldexp(np.trunc(significand * 2.0**_PART_BITS), exponent - _PART_BITS)
+        rest = [value - Decimal(short) for value, short in zip(rest, part.tolist(), strict=True)]
         parts.append(part)
     return np.array(parts)
-
-
-def _truncate(value: float) -> float:
-    """Truncate a float64 to its leading bits, towards 0."""
-    significand, exponent = np.frexp(value)
-    return float(np.ldexp(np.trunc(significand * 2.0**_PART_BITS), int(exponent) - _PART_BITS))
 
 
 def multiply_positions(parts: Float64s, positions: Int64s) -> Float64s:

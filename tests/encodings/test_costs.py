@@ -7,19 +7,32 @@ from itertools import islice
 from time import thread_time
 
 import numpy as np
+import orjson
 import pytest
+from safetensors.numpy import save
 
+from service.delivery.children import Job
+from service.delivery.endpoints import COMPOSITIONS, TRANSFORMS, Endpoint, JsonObject
+from service.delivery.handler import reading_seconds
+from service.delivery.negotiation import RepresentationRequest
 from service.delivery.parameters import read_parameters
+from service.delivery.plans import Plan, read_post
+from service.delivery.representation import represent
 from service.encodings.family import TableFamily
 from service.encodings.registry import FAMILIES
 from service.formats import FORMATS
-from service.formats.format import BinaryBody, Body
+from service.formats.format import BinaryBody, Body, ReadableFormat
+from service.formats.json_text import JSON
 from service.formats.npy import NPY
+from service.formats.safetensors_file import SAFETENSORS
+from service.numerics.dtypes import Elements
 from service.numerics.tables import TURN_SECONDS, Document, size
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY
+from service.routes.rope_config import CONFIG
 from service.routes.table_urls import read_url
+from service.settings import default_settings
 from tests.client import npy_bytes
 
 # The seconds of ``reference`` on the machine of the calibration.
@@ -195,6 +208,97 @@ def test_estimated_seconds_of_an_examination_of_noise_are_near_the_measured(
     def ratios() -> Iterator[float]:
         while True:
             yield estimate * pace() / seconds_of(examine)
+
+    assert 1 / FACTOR <= nearest(ratios()) <= FACTOR
+
+
+def normal(*shape: int) -> Elements:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+MASK = np.arange(4 * 300 * 200).reshape(4, 300, 200) % 3 > 0
+# Arrays by name, for a request whose inputs have names, or one without a name.
+POSTED: dict[str, dict[str, Elements]] = {
+    "/encoding/apply?start=3": {"x": normal(4, 500, 512)},
+    "/encoding/boxes?embed_dim=64": {"boxes": normal(2000, 4)},
+    "/encoding/fourier?log=false": {"x": normal(1000), "weight": normal(128)},
+    "/encoding/fourier?log=true": {"x": np.abs(normal(1000)) + 1, "weight": normal(128)},
+    "/encoding/mask?d_model=64&mask=padding": {"padding_mask": MASK},
+    "/encoding/mask?d_model=64&mask=padding&normalize=true": {"padding_mask": MASK},
+    "/encoding/tokens?d_model=512&convention=fairseq": {
+        "input_ids": np.arange(4000).reshape(8, -1)
+    },
+    "/relative/alibi/bias?num_heads=8": {
+        "attention_mask": (np.arange(80000) % 7 > 0).reshape(8, -1)
+    },
+    "/relative/kerple/bias?query_len=600": {"a": normal(8) ** 2 + 1, "p": normal(8) ** 2 % 1 + 0.5},
+    "/relative/shaw/embeddings?query_len=400": {"weight": normal(41, 64)},
+    "/relative/swin/bias?window_size=32,32": {"weight": normal(63 * 63, 8)},
+    "/relative/t5/bias?query_len=900&key_len=900": {"weight": normal(32, 8)},
+    "/relative/transformer-xl/shift": {"x": normal(8, 600, 601)},
+    "/rope/apply?start=3": {"x": normal(8, 500, 128)},
+}
+
+
+def answered(endpoint: Endpoint, form: ReadableFormat, query: str, sent: bytes) -> float:
+    """Answer a POST, and return its estimated seconds."""
+    request = RepresentationRequest(default=form)
+    job = Job(endpoint.path, endpoint.path, query.encode(), request, form.media_type)
+    planned = read_post(endpoint, job, form, sent).plan(default_settings())
+    estimate = reading_seconds(form, len(sent))
+    estimate += endpoint.inputs.seconds_of(form.count_elements(sent))
+    if isinstance(planned, Plan):
+        written = planned.representation
+        estimate += written.seconds() + written.document.setup_seconds
+        list(written.body.blocks())
+    return estimate
+
+
+def ratios_of_answers(answer: Callable[[], float]) -> Iterator[float]:
+    while True:
+        begin = thread_time()
+        estimate = answer()
+        yield estimate * pace() / (thread_time() - begin)
+
+
+@pytest.mark.parametrize("url", POSTED)
+def test_estimated_seconds_of_a_posted_request_are_near_the_measured(url: str) -> None:
+    path, _, query = url.partition("?")
+    endpoint = next(each for each in (*TRANSFORMS, *COMPOSITIONS) if each.path == path)
+    sent = save({name: np.ascontiguousarray(each) for name, each in POSTED[url].items()})
+    answer = partial(answered, endpoint, SAFETENSORS, query, sent)
+
+    assert 1 / FACTOR <= nearest(ratios_of_answers(answer)) <= FACTOR
+
+
+@pytest.mark.parametrize("head_dim", [4, 128, 512])
+def test_estimated_seconds_of_a_config_are_near_the_measured(head_dim: int) -> None:
+    assert isinstance(CONFIG.inputs, JsonObject)
+    sent = orjson.dumps({**CONFIG.inputs.example, "head_dim": head_dim})
+
+    assert (
+        1 / FACTOR
+        <= nearest(ratios_of_answers(partial(answered, CONFIG, JSON, "", sent)))
+        <= FACTOR
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "url", ["/encoding?seq_len=300&d_model=512", "/rope?head_dim=128&seq_len=900&pack=flat"]
+)
+@pytest.mark.parametrize("extension", ["png", "json", "csv"])
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_estimated_seconds_of_a_format_are_near_the_measured(
+    url: str, extension: str, coding: str
+) -> None:
+    request = RepresentationRequest(extension, accept_encoding=coding)
+    written = represent(read_url(url).document, request)
+    list(written.body.blocks())
+
+    def ratios() -> Iterator[float]:
+        while True:
+            yield written.seconds() * pace() / seconds_of(lambda: list(written.body.blocks()))
 
     assert 1 / FACTOR <= nearest(ratios()) <= FACTOR
 

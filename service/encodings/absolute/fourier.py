@@ -1,7 +1,7 @@
 """Fourier features: sines and cosines of numbers times random weights, and of box coordinates."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -23,13 +23,12 @@ from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
     FREQUENCY_SECONDS,
     TWO_PI,
-    Decimals,
     FixedPointFrequencies,
     Float64s,
     Geometric,
     Int64s,
-    exact_arithmetic,
     exact_context,
+    exact_series,
     fixed_point,
     sin_cos,
 )
@@ -45,20 +44,23 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
+    Steps,
     StoredTable,
     Table,
+    convert_decimals,
+    finish,
     read_blocks,
     row_steps,
     size,
 )
 
 MAX_NUMBERS = 4096
-"""The most distinct numbers: a logarithm takes as long as a dozen frequencies."""
+"""The most distinct numbers: a logarithm takes as long as 20 frequencies."""
 
 MAX_NUMBER = 1e17
 """The largest number: 2π times it is still in the range of phases."""
 
-_LOGARITHM_SECONDS = 2e-5
+_LOGARITHM_SECONDS = 6e-5
 
 # The number of arrays as wide as a row that one step needs.
 _ARRAYS = 6
@@ -244,17 +246,37 @@ class GaussianTable:
     weight: Float64s
     is_flipped: bool
     dtype: DType
+    _units: list[_Weights] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return *self.x.shape, 2 * len(self.weight)
 
-    element_seconds = 20 * ELEMENT_SECONDS
+    element_seconds = 30 * ELEMENT_SECONDS
 
     @property
     def setup_seconds(self) -> float:
-        frequencies = FREQUENCY_SECONDS * max_units(len(self.weight))
+        frequencies = FREQUENCY_SECONDS * len(np.unique(split_units(self.weight)[1]))
         return len(self.numbers) * (frequencies + (_LOGARITHM_SECONDS if self.is_log else 0))
+
+    def prepare(self) -> Steps[None]:
+        """Compute the frequencies of the numbers for each unit of the weights."""
+        if self._units:
+            return
+        integers, exponents = split_units(self.weight)
+        context, numbers = exact_context(), map(Decimal, self.numbers.tolist())
+        exact: list[Decimal] = []
+        logarithms = map(context.ln, numbers) if self.is_log else numbers
+        yield from convert_decimals(logarithms, exact.extend, _LOGARITHM_SECONDS)
+        units = []
+        for exponent in np.unique(exponents).tolist():
+            (places,) = np.nonzero(exponents == exponent)
+            radians = _radians(exact, exponent)
+            parts = yield from convert_decimals(radians, fixed_point, FREQUENCY_SECONDS)
+            frequencies = FixedPointFrequencies.joined(parts)
+            units.append(_Weights(places, integers[places], frequencies))
+            yield
+        self._units[:] = units
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, 2 * len(self.weight), self.dtype, self._fill)
@@ -265,6 +287,7 @@ class GaussianTable:
             some = slice(rows.start + part.start, rows.start + part.stop)
             number = np.searchsorted(self.numbers, _float64_part(self.x, some))
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
+            finish(self.prepare())
             for weights in self._units:
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
                 sine[:, weights.places], cosine[:, weights.places] = both[0].T, both[1].T
@@ -276,35 +299,15 @@ class GaussianTable:
 
     @cached_property
     def _signs(self) -> Float64s:
-        return np.array([-1.0 if number.is_signed() else 1.0 for number in self._exact])
-
-    @cached_property
-    def _exact(self) -> Decimals:
-        """The numbers or their logarithms, as decimals.
-
-        They are computed one at a time, so that other threads can run in between.
-        """
-        context = exact_context()
-        exact = [Decimal(number) for number in self.numbers.tolist()]
-        return [context.ln(number) for number in exact] if self.is_log else exact
-
-    @cached_property
-    def _units(self) -> Sequence[_Weights]:
-        integers, exponents = split_units(self.weight)
-        units = []
-        for exponent in np.unique(exponents).tolist():
-            (places,) = np.nonzero(exponents == exponent)
-            unit = _radians(self._exact, exponent)
-            units.append(_Weights(places, integers[places], fixed_point(unit)))
-        return units
+        return np.where(self.numbers < (1.0 if self.is_log else 0.0), -1.0, 1.0)
 
 
-@exact_arithmetic
-def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
+@exact_series
+def _radians(numbers: Sequence[Decimal], exponent: int) -> Iterator[Decimal]:
     """Return 2π·2^exponent·|number| for each number."""
     unit = Fraction(2) ** exponent
     per_number = TWO_PI * unit.numerator / unit.denominator
-    return [number.copy_abs() * per_number for number in numbers]
+    yield from (number.copy_abs() * per_number for number in numbers)
 
 
 def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
