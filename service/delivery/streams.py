@@ -6,6 +6,7 @@ dropped, and computed again once the client reads on.
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Protocol, TypeVar
 from service.delivery.budget import Budget, Grant
 from service.delivery.schedule import ThreadWork, joined_blocks
 from service.errors import PosrefError
-from service.formats.format import BLOCK_BYTES, Block, Body
+from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 
 STREAM = "posref.stream"
 """The type of the ASGI message with a Stream, and the name of the extension that takes it."""
@@ -98,8 +99,7 @@ class BodyStream(Stream):
 
     Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once. None is
     computed ahead: that costs memory, and on few cores it makes a fast reader no faster. A body of
-    unknown length cannot be computed from the middle, so its stream keeps an iterator in place of a
-    position.
+    unknown length is not computed from any byte on, but from the part on that has it (Replay).
 
     Args:
         body: the body.
@@ -124,10 +124,11 @@ class BodyStream(Stream):
     ) -> None:
         # A cached body has its memory already.
         is_cached = cached is not None
-        super().__init__(budget.grant("streams", _held_bytes(FIRST_BYTES), from_reserve=is_cached))
         self._body, self._turn = body, turn
+        self._state_bytes = body.state_bytes if isinstance(body, WholeBody) else 0
+        held_bytes = _held_bytes(FIRST_BYTES, self._state_bytes)
+        super().__init__(budget.grant("streams", held_bytes, from_reserve=is_cached))
         self._cached, self._budget = cached, budget
-        self._has_parts = body.length_bytes is not None
         self._position = start
         self._stop = body.length_bytes if stop is None else stop
         self._piece_bytes = FIRST_BYTES
@@ -138,7 +139,7 @@ class BodyStream(Stream):
     @property
     def can_forget(self) -> bool:  # type: ignore[override]
         """Whether bytes that the client has not taken may be dropped."""
-        return self._has_parts or self._blocks is None
+        return not self._state_bytes or self._blocks is None
 
     async def begin(self, work: ThreadWork, piece_bytes: int = FIRST_BYTES) -> None:
         """Compute the first piece by work that may be refused; raises Overloaded."""
@@ -153,6 +154,8 @@ class BodyStream(Stream):
         was_whole, self._was_whole = self._was_whole, at_once >= len(self._rest)
         super().take(count, at_once)
         self._position += count
+        if isinstance(self._blocks, Replay):
+            self._blocks.take(count)
         self.is_complete = self._position == self._stop
         if not self._was_whole:
             if self._budget.is_tight:
@@ -163,23 +166,23 @@ class BodyStream(Stream):
 
     def forget(self) -> None:
         self._piece_bytes, self._was_whole = FIRST_BYTES, False
-        if self.can_forget:
-            self._drop()
-            self._grant.resize(_held_bytes(FIRST_BYTES))
+        self._rest, self._work = b"", None
+        if isinstance(self._blocks, Replay):
+            self._blocks.rewind()
+        else:
+            self._blocks = None
+        self._grant.resize(_held_bytes(FIRST_BYTES, self._state_bytes))
 
     def close(self) -> None:
-        self._drop()
+        self._blocks = self._work = None
         super().close()
-
-    def _drop(self) -> None:
-        self._rest, self._blocks, self._work = b"", None, None
 
     def _grow(self, piece_bytes: int) -> None:
         """Make larger pieces, if there is memory for them."""
         piece_bytes = min(piece_bytes, BLOCK_BYTES)
-        if piece_bytes > self._piece_bytes and not self._budget.is_tight:
+        if self.can_forget and piece_bytes > self._piece_bytes and not self._budget.is_tight:
             with suppress(PosrefError):
-                self._grant.resize(_held_bytes(piece_bytes))
+                self._grant.resize(_held_bytes(piece_bytes, self._state_bytes))
                 self._piece_bytes = piece_bytes
 
     async def _next_piece(self) -> Block | None:
@@ -209,13 +212,15 @@ class BodyStream(Stream):
         """Return the function that computes the next piece, by a call or several."""
         position = self._position
         piece_bytes = FIRST_BYTES if self._budget.is_tight else self._piece_bytes
-        if self._has_parts and self._stop is not None and piece_bytes < BLOCK_BYTES:
+        if isinstance(self._body, WholeBody):
+            self._blocks = self._blocks or Replay(self._body.parts(), position)
+        elif self._stop is not None and piece_bytes < BLOCK_BYTES:
             # The iterator of a part ends with it, and so does the memory of its tables.
             self._blocks = None
             part = self._body.blocks(position, min(position + piece_bytes, self._stop))
             return partial(joined_blocks, part, piece_bytes)
-        if self._blocks is None:
-            self._blocks = _rest(self._body, position, self._stop)
+        elif self._blocks is None:
+            self._blocks = self._body.blocks(position, self._stop)
         return partial(joined_blocks, self._blocks, piece_bytes // 2)
 
 
@@ -250,17 +255,42 @@ class PipedStream(Stream):
         return None if self._blocks is None else await anext(self._blocks, None)
 
 
-def _held_bytes(piece_bytes: int) -> int:
-    """Return the memory of a stream: a piece, and what waits to be sent or is being joined."""
-    return piece_bytes + max(piece_bytes, FIRST_BYTES) // 2
+def _held_bytes(piece_bytes: int, state_bytes: int = 0) -> int:
+    """Return the memory of a stream: a piece, what waits to be sent or joined, and its state."""
+    return piece_bytes + max(piece_bytes, FIRST_BYTES) // 2 + state_bytes
 
 
-def _rest(body: Body, start: int, stop: int | None) -> Iterator[Block]:
-    """Yield the bytes of a body from start on; without known length, compute all before them."""
-    if body.length_bytes is not None:
-        yield from body.blocks(start, stop)
-        return
-    passed_bytes = 0
-    for block in body.blocks():
-        yield memoryview(block)[max(0, start - passed_bytes) :]
-        passed_bytes += len(block)
+class Replay(Iterator[Block]):
+    """The blocks of a body from a position on, which can go back to what is not taken.
+
+    Args:
+        parts: of the body. Those that are functions are called again, others are kept until they
+            are taken.
+        start: the position; all before it is computed, too.
+    """
+
+    def __init__(self, parts: Iterator[Part], start: int) -> None:
+        self._parts = parts
+        self._again: deque[Part] = deque()
+        self._untaken: deque[tuple[Part, int]] = deque()
+        # Of the first part that is not taken whole, or beyond it at first.
+        self._taken_bytes = start
+
+    def __next__(self) -> Block:
+        part = self._again.popleft() if self._again else next(self._parts)
+        block = part() if callable(part) else part
+        taken_bytes = 0 if self._untaken else self._taken_bytes
+        self._untaken.append((part, len(block)))
+        self.take(0)
+        return memoryview(block)[taken_bytes:]
+
+    def take(self, count: int) -> None:
+        """Move the position on, by bytes that were computed."""
+        self._taken_bytes += count
+        while self._untaken and self._taken_bytes >= self._untaken[0][1]:
+            self._taken_bytes -= self._untaken.popleft()[1]
+
+    def rewind(self) -> None:
+        """Go back to the position."""
+        self._again.extendleft(part for part, _ in reversed(self._untaken))
+        self._untaken.clear()

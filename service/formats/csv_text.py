@@ -6,12 +6,13 @@ but lines end with LF.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from math import prod
 
 import numpy as np
 
-from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody, prepared
+from service.formats.format import REAL_AND_INTEGER, Format, Part, WholeBody, prepared
 from service.formats.json_text import (
     ENCODER,
     NUMBER_SECONDS,
@@ -33,7 +34,7 @@ class CsvBody(WholeBody):
     def limit_bytes(self) -> int:
         return text_limit_bytes(self.table)
 
-    def whole(self) -> Iterator[Block]:
+    def parts(self) -> Iterator[Part]:
         """Write some rows at a time, or a part of one where rows are long."""
         rows, width, *_ = (*self.table.shape, 1, 1)
         elements = block_elements(self.table)
@@ -44,14 +45,19 @@ class CsvBody(WholeBody):
                 yield from self._row(row * width, width, elements)
             return
         for first in range(0, rows, step):
-            text = _lists(self.table, first * width, (min(step, rows - first), width))
-            yield text[2:-2].replace(b"],[", b"\n") + b"\n"
+            yield partial(self._rows, first * width, (min(step, rows - first), width))
 
-    def _row(self, offset: int, width: int, elements: int) -> Iterator[bytes]:
+    def _rows(self, start: int, shape: tuple[int, int]) -> bytes:
+        return _lists(self.table, start, shape)[2:-2].replace(b"],[", b"\n") + b"\n"
+
+    def _row(self, offset: int, width: int, elements: int) -> Iterator[Part]:
         for first in range(0, width, elements):
             count = min(elements, width - first)
             end = b"\n" if first + count == width else b","
-            yield _lists(self.table, offset + first, (count,))[1:-1] + end
+            yield partial(self._numbers, offset + first, count, end)
+
+    def _numbers(self, start: int, count: int, end: bytes) -> bytes:
+        return _lists(self.table, start, (count,))[1:-1] + end
 
 
 def _lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from service.numerics.tables import (
 )
 
 Block: TypeAlias = bytes | memoryview
+
+Part: TypeAlias = Block | Callable[[], Block]
+"""A block, or a function that computes it, and can compute it again."""
 
 BLOCK_BYTES = 512 * 1024
 
@@ -113,7 +116,13 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
 
 
 class WholeBody(ABC):
-    """A body whose length is not known before all of it is computed."""
+    """A body whose length is not known before all of it is computed.
+
+    Attributes:
+        state_bytes: the memory that computing it holds between two blocks.
+    """
+
+    state_bytes: ClassVar[int] = 0
 
     @property
     def length_bytes(self) -> None:
@@ -125,13 +134,14 @@ class WholeBody(ABC):
         """An upper bound of the number of bytes."""
 
     @abstractmethod
-    def whole(self) -> Iterator[Block]:
-        """Compute all bytes in blocks."""
+    def parts(self) -> Iterator[Part]:
+        """Return all bytes in blocks, or functions that compute these; the iterator keeps none."""
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         if start != 0 or stop is not None:
             raise ValueError("this body is only computed whole")
-        yield from self.whole()
+        for part in self.parts():
+            yield part() if callable(part) else part
 
 
 @dataclass(frozen=True, kw_only=True)

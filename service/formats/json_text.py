@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from math import prod
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from service.formats.format import (
     REAL_AND_INTEGER,
     Block,
     Input,
+    Part,
     ReadableFormat,
     WholeBody,
     check_shape,
@@ -50,7 +51,7 @@ _ELEMENT_BYTES = {
     INT64.name: 21,
 }
 # orjson holds the interpreter while it works, for about a millisecond a block.
-_BLOCK_ELEMENTS = 16384
+_BLOCK_BYTES = 256 * 1024
 _LISTED = 4096
 
 NUMBER_SECONDS = 3e-8
@@ -64,7 +65,8 @@ def text_limit_bytes(table: Table) -> int:
 
 def block_elements(table: Table) -> int:
     """Return how many elements to write at a time, so that other threads run in between."""
-    return min(_BLOCK_ELEMENTS, turn_elements(table, NUMBER_SECONDS))
+    most = _BLOCK_BYTES // _ELEMENT_BYTES[table.dtype.name]
+    return min(most, turn_elements(table, NUMBER_SECONDS))
 
 
 def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
@@ -104,7 +106,7 @@ class JsonBody(WholeBody):
         names = sum(len(orjson.dumps(name)) + 2 for name in self.document.arrays)
         return len(self._head()) + names + elements + 4
 
-    def whole(self) -> Iterator[Block]:
+    def parts(self) -> Iterator[Part]:
         arrays = self.document.arrays
         yield from prepared(arrays.values())
         yield self._head()
@@ -137,7 +139,7 @@ def _brackets(shape: tuple[int, ...]) -> int:
     return sum(prod(shape[:axis]) for axis in range(len(shape)))
 
 
-def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes]:
+def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[Part]:
     """Write the elements from offset on as nested lists of a shape, a block of items at a time."""
     if not shape:
         yield nested_lists(table, offset, (1,))[1:-1]
@@ -150,14 +152,19 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes
         step = max(1, step_elements // item_size)
         for first in range(0, items, step):
             last = min(first + step, items)
-            text = nested_lists(table, offset + first * item_size, (last - first, *inner))
-            yield (b"," if first else b"") + text[1:-1]
+            before = b"," if first else b""
+            yield partial(_items, table, offset + first * item_size, (last - first, *inner), before)
     else:
         for index in range(items):
             if index:
                 yield b","
             yield from _nested(table, tuple(inner), offset + index * item_size)
     yield b"]"
+
+
+def _items(table: Table, start: int, shape: tuple[int, ...], before: bytes) -> bytes:
+    """Write elements as the items of a list, after a comma unless they are its first."""
+    return before + nested_lists(table, start, shape)[1:-1]
 
 
 def _float(text: str) -> float:

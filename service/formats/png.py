@@ -163,7 +163,7 @@ class PngBody(WholeBody):
     def limit_bytes(self) -> int:
         return 3 * 1000 * 600 + 65_536
 
-    def whole(self) -> Iterator[Block]:
+    def parts(self) -> Iterator[Block]:
         """Read the table part by part, with an empty block after each, and draw the picture."""
         (table,) = self.document.arrays.values()
         rows, columns = table.shape

@@ -21,6 +21,7 @@ _LONG_BYTES = 64 * 1024
 
 # The most bytes of a stream that the transport holds: once they are written, it wakes the stream.
 _WAKING_BYTES = 64 * 1024
+_CHUNK_BYTES = len(b"%x\r\n\r\n" % _WAKING_BYTES) + _WAKING_BYTES
 
 # How long a stream keeps what is computed while its client does not read.
 _KEPT_SECONDS = 0.05
@@ -130,20 +131,32 @@ def _write_piece(
     protocol: HttpToolsProtocol, cycle: RequestResponseCycle, stream: Stream, piece: Block
 ) -> None:
     """Write what the kernel accepts, and a little more if the stream can forget the rest."""
-    data = piece
-    if cycle.chunked_encoding:
-        data = b"".join((b"%x\r\n" % len(piece), piece, b"\r\n"))
+    data = _chunked(piece) if cycle.chunked_encoding else piece
     # A TLS transport has no such method.
     write_now: Callable[[Block], int] = getattr(protocol.transport, "write_now", lambda _: 0)
     at_once = write_now(data)
-    stop = at_once + _WAKING_BYTES if stream.can_forget else len(data)
-    count = min(stop, len(data))
+    count = taken_bytes = len(data)
+    if stream.can_forget and cycle.chunked_encoding:
+        # A chunk that has begun is sent to its end.
+        chunks = at_once // _CHUNK_BYTES + 1
+        count, taken_bytes = min(chunks * _CHUNK_BYTES, len(data)), chunks * _WAKING_BYTES
+    elif stream.can_forget:
+        count = taken_bytes = min(at_once + _WAKING_BYTES, len(data))
     if at_once < count:
         # A copy: a view would keep the whole piece.
         protocol.transport.write(bytes(memoryview(data)[at_once:count]))
         if not protocol.flow.write_paused:
             at_once = count
-    stream.take(min(count, len(piece)), at_once)
+    stream.take(min(taken_bytes, len(piece)), at_once)
+
+
+def _chunked(piece: Block) -> bytes:
+    """Return a piece as chunks, each of _WAKING_BYTES but the last one."""
+    framed: list[Block] = []
+    for start in range(0, len(piece), _WAKING_BYTES):
+        chunk = memoryview(piece)[start : start + _WAKING_BYTES]
+        framed += (b"%x\r\n" % len(chunk), chunk, b"\r\n")
+    return b"".join(framed)
 
 
 async def _wait_until_written(protocol: HttpToolsProtocol, stream: Stream) -> None:

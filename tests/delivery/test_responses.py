@@ -89,7 +89,7 @@ class _Numbers(WholeBody):
     count: int
     limit_bytes = 256
 
-    def whole(self) -> Iterator[bytes]:
+    def parts(self) -> Iterator[bytes]:
         for number in range(self.count):
             self.computed.append(number)
             yield bytes([number])

@@ -4,13 +4,15 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import TypeVar
 
 import pytest
 
 from service.delivery.budget import Budget
 from service.delivery.streams import FIRST_BYTES, BodyStream, Stream
-from service.formats.format import BLOCK_BYTES, Block
+from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 from service.numerics.tables import TURN_SECONDS
 from service.settings import MIB
 
@@ -18,6 +20,7 @@ Result = TypeVar("Result")
 
 BUDGET = Budget(1024 * MIB)
 LENGTH = 40 * FIRST_BYTES + 5
+PART_BYTES = FIRST_BYTES + 7
 WHOLE = (bytes(range(251)) * (LENGTH // 251 + 1))[:LENGTH]
 
 
@@ -25,17 +28,47 @@ WHOLE = (bytes(range(251)) * (LENGTH // 251 + 1))[:LENGTH]
 class Numbers:
     """A body that records which parts of it are computed."""
 
-    length_bytes: int | None = LENGTH
-    limit_bytes: int = LENGTH
+    length_bytes = LENGTH
+    limit_bytes = LENGTH
     computed: list[tuple[int, int]] = field(default_factory=list)
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         end = LENGTH if stop is None else stop
         while start < end:
-            after = min(start + BLOCK_BYTES // (1 if self.length_bytes else 8), end)
+            after = min(start + BLOCK_BYTES, end)
             self.computed.append((start, after))
             yield WHOLE[start:after]
             start = after
+
+
+@dataclass
+class Text(WholeBody):
+    """A body of unknown length that records which parts of it are computed."""
+
+    limit_bytes = LENGTH
+    computed: list[tuple[int, int]] = field(default_factory=list)
+
+    def parts(self) -> Iterator[Part]:
+        for start in range(0, LENGTH, PART_BYTES):
+            yield b""
+            yield partial(self._part, start, min(start + PART_BYTES, LENGTH))
+
+    def _part(self, start: int, stop: int) -> bytes:
+        self.computed.append((start, stop))
+        return WHOLE[start:stop]
+
+
+@dataclass
+class Packed(Text):
+    """The same, but what was computed cannot be computed again."""
+
+    state_bytes = 3 * MIB
+
+    def parts(self) -> Iterator[Block]:
+        yield from Text(self.computed).blocks()
+
+
+BODIES = pytest.mark.parametrize("body_of", [Numbers, Text, Packed])
 
 
 async def at_once(work: Callable[[], Result]) -> Result:
@@ -56,11 +89,11 @@ async def read(
     return received
 
 
-@pytest.mark.parametrize("length_bytes", [LENGTH, None])
+@BODIES
 @pytest.mark.parametrize("taken_bytes", [1000, FIRST_BYTES, 100_000, LENGTH])
-def test_pieces_are_the_body(length_bytes: int | None, taken_bytes: int) -> None:
+def test_pieces_are_the_body(body_of: Callable[[], Body], taken_bytes: int) -> None:
     async def scenario() -> None:
-        stream = BodyStream(Numbers(length_bytes), at_once, BUDGET)
+        stream = BodyStream(body_of(), at_once, BUDGET)
         assert await read(stream, taken_bytes) == WHOLE
         assert (stream.sent_bytes, stream.is_complete) == (LENGTH, True)
 
@@ -142,22 +175,50 @@ def _size(part: tuple[int, int]) -> int:
     return part[1] - part[0]
 
 
-def test_a_body_of_unknown_length_is_computed_once_and_never_forgotten() -> None:
-    body = Numbers(None)
+async def read_and_forget(stream: Stream) -> bytes:
+    """Take the stream in steps that are no divisors of its pieces; forget what follows each."""
+    received = b""
+    while (piece := await stream.piece()) is not None:
+        received += piece[:50_000]
+        stream.take(min(50_000, len(piece)), 0)
+        stream.forget()
+    return received
+
+
+def test_a_forgotten_text_is_computed_again_from_the_part_with_the_position() -> None:
+    body = Text()
 
     async def scenario() -> None:
         stream = BodyStream(body, at_once, BUDGET)
+        assert await read_and_forget(stream) == WHOLE
+        assert stream.can_forget
+
+    asyncio.run(scenario())
+
+    assert sum(map(_size, body.computed)) > LENGTH
+    for (start, _), (next_start, _) in pairwise(body.computed):
+        assert next_start in {start, start + PART_BYTES}
+
+
+def test_a_body_with_a_state_is_computed_once_and_its_state_granted() -> None:
+    body, budget = Packed(), Budget(64 * MIB)
+
+    async def scenario() -> None:
+        stream = BodyStream(body, at_once, budget)
         received = b""
-        while piece := await stream.piece():
+        while (piece := await stream.piece()) is not None:
             assert not stream.can_forget
-            received += piece[:1000]
-            stream.take(min(1000, len(piece)), 0)
+            assert Packed.state_bytes < budget.granted_bytes < Packed.state_bytes + BLOCK_BYTES
+            received += piece
+            stream.take(len(piece), 0)
             stream.forget()
         assert received == WHOLE
+        stream.close()
 
     asyncio.run(scenario())
 
     assert sum(map(_size, body.computed)) == LENGTH
+    assert budget.granted_bytes == 0
 
 
 def test_pieces_stay_small_while_memory_is_scarce() -> None:
@@ -178,12 +239,12 @@ def test_pieces_stay_small_while_memory_is_scarce() -> None:
     assert sum(map(_size, body.computed)) == LENGTH
 
 
-@pytest.mark.parametrize("length_bytes", [LENGTH, None])
+@BODIES
 @pytest.mark.parametrize("lookups", [0, 1, 3, 99])
 def test_a_cached_body_is_computed_only_after_its_eviction(
-    length_bytes: int | None, lookups: int
+    body_of: type[Numbers | Text], lookups: int
 ) -> None:
-    body, left = Numbers(length_bytes), iter(range(lookups))
+    body, left = body_of(), iter(range(lookups))
 
     async def scenario() -> None:
         stream = BodyStream(

@@ -43,7 +43,7 @@ def test_text_does_not_depend_on_blocks(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], block: int
 ) -> None:
     elements = np.random.default_rng(0).standard_normal(shape)
-    monkeypatch.setattr(numbers, "_BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(numbers, "_BLOCK_BYTES", 25 * block)
     body = CSV.body(document(elements))
 
     text = b"".join(body.blocks())

@@ -106,7 +106,7 @@ def test_text_does_not_depend_on_blocks(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], block: int
 ) -> None:
     elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-    monkeypatch.setattr(numbers, "_BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(numbers, "_BLOCK_BYTES", 25 * block)
 
     text = written(Document("encoding", {}, {"encoding": StoredTable(elements, FLOAT64)}))
 
