@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from service.delivery.budget import CONNECTION_BYTES, FLOOR_BYTES, Budget, setups_bytes
+from service.delivery.representation import DerivedBody
 from service.delivery.streams import FIRST_BYTES, _held_bytes
 from service.memory import MemoryLimit
 from service.routes import REPORTS
@@ -141,6 +142,7 @@ def test_what_a_replica_holds_is_that_of_the_page() -> None:
     uses = {
         "an idle connection": (CONNECTION_BYTES, connections),
         "an answer that nobody reads, with its connection": (stream_bytes, connections),
+        "the same as JSON or CSV with gzip": (stream_bytes + DerivedBody.state_bytes, connections),
         "the longest request body": (
             settings.max_body_bytes,
             settings.max_held_body_bytes // settings.max_body_bytes,
