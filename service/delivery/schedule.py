@@ -345,7 +345,7 @@ class ThreadWork(Work):
         """
         async with self.slot():
             result = await self._on_thread(function)
-        self.has_output = not isinstance(result, bytes | memoryview) or len(result) > 0
+        self.has_output |= not isinstance(result, bytes | memoryview) or len(result) > 0
         return result
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:
