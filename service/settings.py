@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     )
     max_held_body_bytes: Integer = _setting(
         512 * MIB,
-        "Memory for all request bodies together, in each process, at most half of its memory.",
+        "Memory for all request bodies together, in each process.",
         ge=1,
     )
     max_connections: Integer = _setting(

@@ -30,6 +30,10 @@ _SMALL_BYTES = MIB
 
 _MAX_RETRY_SECONDS = 60
 
+# What each kind can have whatever the others take, as parts of the limit: many streams leave room
+# for a body, and many bodies for a child.
+_SHARES: Mapping[str, float] = {"children": 0.3, "bodies": 0.1, "streams": 0.1}
+
 # The weight of the newest value in a moving mean.
 _NEWEST_SHARE = 1 / 8
 
@@ -49,13 +53,15 @@ class Budget:
 
     The sum of all grants never exceeds the limit. The cache holds at most half of the limit, and
     is shrunk to a sixteenth before anything is refused. A reserve is for small grants only.
+    Children, bodies and streams have a share each that is left to them, except by a grant that is
+    the only one of its kind: the largest may take all that is free.
 
     Args:
         limit_bytes: the most memory that all grants together may have.
         memory_bytes: the value of POSREF_MEMORY_BYTES for errors; by default the limit with the
             floor.
         max_held_body_bytes: the most memory of all request bodies together, a single body
-            excepted; by default half of the limit, and never more.
+            excepted; by default the limit.
         refusals: counts the refusals, for the reasons "bodies" and "memory".
 
     Attributes:
@@ -80,7 +86,7 @@ class Budget:
         self.shrink_cache: Callable[[int], None] = lambda _: None
         self.refusals = refusals or Refusals()
         self._memory_bytes = memory_bytes or limit_bytes + FLOOR_BYTES
-        self._max_held_body_bytes = min(max_held_body_bytes or limit_bytes, limit_bytes // 2)
+        self._max_held_body_bytes = max_held_body_bytes or limit_bytes
         self._granted: dict[str, int] = dict.fromkeys(GRANT_KINDS, 0)
         self._peak_bytes = self._last_bytes = 0
         self._held_seconds = {kind: MovingMean() for kind in GRANT_KINDS}
@@ -147,7 +153,8 @@ class Budget:
         if growth_bytes > 0:
             self._check(kind, size_bytes, growth_bytes)
             is_small = grant.from_reserve and size_bytes <= _SMALL_BYTES
-            self._make_room(kind, growth_bytes, self.reserve_bytes * (not is_small))
+            left_bytes = self._left_bytes(kind, size_bytes - growth_bytes)
+            self._make_room(kind, growth_bytes, 0 if is_small else self.reserve_bytes + left_bytes)
         self._granted[grant.kind] -= grant.size_bytes
         self._granted[kind] += size_bytes
         grant.kind, grant.size_bytes = kind, size_bytes
@@ -181,15 +188,23 @@ class Budget:
         limit = self._max_held_body_bytes
         others_bytes = self._granted["bodies"] + growth_bytes - size_bytes
         if kind == "bodies" and others_bytes and others_bytes + size_bytes > limit:
-            detail = (
-                f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES, and at "
-                "most half of POSREF_MEMORY_BYTES)"
-            )
+            detail = f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES)"
             raise self._overloaded("bodies", detail, kind)
 
-    def _make_room(self, kind: GrantKind, growth_bytes: int, reserve_bytes: int) -> None:
-        """Shrink the cache until a growth fits; raises Overloaded."""
-        most_bytes = self.limit_bytes - reserve_bytes - growth_bytes
+    def _left_bytes(self, kind: GrantKind, size_bytes: int) -> int:
+        """Return what a grant of this kind and size leaves to the other kinds that have a share."""
+        if kind not in _SHARES or self._granted[kind] == size_bytes:
+            return 0
+        others = (
+            int(share * self.limit_bytes) - self._granted[other]
+            for other, share in _SHARES.items()
+            if other != kind
+        )
+        return sum(max(0, unused_bytes) for unused_bytes in others)
+
+    def _make_room(self, kind: GrantKind, growth_bytes: int, left_bytes: int) -> None:
+        """Shrink the cache until a growth fits and leaves so much free; raises Overloaded."""
+        most_bytes = self.limit_bytes - left_bytes - growth_bytes
         while (excess_bytes := self.granted_bytes - most_bytes) > 0:
             cache_bytes = self._granted["cache"]
             self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))

@@ -44,7 +44,7 @@ _LONG_DIGEST_SECONDS = 0.25
 # What a child takes beside its request's arrays: most for a drawing. Where memory is short, no
 # child takes more than a part of it.
 _CHILD_BYTES = 96 * MIB
-_CHILD_SHARE = 1 / 3
+_CHILD_SHARE = 0.3
 
 
 @dataclass

@@ -211,9 +211,30 @@ def test_budget_is_tight_while_little_is_left_beside_the_smallest_cache() -> Non
     assert cache.evictions
 
 
+def test_many_grants_of_a_kind_leave_room_for_the_others() -> None:
+    budget = Budget(LIMIT)
+    streams = [budget.grant("streams", LIMIT // 10) for _ in range(3)]
+
+    with pytest.raises(Overloaded):
+        streams[0].resize(LIMIT // 5)
+
+    budget.grant("children", LIMIT * 3 // 10)
+    budget.grant("bodies", LIMIT // 10)
+
+
+def test_single_grant_may_take_the_shares_of_other_kinds() -> None:
+    budget = Budget(LIMIT)
+    body = budget.grant("bodies", MIB)
+
+    body.resize(LIMIT * 65 // 100)
+
+    with pytest.raises(Overloaded):
+        budget.grant("bodies", MIB)
+
+
 def test_fall_of_the_grants_is_taken_once() -> None:
     budget = Budget(LIMIT)
-    held, fallen = budget.grant("streams", 5 * MIB), budget.grant("streams", 32 * MIB)
+    held, fallen = budget.grant("results", 5 * MIB), budget.grant("results", 32 * MIB)
     assert budget.take_fallen_bytes(32 * MIB) == 0
     fallen.resize(1)
     assert budget.take_fallen_bytes(32 * MIB) == 0
@@ -261,7 +282,9 @@ class GrantsOfOneBudget(RuleBasedStateMachine):
         except RequestTooLarge:
             assert size_bytes > LARGEST
         except Overloaded:
-            assert self.budget.granted_bytes + size_bytes > (LIMIT if is_small else FREE)
+            left_bytes = 4 * LIMIT // 10 if kind in {"children", "bodies", "streams"} else 0
+            most_bytes = LIMIT if is_small else FREE - left_bytes
+            assert self.budget.granted_bytes + size_bytes > most_bytes
             assert self.budget.granted()["cache"] <= self.budget.least_cache_bytes
         else:
             assert is_small or not size_bytes or self.budget.granted_bytes <= FREE
