@@ -36,7 +36,7 @@ def create_app(
         writer: the writer of the log, if requests are logged.
     """
     settings = settings or load_settings()
-    delivery = Delivery.of(settings, shared, writer)
+    delivery = Delivery(settings, shared, writer)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
@@ -60,7 +60,7 @@ def create_app(
     app.router.route_class = RequestRoute
     for endpoint in ENDPOINTS:
         add_endpoint(app, endpoint, delivery)
-    add_pages(app, delivery.metrics, delivery.readiness)
+    add_pages(app, delivery)
     document = cache(partial(complete_document, app.openapi, ENDPOINTS))
     app.openapi = document  # type: ignore[method-assign]
     add_problem_handlers(app, CONVENTION_URLS)

@@ -5,7 +5,6 @@ before any work begins.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
@@ -47,43 +46,35 @@ _CHILD_BYTES = 96 * MIB
 _CHILD_SHARE = 0.3
 
 
-@dataclass
-class Readiness:
-    """The answer to readiness probes: a draining process is not ready, but it answers requests."""
-
-    is_draining: bool = False
-
-
-@dataclass(frozen=True)
 class Delivery:
-    """The settings, caches, workers, metrics and log of one process."""
+    """The settings, caches, workers, metrics and log of one process.
 
-    settings: Settings
-    cache: BodyCache
-    response_cache: ResponseCache
-    scheduler: Scheduler
-    children: Children
-    tallies: Tallies
-    metrics: Metrics
-    readiness: Readiness
-    log: RequestLog
-    refusals: Refusals
-    budget: Budget
+    Args:
+        settings: the settings; the response cache gets 1/16 of ``cache_bytes``.
+        shared: the counts of all processes of the server.
+        writer: writes the log.
 
-    @classmethod
-    def of(
-        cls,
+    Attributes:
+        is_draining: whether the process is about to end: it is not ready, but answers requests.
+    """
+
+    def __init__(
+        self,
         settings: Settings,
         shared: SharedCounts | None = None,
         writer: LineWriter | None = None,
-    ) -> "Delivery":
-        """Create the Delivery of a process; the response cache gets 1/16 of ``cache_bytes``."""
-        refusals = Refusals()
-        budget = Budget.of(settings, refusals)
+    ) -> None:
+        self.settings = settings
+        self.refusals = refusals = Refusals()
+        self.budget = budget = Budget.of(settings, refusals)
+        self.scheduler = Scheduler(settings, refusals)
+        self.children = Children(settings, refusals)
+        self.tallies, self.log = Tallies(), RequestLog(writer, settings)
+        self.is_draining = False
         cache_bytes = min(settings.cache_bytes, budget.most_cache_bytes)
         headers_bytes = cache_bytes // 16
-        cache = BodyCache(cache_bytes - headers_bytes, budget)
-        scheduler = Scheduler(settings, refusals)
+        self.cache = cache = BodyCache(cache_bytes - headers_bytes, budget)
+        self.response_cache = ResponseCache(headers_bytes, cache, self.tallies, self.log, budget)
         watched: dict[str, Callable[[], Reading]] = {
             "posref_builds": lambda: cache.builds,
             "posref_build_seconds": lambda: cache.build_durations,
@@ -92,29 +83,14 @@ class Delivery:
             "posref_cache_evictions": lambda: cache.bodies.evictions,
             "posref_cache_bytes": lambda: cache.bodies.size_bytes,
             "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
-            "posref_waiting_work": scheduler.waiting_by_lane,
+            "posref_waiting_work": self.scheduler.waiting_by_lane,
             "posref_refused": lambda: refusals.counts,
             "posref_memory_granted_bytes": budget.granted,
             "posref_memory_limit_bytes": lambda: budget.limit_bytes,
             "posref_held_body_bytes": lambda: budget.granted()["bodies"],
             "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
         }
-        tallies, log = Tallies(), RequestLog(writer, settings)
-        metrics = Metrics(tallies, watched, shared)
-        response_cache = ResponseCache(headers_bytes, cache, tallies, log, budget)
-        return cls(
-            settings,
-            cache,
-            response_cache,
-            scheduler,
-            Children(settings, refusals),
-            tallies,
-            metrics,
-            Readiness(),
-            log,
-            refusals,
-            budget,
-        )
+        self.metrics = Metrics(self.tallies, watched, shared)
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
         """Return the response to a GET or HEAD; HEAD and 304 responses compute no body."""

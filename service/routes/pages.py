@@ -12,14 +12,13 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from service import __version__
-from service.delivery.dispatch import Readiness
+from service.delivery.dispatch import Delivery
 from service.delivery.handler import add_page
 from service.delivery.negotiation import list_header, media_quality, raw
 from service.delivery.openapi.operations import page_operation
 from service.delivery.problems import HTML_MEDIA_TYPE as HTML
 from service.delivery.problems import html_headers
 from service.delivery.responses import Answer
-from service.delivery.telemetry.metrics import Metrics
 from service.encodings.registry import TABLE_REVISIONS
 from service.errors import NotReady
 from service.formats import FORMATS
@@ -33,16 +32,17 @@ _ASSETS = "/docs/assets"
 _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 
 
-def add_pages(app: FastAPI, metrics: Metrics, readiness: Readiness) -> None:
+def add_pages(app: FastAPI, delivery: Delivery) -> None:
     """Add the routes of all pages."""
 
     async def ready(request: Request) -> Response:
-        if readiness.is_draining:
+        if delivery.is_draining:
             raise NotReady("this process is about to end: send requests to another")
         return await _alive(request)
 
     async def counts(request: Request) -> Response:
-        return _answer(*metrics.exposition(list_header(request.scope, b"accept")), vary="Accept")
+        accept = list_header(request.scope, b"accept")
+        return _answer(*delivery.metrics.exposition(accept), vary="Accept")
 
     for path, page, name, summary, media_type in (
         ("/", _home, "getHome", "All resources", _JSON),

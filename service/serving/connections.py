@@ -336,7 +336,7 @@ class LimitedProtocol(UvicornProtocol):
             self._fail(self.delivery.refusals.overloaded("connections", detail))
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_bytes = int(lengths[0]) if lengths else 0
-        is_last = self.is_beyond or self.delivery.readiness.is_draining
+        is_last = self.is_beyond or self.delivery.is_draining
         self.start_application(keep_alive=not is_last)
 
     def _end_head(self) -> None:

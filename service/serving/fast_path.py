@@ -79,7 +79,7 @@ class CachedResponseProtocol(LimitedProtocol):
         return (
             self._is_cache_allowed
             and self.can_write_now(self._own_transport)
-            and not self.delivery.readiness.is_draining
+            and not self.delivery.is_draining
         )
 
     def _request_key(self) -> RequestKey | None:

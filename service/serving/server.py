@@ -109,7 +109,7 @@ class Server(uvicorn.Server):
 
     def drain(self) -> None:
         """Report not ready, and stop accepting requests after ``drain_seconds``."""
-        self._delivery.readiness.is_draining = True
+        self._delivery.is_draining = True
         if self._signalled_at is None:
             self._signalled_at = monotonic()
 

@@ -272,7 +272,7 @@ def test_answers_to_posts_are_no_store(client: Client) -> None:
 
 def test_draining_process_is_not_ready_and_answers_requests(fresh_client: Client) -> None:
     assert fresh_client.get("/readyz").status_code == 200
-    fresh_client.app.state.delivery.readiness.is_draining = True
+    fresh_client.app.state.delivery.is_draining = True
 
     answer = fresh_client.get("/readyz")
 

@@ -171,7 +171,7 @@ async def test_a_draining_server_closes_connections_after_the_response(
     connection: Connection,
 ) -> None:
     await connection.answer(PLAIN)
-    connection.delivery.readiness.is_draining = True
+    connection.delivery.is_draining = True
 
     _, headers, body = await connection.answer(PLAIN)
 
