@@ -88,7 +88,7 @@ def exact_arithmetic(function: Callable[Arguments, Result]) -> Callable[Argument
 
 
 # Numbers of a series that are computed together.
-_AHEAD = 64
+_AHEAD = 16
 
 
 def exact_series(

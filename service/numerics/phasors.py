@@ -63,7 +63,6 @@ from service.numerics.positions import (
     AnyPositions,
     Positions,
     RealPositions,
-    max_units,
     split_units,
 )
 from service.numerics.tables import (
@@ -577,8 +576,6 @@ def _aligned(elements: int) -> Float64s:
 
 # The arrays of a row's width in one step of fractional positions.
 _ARRAYS = 4
-_USUAL_UNITS = 5
-_PREPARED_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,20 +594,23 @@ class RealPhasorTable(SinusoidTable):
         # Nothing is shared between rows, as it is in a PhasorTable.
         return _PHASOR_SECONDS + self.dtype.rounding_seconds
 
+    @cached_property
+    def _units(self) -> list[int]:
+        units: list[int] = np.unique(split_units(self.positions)[1]).tolist()
+        return units
+
     @property
     def setup_seconds(self) -> float:
-        # The frequencies are evaluated for each unit there may be, of which few are usual.
-        units = min(max_units(len(self.positions)), _USUAL_UNITS)
-        return frequency_seconds(self.rule) * units
+        return frequency_seconds(self.rule) * len(self._units)
 
     def prepare(self) -> Iterator[None]:
-        """Compute the frequencies of the units of the first rows, in steps."""
-        first_rows = self.positions[: max(1, _PREPARED_ELEMENTS // self.channels.width)]
-        for unit in np.unique(split_units(first_rows)[1]).tolist():
+        """Compute the frequencies of each unit, in steps."""
+        for unit in self._units:
             if unit == 0:
                 yield from prepare_sines_and_cosines(self.rule)
             else:
                 yield from frequency_steps(_counted_in(self.rule, unit))
+            yield
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         for part in row_steps(stop - start, _ARRAYS * self.channels.width):

@@ -91,7 +91,7 @@ class SlopeRule:
 
     @property
     def setup_seconds(self) -> float:
-        return _SLOPE_SECONDS * self.count
+        return 0.0 if (self, self.count) in _slopes else _SLOPE_SECONDS * self.count
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
