@@ -324,8 +324,8 @@ _PORTION_BYTES = 64 * 1024
 # Level 1 takes a sixth of the time of level 6, and its output is a tenth longer for tables.
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = zlib.MAX_WBITS | 16
-# The window and the tables of zlib.
-_GZIP_STATE_BYTES = 272 * 1024
+# The window and the tables of zlib, and the beginning of a portion.
+_GZIP_STATE_BYTES = 272 * 1024 + _PORTION_BYTES
 
 BodyTransform: TypeAlias = Callable[[Iterable[Block]], Iterator[Block]]
 
