@@ -29,7 +29,7 @@ class ByteBoundedLRU(Generic[Key, Value]):
         return len(self._entries)
 
     def __contains__(self, key: Key) -> bool:
-        """Return whether a key has a value, which is used no more recently after that."""
+        """Return whether a key has a value; this does not count as a use."""
         return key in self._entries
 
     def get(self, key: Key) -> Value | None:
@@ -76,7 +76,7 @@ _shared: list[ByteBoundedLRU[Any, Any]] = []
 
 
 def shared(cache: ByteBoundedLRU[Key, Value]) -> ByteBoundedLRU[Key, Value]:
-    """Return a cache that lasts as long as the process, after adding it to those of its kind."""
+    """Register a cache of this process for ``shrink_shared``, and return it."""
     _shared.append(cache)
     return cache
 

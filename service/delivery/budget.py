@@ -34,18 +34,8 @@ _MAX_RETRY_SECONDS = 60
 # for a body, and many bodies for a child.
 _SHARES: Mapping[str, float] = {"children": 0.3, "bodies": 0.1, "streams": 0.1}
 
-# The weight of the newest value in a moving mean.
+# The weight of the newest grant in the moving mean of the times for which grants are held.
 _NEWEST_SHARE = 1 / 8
-
-
-class MovingMean:
-    """An exponential moving mean of positive numbers."""
-
-    def __init__(self) -> None:
-        self.value = 0.0
-
-    def add(self, value: float) -> None:
-        self.value += (value - self.value) * (_NEWEST_SHARE if self.value else 1)
 
 
 class Budget:
@@ -89,7 +79,7 @@ class Budget:
         self._max_held_body_bytes = max_held_body_bytes or limit_bytes
         self._granted: dict[str, int] = dict.fromkeys(GRANT_KINDS, 0)
         self._peak_bytes = self._last_bytes = 0
-        self._held_seconds = {kind: MovingMean() for kind in GRANT_KINDS}
+        self._held_seconds = dict.fromkeys(GRANT_KINDS, 0.0)
         self._returned: deque[tuple[Grant, float]] = deque()
 
     @classmethod
@@ -174,7 +164,9 @@ class Budget:
             grant, ended_at = self._returned.popleft()
             if grant.size_bytes:
                 self._granted[grant.kind] -= grant.size_bytes
-                self._held_seconds[grant.kind].add(ended_at - grant.since)
+                mean, held_seconds = self._held_seconds[grant.kind], ended_at - grant.since
+                share = _NEWEST_SHARE if mean else 1
+                self._held_seconds[grant.kind] += (held_seconds - mean) * share
                 grant.size_bytes = 0
 
     def _check(self, kind: GrantKind, size_bytes: int, growth_bytes: int) -> None:
@@ -216,7 +208,7 @@ class Budget:
                 raise self._overloaded("memory", detail, kind)
 
     def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
-        seconds = min(self._held_seconds[kind].value, _MAX_RETRY_SECONDS)
+        seconds = min(self._held_seconds[kind], _MAX_RETRY_SECONDS)
         return self.refusals.overloaded(reason, detail, seconds)
 
 
