@@ -1,6 +1,7 @@
 """Growth of a server's memory while it streams a table larger than any memory."""
 
 from pathlib import Path
+from time import sleep
 
 from benchmarks.answers import check
 from benchmarks.cases import Case
@@ -11,6 +12,8 @@ from benchmarks.servers import POSREF, running
 _SMALL = Case(4, 4)
 _WIDTH = 512
 _RESET_PEAK = "5"
+_STEADY_BYTES = 2**20
+_STEADY_SECONDS = 2
 
 
 def measure(folder: Path, gibibytes: int) -> Measured:
@@ -18,9 +21,18 @@ def measure(folder: Path, gibibytes: int) -> Measured:
     case = Case(gibibytes * 2**30 // (4 * _WIDTH), _WIDTH)
     with running(POSREF, folder) as posref:
         check(posref, _SMALL)
+        _wait_until_steady(posref.pid)
         before = _status_bytes(posref.pid, "VmRSS", reset_peak=True)
         download(posref.url(case), case.npy_bytes)
         return Measured([_status_bytes(posref.pid, "VmHWM") - before])
+
+
+def _wait_until_steady(pid: int) -> None:
+    """Wait until all child processes have started, so that their start is not counted."""
+    before, now = 0, _status_bytes(pid, "VmRSS")
+    while now - before > _STEADY_BYTES:
+        sleep(_STEADY_SECONDS)
+        before, now = now, _status_bytes(pid, "VmRSS")
 
 
 def _status_bytes(pid: int, name: str, *, reset_peak: bool = False) -> int:
