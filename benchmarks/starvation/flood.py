@@ -68,9 +68,7 @@ class _Answer:
     retry_seconds: float
 
 
-async def _flood(
-    port: int, costly: bytes, senders: tuple[Sender, Sender], *, retries: bool
-) -> Flood:
+def flood(port: int, costly: bytes, senders: tuple[Sender, Sender], *, retries: bool) -> Flood:
     """Send the costly request of one sender many times at once, and reports of the other.
 
     Args:
@@ -80,6 +78,12 @@ async def _flood(
         retries: whether refused requests are sent again when they are told to, and whether to wait
             until all are answered.
     """
+    return asyncio.run(_flood(port, costly, senders, retries=retries))
+
+
+async def _flood(
+    port: int, costly: bytes, senders: tuple[Sender, Sender], *, retries: bool
+) -> Flood:
     found, (many, other) = Flood(), senders
     asked = [
         asyncio.create_task(_costly(port, costly, many, found, retries=retries))
@@ -132,10 +136,12 @@ async def _ask(port: int, request: bytes, sender: Sender, patience_seconds: floa
             reader, writer = await asyncio.open_connection(
                 HOST, port, local_addr=(sender.address, 0)
             )
-            writer.write(b"\r\n".join(lines))
-            answer = await reader.readuntil(b"\r\n\r\n")
-            await reader.read()
-            writer.close()
+            try:
+                writer.write(b"\r\n".join(lines))
+                answer = await reader.readuntil(b"\r\n\r\n")
+                await reader.read()
+            finally:
+                writer.close()
     except (OSError, EOFError, TimeoutError):
         return _Answer(0, math.nan)
     first, *rest = answer.decode("latin-1").lower().split("\r\n")
@@ -168,7 +174,7 @@ def show(checkout: Path = ROOT, *, is_quick: bool) -> list[str]:
         for way, (senders, settings) in WAYS.items():
             with serving(checkout, settings) as server:
                 costly = examination(what, 50)
-                found = asyncio.run(_flood(server.port, costly, senders, retries=retries))
+                found = flood(server.port, costly, senders, retries=retries)
             waits = f"{min(found.waits):g} to {max(found.waits):g}" if found.waits else ""
             kept = f"{sum(found.kept)} of {len(found.kept)}" if found.kept else ""
             statuses = ", ".join(f"{n} × {status}" for status, n in sorted(found.statuses.items()))

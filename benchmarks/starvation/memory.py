@@ -177,10 +177,12 @@ class _Crowd:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 reader, writer = await asyncio.open_connection(HOST, self._server.port)
-                writer.write(request)
-                while not answer.is_complete:
-                    answer.feed(await reader.read(MIB))
-                writer.close()
+                try:
+                    writer.write(request)
+                    while not answer.is_complete:
+                        answer.feed(await reader.read(MIB))
+                finally:
+                    writer.close()
         except (OSError, EOFError, TimeoutError):
             return _Answer()
         return answer
