@@ -6,6 +6,7 @@ before any work begins.
 
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from math import ceil
 
 from starlette.types import Scope
@@ -193,6 +194,7 @@ class Delivery:
     async def _body_by_child(self, job: Job, seconds: float) -> bytes:
         """Return the whole body of the response to a GET, a drawing or a digest."""
         answer = await self.answer_by_child(job, None, seconds, memory_bytes=0)
+        assert answer.status_code == HTTPStatus.OK
         if isinstance(answer.payload, PipedStream):
             return await answer.payload.whole()
         assert isinstance(answer.payload, bytes)
