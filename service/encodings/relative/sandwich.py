@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from service.encodings.family import RealDType, about
 from service.encodings.relative.distance import (
     BiasParameters,
     Causal,
+    DistanceFunction,
     DistanceTableFamily,
     Heads,
     QueryKey,
     distance_lengths,
 )
 from service.grammar import Integer, Real
+from service.lru import ByteBoundedLRU, shared
 from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
@@ -26,8 +29,11 @@ from service.numerics.phase import Float64s, Int64s, exact_series
 from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
 from service.numerics.tables import (
     ELEMENT_SECONDS,
+    TURN_SECONDS,
     ParameterValue,
+    Steps,
     Table,
+    finish,
     row_steps,
 )
 
@@ -82,8 +88,7 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
 
     @property
     def element_seconds(self) -> float:
-        """A value takes a sine for each frequency."""
-        return 16 * ELEMENT_SECONDS * (self.head_dim // 2)
+        return _sum_seconds(self.half_frequencies)
 
     @property
     def setup_seconds(self) -> float:
@@ -94,7 +99,11 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
         return prepare_component(self.half_frequencies, "sin")
 
     def table(self) -> Table:
-        return self.bias_table(self, self.element_type, self.num_heads)
+        # A power of two, so that tables of similar lengths share the sums.
+        count = 1 << self.pairs.longest(is_causal=self.causal).bit_length()
+        is_worth = count <= min(_MOST_SUMS, prod(self.pairs.shape))
+        function = _SharedSums(self, count) if is_worth else self
+        return self.bias_table(function, self.element_type, self.num_heads)
 
     def canonical(self) -> dict[str, ParameterValue]:
         return {**super().canonical(), **self.head_parameters}
@@ -102,10 +111,10 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     def values(self, distances: Int64s, heads: range) -> Float64s:
         """Return the biases, (heads, n), of distances (n,) for a range of heads."""
         lengths = distance_lengths(distances, is_causal=self.causal)
-        sums = np.empty(len(lengths))
-        for part in row_steps(len(lengths), self.head_dim // 2):
-            sines = component(self.half_frequencies, "sin", lengths[part])
-            sums[part] = pairwise_sum(sines * sines)
+        return self.biases(_sums_at(self.half_frequencies, lengths), heads)
+
+    def biases(self, sums: Float64s, heads: range) -> Float64s:
+        """Return the biases, (heads, n), of sums of squared sines (n,)."""
         share = 4.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
         return np.asarray(0.0 - sums * self.num_heads / share)
 
@@ -133,3 +142,74 @@ class HalfFrequencies:
         """Return the frequencies as decimals."""
         series = scaling.geometric_series(Decimal(self.base), self.head_dim, self.count + 1)
         yield from (frequency / 2 for frequency in islice(series, 1, None))
+
+
+@dataclass(frozen=True)
+class _SharedSums(DistanceFunction):
+    """The biases of Sandwich, by sums that are computed before the first element.
+
+    Attributes:
+        sandwich: the encoding.
+        count: the sums are those of the distances 0 … count − 1.
+    """
+
+    sandwich: Sandwich
+    count: int
+
+    element_seconds = 2 * ELEMENT_SECONDS
+
+    @property
+    def setup_seconds(self) -> float:
+        rule = self.sandwich.half_frequencies
+        if (rule, self.count) in _sums:
+            return 0.0
+        return self.sandwich.setup_seconds + self.count * _sum_seconds(rule)
+
+    def prepare(self, heads: range) -> Iterator[None]:  # noqa: ARG002
+        return _sum_steps(self.sandwich.half_frequencies, self.count)
+
+    def values(self, distances: Int64s, heads: range) -> Float64s:
+        sums = finish(_sum_steps(self.sandwich.half_frequencies, self.count))
+        lengths = distance_lengths(distances, is_causal=self.sandwich.causal)
+        return self.sandwich.biases(sums[lengths], heads)
+
+    def bound(self, pairs: QueryKey, heads: range) -> float:
+        return self.sandwich.bound(pairs, heads)
+
+
+# The most distances whose sums are kept: 1 MiB.
+_MOST_SUMS = 2**17
+_KEPT_WIDTH = 16384
+_sums: ByteBoundedLRU[tuple[HalfFrequencies, int], Float64s] = shared(ByteBoundedLRU(8 * 2**20))
+
+
+def _sum_seconds(rule: HalfFrequencies) -> float:
+    """Return the processor seconds of the sum of a distance: a sine for each frequency."""
+    # Rows so wide that their phasors are not kept take four times as long.
+    frequency_seconds = (8 if rule.count <= _KEPT_WIDTH else 32) * ELEMENT_SECONDS
+    return 1e-6 + frequency_seconds * rule.count
+
+
+def _sums_at(rule: HalfFrequencies, lengths: Int64s) -> Float64s:
+    """Return Σ sin²(d·ω_k/2) of distances d (n,)."""
+    sums = np.empty(len(lengths))
+    for part in row_steps(len(lengths), rule.count):
+        sines = component(rule, "sin", lengths[part])
+        sums[part] = pairwise_sum(sines * sines)
+    return sums
+
+
+def _sum_steps(rule: HalfFrequencies, count: int) -> Steps[Float64s]:
+    """Compute the sums of distances 0 … count − 1, unless the cache has them."""
+    cached = _sums.get((rule, count))
+    if cached is not None:
+        return cached
+    yield from prepare_component(rule, "sin")
+    step = max(1, int(TURN_SECONDS / _sum_seconds(rule)))
+    parts: list[Float64s] = []
+    for first in range(0, count, step):
+        parts.append(_sums_at(rule, np.arange(first, min(first + step, count))))
+        yield
+    sums = np.concatenate([np.empty(0), *parts])
+    _sums.put((rule, count), sums, sums.nbytes + 1024)
+    return sums
