@@ -1,10 +1,10 @@
 """Child processes for work that cannot be cut in turns: reports, drawings, digests.
 
-A thread that computes cannot be stopped, nor bounded in memory; a process can. Each piece of work
-has a process to itself, forked from a server that has imported everything (``service.child``);
-spares are forked in advance. It is killed as soon as nobody waits for it, and after long work;
-after brief work it takes the next one, because a fork and its first touch of the shared memory take
-several times the processor time of a small report.
+A thread that computes cannot be stopped, nor bounded in memory; a process can. Each does one piece
+of work at a time, and is forked from a server that has imported everything (``service.child``);
+spares are forked in advance. It is killed as soon as nobody waits for its work, and after long
+work; after brief work it takes the next one, because a fork and its first touch of the shared
+memory take several times the processor time of a small report.
 
 A job goes to the child as a pickle, and its body as an open file. The answer comes back over the
 same socket in frames: JSON for the head, then the blocks of the body. The child computes only as
@@ -122,7 +122,7 @@ class ChildAnswer:
 
 
 class Children:
-    """Runs each job in a child process of its own; belongs to one event loop."""
+    """Runs jobs in child processes, one at a time in each; belongs to one event loop."""
 
     def __init__(self, settings: Settings, refusals: Refusals) -> None:
         self._settings = settings
@@ -184,12 +184,16 @@ class Children:
     async def _take(self) -> "_Child":
         """Return a child that waits for a job; raises Overloaded if none can be forked."""
         while True:
-            spare = self._spares.popleft() if self._spares else self._begin()
+            is_spare = bool(self._spares)
+            spare = self._spares.popleft() if is_spare else self._begin()
             try:
                 child = await asyncio.shield(spare)
             except asyncio.CancelledError:
                 self._spares.append(spare)
                 raise
+            if child is None and is_spare:
+                # Another one may be possible by now.
+                continue
             if child is None:
                 detail = "the server cannot start a process for this request now"
                 raise self._refusals.overloaded("memory", detail)
@@ -264,6 +268,12 @@ class _Child:
         if not self.ended.done():
             self._process.kill()
 
+    async def _killed(self) -> int:
+        """End the process, and return its exit code."""
+        self.kill()
+        # A waiter that is cancelled must not cancel what others wait for.
+        return await asyncio.shield(self.ended)
+
     def _end(self) -> None:
         """Note the exit code of the process, which has ended."""
         self._loop.remove_reader(self._process.sentinel)
@@ -282,8 +292,7 @@ class _Child:
             sent_bytes = socket.send_fds(self._channel, [frame], [] if file is None else [file])
             await self._loop.sock_sendall(self._channel, frame[sent_bytes:])
         except OSError:
-            self.kill()
-            await self.ended
+            await self._killed()
             raise _Lost from None
         finally:
             if isinstance(body, bytes) and file is not None:
@@ -353,8 +362,7 @@ class _Child:
 
     async def _ending(self) -> Exception:
         """Return the error for a child that has ended without an answer."""
-        self.kill()
-        code = await self.ended
+        code = await self._killed()
         if code == -signal.SIGXCPU:
             rule = "the request needs more processor time than it may have"
             return RequestTooLarge(f"{rule} (POSREF_MAX_REQUEST_SECONDS): {_WAY_OUT}")

@@ -305,6 +305,37 @@ async def test_spare_that_was_killed_gets_no_job(children: Children) -> None:
     assert answer.status == 200
 
 
+@with_children
+async def test_spares_that_could_not_be_forked_refuse_no_later_job(children: Children) -> None:
+    def refuse() -> None:
+        raise BlockingIOError
+
+    job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_fork", refuse)
+        children.start()
+        with pytest.raises(Overloaded):
+            await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+        children.start()
+        await until(lambda: all(spare.done() for spare in children._spares))
+
+    answer = await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+
+    assert answer.status == 200
+
+
+@with_children
+async def test_end_of_a_child_is_noted_if_its_waiter_is_cancelled(children: Children) -> None:
+    child = await children._take()
+    waiting = asyncio.create_task(child._ending())
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+    await until(child.ended.done)
+
+    assert await child.ended == -signal.SIGKILL
+
+
 @pytest.mark.full
 @with_children
 async def test_jobs_are_done_after_the_end_of_the_forkserver(children: Children) -> None:
