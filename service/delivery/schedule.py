@@ -256,7 +256,8 @@ class Work:
 
     Attributes:
         has_begun: whether a turn has been requested; only work that has not begun is refused.
-        has_output: whether a turn has returned more than an empty block, a step of a setup.
+        has_output: whether the last turn returned more than an empty block, a step of a setup: a
+            stream may have to repeat a setup that others have displaced.
     """
 
     def __init__(
@@ -345,7 +346,7 @@ class ThreadWork(Work):
         """
         async with self.slot():
             result = await self._on_thread(function)
-        self.has_output |= not isinstance(result, bytes | memoryview) or len(result) > 0
+        self.has_output = not isinstance(result, bytes | memoryview) or len(result) > 0
         return result
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:

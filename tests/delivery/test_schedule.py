@@ -339,12 +339,15 @@ def test_first_turn_precedes_the_turns_of_streams(scheduler: Scheduler) -> None:
     asyncio.run(scenario())
 
 
-def test_few_setups_of_one_client_are_half_made_at_a_time(scheduler: Scheduler) -> None:
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_few_setups_of_one_client_are_half_made_at_a_time(
+    scheduler: Scheduler, *, is_repeated: bool
+) -> None:
     steps: list[int] = []
 
     async def set_up(number: int) -> None:
         left = iter([b"", b"", b"", b"x"])
-        work = ThreadWork(scheduler.long, 0.02, 0.004)
+        work = scheduler.stream() if is_repeated else ThreadWork(scheduler.long, 0.02, 0.004)
         while not await work.turn(partial(next, left)):
             steps.append(number)
         steps.append(number)
