@@ -112,7 +112,8 @@ class Delivery:
         if length_bytes <= min(MAX_HELD_BYTES, self.settings.max_response_bytes):
             self.response_cache.keep(scope, head, cached)
         part = span or Span(0, length_bytes)
-        if part.length_bytes <= MAX_UNREAD_BYTES:
+        # After its eviction a stream of a drawing would draw it again, on a thread.
+        if part.length_bytes <= MAX_UNREAD_BYTES or representation.form.is_drawn:
             return head.cached(span, cached)
         return head.cached(span, cached, self._stream(representation, part, is_cached=True))
 

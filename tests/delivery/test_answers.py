@@ -9,6 +9,7 @@ from service.delivery import dispatch, streams
 from service.delivery.streams import MAX_UNREAD_BYTES
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
+from service.formats.png import PngBody
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange
@@ -39,6 +40,22 @@ def test_head_of_a_huge_table_computes_nothing(client: Client) -> None:
     assert answer.headers["Content-Length"] == str(128 + 2**53 * 2 * 8)
     assert answer.headers["Array-Shape"] == f"{2**53}, 2"
     assert client.app.state.delivery.cache.builds == builds
+
+
+def test_a_drawing_that_is_evicted_while_it_is_sent_is_not_drawn_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Children have imported it already.
+    monkeypatch.delattr(PngBody, "parts")
+    url = "/encoding.png?seq_len=512&d_model=512"
+    with client_of(create_app(default_settings())) as client:
+        bodies = client.app.state.delivery.cache.bodies
+        monkeypatch.setattr(bodies, "get", lambda _: None)
+
+        answer = client.get(url)
+
+    assert answer.status_code == 200
+    assert len(answer.content) > MAX_UNREAD_BYTES
 
 
 @pytest.mark.full
