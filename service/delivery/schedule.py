@@ -36,7 +36,7 @@ from service.settings import Settings
 
 Result = TypeVar("Result")
 
-SHORT_SECONDS = 0.005
+SHORT_SECONDS = 0.006
 """The most processor seconds of short work, which has a thread of its own."""
 
 # A child's work up to this many seconds has a slot that longer work cannot take.

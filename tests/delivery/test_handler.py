@@ -278,7 +278,12 @@ def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "url", ["/encoding.npy?d_model=512&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
+    "url",
+    [
+        "/encoding.npy?d_model=512&seq_len=8",
+        "/encoding.json?d_model=512&seq_len=50&base=1234.5",
+        "/rope.npy?head_dim=256&seq_len=8&pack=concat",
+    ],
 )
 def test_new_tables_of_model_widths_are_short_work(
     monkeypatch: pytest.MonkeyPatch, url: str
