@@ -2,13 +2,15 @@
 
 A lane has slots: worker threads, or places for child processes. Work that finds no free slot waits;
 the waiting work with the smallest tag is next. A tag is ``max(now, last tag of the client) +
-estimated processor seconds``: short work of one client overtakes a flood of another, the work of
-one client is done in order, and nothing waits for ever, because later work gets later tags. This is
-start-time fair queueing with the processor second as its unit.
+estimated processor seconds``, where now is the largest tag of the lane that had a slot: short work
+of one client overtakes a flood of another, the work of one client is done in order, and nothing
+waits for ever, because later work gets later tags. This is self-clocked fair queueing with the
+processor second as its unit. The time of a clock would run ahead of a lane with much to do, and
+work that is charged turn by turn, as a stream, would wait for all other work.
 
-Work on threads is done in turns of a few milliseconds. Work that has no output yet precedes work
-that has: a long setup is finished, and its memory freed, before the next one starts. Only work that
-has not begun is refused.
+Work on threads is done in turns of a few milliseconds, with one tag unless it is a stream: a long
+setup is finished, and its memory freed, before one with a later tag goes on. Only work that has not
+begun is refused.
 """
 
 import asyncio
@@ -63,9 +65,8 @@ class LatestTimes:
         """Return the time of a client, or ``earliest`` if that is later."""
         return max(earliest, self._times.get(client, 0.0))
 
-    def keep(self, client: str, time: float) -> None:
+    def keep(self, client: str, time: float, now: float) -> None:
         if len(self._times) >= _MAX_CLIENTS:
-            now = monotonic()
             self._times = {name: latest for name, latest in self._times.items() if latest > now}
         self._times[client] = time
 
@@ -80,7 +81,8 @@ class _Turn:
     """The use of a slot, once: waiting for it, or holding it.
 
     Attributes:
-        order: whether the output of the work has begun, and its tag; the smallest is next.
+        tag: the tag of the work, and a number that distinguishes equal ones.
+        order: the tag, later by a penalty; the smallest is next.
         seconds: the estimated time for which it holds the slot.
         has_begun: whether it is not the first turn of the work, which alone is refused.
         is_brief: whether it may take a slot that is reserved for brief work.
@@ -88,7 +90,8 @@ class _Turn:
         begun_at: the monotonic time at which it got the slot.
     """
 
-    order: tuple[bool, float, int]
+    tag: tuple[float, int]
+    order: tuple[float, int]
     seconds: float
     has_begun: bool
     is_brief: bool
@@ -138,6 +141,7 @@ class Slots:
         self._brief_seconds = brief_seconds
         self._penalty = penalty
         self.tags = LatestTimes()
+        self._now = 0.0
         self._bookings = LatestTimes()
         self._numbers = count()
         self._running: set[_Turn] = set()
@@ -148,18 +152,19 @@ class Slots:
         waiting = (*self._waiting[True], *self._waiting[False])
         return sum(not turn.has_begun for turn in waiting if not turn.slot.done())
 
-    def tag(self, client: str, seconds: float) -> float:
+    def tag(self, client: str, seconds: float) -> tuple[float, int]:
         """Return the next tag of a client, for work of so many processor seconds."""
-        tag = self.tags.next(client, monotonic()) + seconds
-        self.tags.keep(client, tag)
+        tag = self._next_tag(client, seconds)
+        self.tags.keep(client, tag[0], self._now)
         return tag
 
-    def turn(
-        self, tag: float, seconds: float, *, has_begun: bool = False, has_output: bool = False
-    ) -> _Turn:
-        order = has_output, tag + self._penalty * seconds, next(self._numbers)
+    def _next_tag(self, client: str, seconds: float) -> tuple[float, int]:
+        return self.tags.next(client, self._now) + seconds, next(self._numbers)
+
+    def turn(self, tag: tuple[float, int], seconds: float, *, has_begun: bool = False) -> _Turn:
+        order = tag[0] + self._penalty * seconds, tag[1]
         slot = asyncio.get_running_loop().create_future()
-        return _Turn(order, seconds, has_begun, seconds <= self._brief_seconds, slot)
+        return _Turn(tag, order, seconds, has_begun, seconds <= self._brief_seconds, slot)
 
     async def acquire(self, turn: _Turn, client: str) -> None:
         """Wait for a slot.
@@ -181,8 +186,7 @@ class Slots:
 
     def check(self, client: str, seconds: float) -> None:
         """Raise Overloaded if work of so many seconds would wait too long."""
-        tag = self.tags.next(client, monotonic()) + seconds
-        turn = self.turn(tag, seconds)
+        turn = self.turn(self._next_tag(client, seconds), seconds)
         if not self._has_slot(is_brief=turn.is_brief):
             self._check(turn, client)
 
@@ -199,6 +203,7 @@ class Slots:
 
     def _begin(self, turn: _Turn) -> None:
         turn.begun_at = monotonic()
+        self._now = max(self._now, turn.tag[0])
         self._running.add(turn)
 
     def _has_slot(self, *, is_brief: bool) -> bool:
@@ -237,7 +242,7 @@ class Slots:
         """
         now = monotonic()
         begins_at = self._bookings.next(client, now + self._wait_of(turn))
-        self._bookings.keep(client, begins_at + turn.seconds / self._slots_of(turn))
+        self._bookings.keep(client, begins_at + turn.seconds / self._slots_of(turn), now)
         rule = f"{self.name} work {what} within {self.wait_seconds} seconds (POSREF_WAIT_SECONDS)"
         return self._refusals.overloaded(reason, rule, begins_at - now)
 
@@ -256,8 +261,8 @@ class Work:
 
     Attributes:
         has_begun: whether a turn has been requested; only work that has not begun is refused.
-        has_output: whether the last turn returned more than an empty block, a step of a setup: a
-            stream may have to repeat a setup that others have displaced.
+        is_set_up: whether the last turn returned more than an empty block, a step of a setup, whose
+            turns have one tag: it is finished before the next one goes on.
     """
 
     def __init__(
@@ -275,20 +280,18 @@ class Work:
         self._left_seconds = 0.0
         self._turn_seconds = turn_seconds
         self._is_endless = is_endless
-        self.has_begun = self.has_output = False
+        self.has_begun, self.is_set_up = False, True
         self._begin = begin
-        self._tag: float | None = None
+        self._tag: tuple[float, int] | None = None
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[_Turn]:
         """Hold a slot for a turn; raises Overloaded if it is the first one."""
         has_begun, self.has_begun = self.has_begun, True
-        if self._tag is None or self._is_endless:
+        if self._tag is None or (self._is_endless and self.is_set_up):
             self._tag = self._lane.tag(self._client, self._seconds)
             self._left_seconds = self._seconds
-        turn = self._lane.turn(
-            self._tag, self._turn_seconds, has_begun=has_begun, has_output=self.has_output
-        )
+        turn = self._lane.turn(self._tag, self._turn_seconds, has_begun=has_begun)
         try:
             await self._lane.acquire(turn, self._client)
             if not has_begun:
@@ -346,7 +349,7 @@ class ThreadWork(Work):
         """
         async with self.slot():
             result = await self._on_thread(function)
-        self.has_output = not isinstance(result, bytes | memoryview) or len(result) > 0
+        self.is_set_up = not isinstance(result, bytes | memoryview) or len(result) > 0
         return result
 
     async def _on_thread(self, function: Callable[[], Result]) -> Result:
@@ -419,7 +422,7 @@ class Scheduler:
     def stream(self) -> ThreadWork:
         """Return the work of a response that has begun: no turn is refused, each is charged."""
         work = ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
-        work.has_begun = work.has_output = True
+        work.has_begun = True
         return work
 
     async def collect(
@@ -444,14 +447,13 @@ class Scheduler:
         computed: list[Block] = []
         results: list[Result] = []
 
-        def turn() -> bytes | None:
+        def turn() -> None:
             end = monotonic() + TURN_SECONDS
             for block in blocks:
                 computed.append(block)
                 if monotonic() >= end:
-                    return None if any(map(len, computed)) else b""
+                    return
             results.append(put_together(computed))
-            return None
 
         try:
             while not results:

@@ -215,7 +215,7 @@ def seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
     tag = Threads.tag
 
-    def record(lane: Threads, client: str, estimate: float) -> float:
+    def record(lane: Threads, client: str, estimate: float) -> tuple[float, int]:
         seconds.append(estimate)
         return tag(lane, client, estimate)
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from service.delivery.schedule import (
 )
 from service.errors import Overloaded, Refusals
 from service.formats.format import BLOCK_BYTES, Block
+from service.numerics.tables import TURN_SECONDS
 from service.settings import default_settings
 
 LONG = 2 * SHORT_SECONDS
@@ -320,23 +322,53 @@ def test_a_stream_that_has_begun_is_never_refused() -> None:
     scheduler.close()
 
 
-def test_first_turn_precedes_the_turns_of_streams(scheduler: Scheduler) -> None:
+def test_a_stream_goes_on_beside_the_setups_of_another_client(scheduler: Scheduler) -> None:
     turns: list[str] = []
 
+    def set_up() -> Iterator[Block]:
+        for _ in range(5):
+            turns.append("setup")
+            end = thread_time() + TURN_SECONDS
+            while thread_time() < end:
+                pass
+            yield b""
+
     async def scenario() -> None:
-        old = [
-            asyncio.ensure_future(consume(scheduler, noted(f"old {number}", turns, 20)))
-            for number in range(3)
+        CLIENT.set("setups")
+        setups = [
+            asyncio.ensure_future(scheduler.collect(set_up(), len, 5 * TURN_SECONDS))
+            for _ in range(4)
         ]
-        while len(turns) < 4:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        before = len(turns)
-        await scheduler.work(LONG).turn(partial(next, noted("new", turns, 1)))
-        # One turn may run already, and one may get its slot before this work arrives.
-        assert turns.index("new") - before <= 2
-        await asyncio.gather(*old)
+        await asyncio.sleep(0)
+        CLIENT.set("stream")
+        await consume(scheduler, noted("stream", turns, 8))
+        await asyncio.gather(*setups)
 
     asyncio.run(scenario())
+
+    assert turns.count("setup") == 20
+    # One setup may be finished first.
+    assert turns.index("stream") <= 6
+    assert turns[-5:] == ["setup"] * 5
+
+
+def test_few_bodies_of_many_clients_are_half_built_at_a_time(scheduler: Scheduler) -> None:
+    turns: list[str] = []
+
+    async def build(name: str) -> None:
+        CLIENT.set(name)
+        await scheduler.collect(noted(name, turns, 4), len, 1.0)
+
+    async def scenario() -> None:
+        await asyncio.gather(*(build(f"client {number}") for number in range(8)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.delivery.schedule.TURN_SECONDS", 0)
+        asyncio.run(scenario())
+
+    half_built = [set(turns[:at]) & set(turns[at:]) for at in range(len(turns))]
+    assert len(turns) == 32
+    assert max(map(len, half_built)) <= 2
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])
