@@ -138,7 +138,7 @@ class Delivery:
             await first.begin(self.scheduler.work(seconds), length_bytes)
         else:
             first_seconds = representation.document.setup_seconds + TURN_SECONDS
-            await first.begin(ThreadWork(self.scheduler.long, first_seconds, TURN_SECONDS))
+            await first.begin(ThreadWork(self.scheduler.long, first_seconds))
         if representation.length_bytes is not None or plan.job.request.takes_chunks:
             return head.streamed(span, first, representation.length_bytes)
         # The body is computed twice, first for Content-Length, so that it is never whole in memory.
@@ -178,7 +178,7 @@ class Delivery:
                 f"{limit_seconds} are possible (POSREF_MAX_REQUEST_SECONDS): send a smaller one"
             )
         memory_bytes += min(_CHILD_BYTES, int(self.budget.limit_bytes * _CHILD_SHARE))
-        work = Work(self.scheduler.children, seconds, seconds)
+        work = Work(self.scheduler.children, seconds)
         try:
             async with work.slot():
                 grant = self.budget.grant("children", memory_bytes)

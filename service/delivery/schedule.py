@@ -253,7 +253,6 @@ class Work:
     Args:
         lane: the lane.
         seconds: the estimated processor seconds of all of it.
-        turn_seconds: the estimated seconds of its first turn.
         is_endless: whether each turn is charged by itself, as those of a stream, whose reader sets
             the pace. Other work keeps the tag of all its seconds, so that what has begun ends
             before the next begins.
@@ -269,7 +268,6 @@ class Work:
         self,
         lane: Slots,
         seconds: float,
-        turn_seconds: float,
         *,
         is_endless: bool = False,
         begin: Callable[[], object] = lambda: None,
@@ -278,7 +276,6 @@ class Work:
         self._client = CLIENT.get()
         self._seconds = seconds
         self._left_seconds = 0.0
-        self._turn_seconds = turn_seconds
         self._is_endless = is_endless
         self.has_begun, self.is_set_up = False, True
         self._begin = begin
@@ -291,7 +288,7 @@ class Work:
         if self._tag is None or (self._is_endless and self.is_set_up):
             self._tag = self._lane.tag(self._client, self._seconds)
             self._left_seconds = self._seconds
-        turn = self._lane.turn(self._tag, self._turn_seconds, has_begun=has_begun)
+        turn = self._lane.turn(self._tag, self._left_seconds, has_begun=has_begun)
         try:
             await self._lane.acquire(turn, self._client)
             if not has_begun:
@@ -417,11 +414,11 @@ class Scheduler:
 
     def work(self, seconds: float) -> ThreadWork:
         """Return the work of a request whose turns take so many processor seconds together."""
-        return ThreadWork(self.short if seconds <= SHORT_SECONDS else self.long, seconds, seconds)
+        return ThreadWork(self.short if seconds <= SHORT_SECONDS else self.long, seconds)
 
     def stream(self) -> ThreadWork:
         """Return the work of a response that has begun: no turn is refused, each is charged."""
-        work = ThreadWork(self.long, TURN_SECONDS, TURN_SECONDS, is_endless=True)
+        work = ThreadWork(self.long, TURN_SECONDS, is_endless=True)
         work.has_begun = True
         return work
 
@@ -443,7 +440,7 @@ class Scheduler:
         if seconds <= SHORT_SECONDS:
             begin()
             return await self.run(lambda: put_together(list(blocks)), seconds)
-        work = ThreadWork(self.long, seconds, TURN_SECONDS, begin=begin)
+        work = ThreadWork(self.long, seconds, begin=begin)
         computed: list[Block] = []
         results: list[Result] = []
 

@@ -61,11 +61,11 @@ class Stuck:
         threads, children = self._scheduler, self._scheduler.children
         for lane in (threads.short, threads.long):
             taken = threading.Event()
-            work = ThreadWork(lane, self._seconds, self._seconds)
+            work = ThreadWork(lane, self._seconds)
             self._begin(work.turn(partial(self._wait, taken)))
             assert await asyncio.to_thread(taken.wait, 10)
         for seconds in (min(2, self._seconds), self._seconds):
-            self._begin(self._hold(Work(children, seconds, seconds)))
+            self._begin(self._hold(Work(children, seconds)))
         await asyncio.sleep(0)
 
     async def let_go(self) -> None:

@@ -635,7 +635,7 @@ def test_long_body_is_not_received_if_its_answer_would_wait_too_long(
     async def scenario(client: Client) -> None:
         children = client.app.state.delivery.scheduler.children
         exchange = Exchange(client.app, "POST", path, headers=headers)
-        async with Work(children, 100, 100).slot(), Work(children, 2, 2).slot():
+        async with Work(children, 100).slot(), Work(children, 2).slot():
             # No part of the body ever comes.
             await asyncio.wait_for(exchange.run(), 10)
         assert exchange.status == 503

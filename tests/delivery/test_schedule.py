@@ -65,7 +65,7 @@ class Order:
         await asyncio.sleep(0)
 
     async def _do(self, name: str, seconds: float) -> None:
-        work = Work(self.lane, seconds, seconds)
+        work = Work(self.lane, seconds)
         async with work.slot():
             self.begun.append(name)
             await asyncio.sleep(0)
@@ -75,7 +75,7 @@ class Order:
 async def busy(lane: Slots, seconds: float = 1.0) -> Any:
     """Hold a slot of a lane, as work of a client of its own."""
     CLIENT.set("busy")
-    async with Work(lane, seconds, seconds).slot() as turn:
+    async with Work(lane, seconds).slot() as turn:
         yield turn
 
 
@@ -115,7 +115,7 @@ def test_every_work_gets_a_slot_and_no_more_slots_are_held_than_there_are(seed: 
     held: list[bool] = []
 
     async def do(seconds: float) -> None:
-        async with Work(lane, seconds, seconds).slot():
+        async with Work(lane, seconds).slot():
             held.append(seconds <= 2)
             assert len(held) <= 3
             assert held.count(False) <= 2
@@ -176,12 +176,12 @@ def test_work_is_refused_at_once_if_its_estimated_wait_is_too_long() -> None:
             await order.submit("fits", "a", 4)
             await order.submit("last", "a", 20)
             with pytest.raises(Overloaded, match="POSREF_WAIT_SECONDS") as refused:
-                async with Work(lane, 1, 1).slot():
+                async with Work(lane, 1).slot():
                     pass
             assert refused.value.retry_seconds == 34
             # The next request of this client is told a later time; another client is not.
             with pytest.raises(Overloaded) as refused:
-                async with Work(lane, 1, 1).slot():
+                async with Work(lane, 1).slot():
                     pass
             assert refused.value.retry_seconds == 35
             await order.submit("stranger", "b", 1)
@@ -211,7 +211,7 @@ def test_client_is_charged_what_its_work_took() -> None:
     async def scenario() -> None:
         lane = lane_of()
         CLIENT.set("a")
-        work = Work(lane, 100, 100)
+        work = Work(lane, 100)
         async with work.slot():
             work.spend(1)
         work.end()
@@ -379,7 +379,7 @@ def test_few_setups_of_one_client_are_half_made_at_a_time(
 
     async def set_up(number: int) -> None:
         left = iter([b"", b"", b"", b"x"])
-        work = scheduler.stream() if is_repeated else ThreadWork(scheduler.long, 0.02, 0.004)
+        work = scheduler.stream() if is_repeated else ThreadWork(scheduler.long, 0.02)
         while not await work.turn(partial(next, left)):
             steps.append(number)
         steps.append(number)
