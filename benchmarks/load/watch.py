@@ -76,7 +76,7 @@ def watching(port: int, pid: int) -> Iterator[Watch]:
 
 def usage_of(pid: int) -> Usage:
     """Read the usage of a process and its descendants."""
-    processes = list(_tree(pid))
+    processes = list(tree(pid))
     return Usage(
         time.monotonic(), sum(map(_resident_bytes, processes)), sum(map(_cpu_seconds, processes))
     )
@@ -101,12 +101,12 @@ def _watch(watch: Watch, is_over: threading.Event, port: int, pid: int) -> None:
                 watch.metrics.append((time.monotonic(), metrics_of(client)))
 
 
-def _tree(pid: int) -> Iterator[Path]:
+def tree(pid: int) -> Iterator[Path]:
     process = Path(f"/proc/{pid}")
     yield process
     for task in (process / "task").iterdir():
         for child in (task / "children").read_text(encoding="ascii").split():
-            yield from _tree(int(child))
+            yield from tree(int(child))
 
 
 def _resident_bytes(process: Path) -> int:

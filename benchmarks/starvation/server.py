@@ -1,5 +1,6 @@
 """A posref server of any checkout in a process of its own, in a memory limit if asked."""
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.load.plan import HOST
-from benchmarks.load.watch import usage_of
+from benchmarks.load.watch import tree, usage_of
 from benchmarks.processes import ROOT, BenchmarkFailed, started
 from benchmarks.servers import free_port
 from benchmarks.starvation.group import Group
@@ -56,8 +57,8 @@ class Served:
         return (after.cpu_seconds - before.cpu_seconds) / (after.at - before.at)
 
     def resident_bytes(self) -> int:
-        """Return the resident memory of it and its descendants; shared pages count for each."""
-        return usage_of(self.process.pid).resident_bytes
+        """Return the resident memory of it and its descendants; shared pages count once."""
+        return sum(map(_proportional_bytes, tree(self.process.pid)))
 
     def metrics(self, prefix: str) -> dict[str, float]:
         """Return its metrics whose names begin so, by name and labels."""
@@ -112,6 +113,16 @@ def serving(
         served = Served(process, port, log, group)
         _wait_until_ready(served)
         yield served
+
+
+def _proportional_bytes(process: Path) -> int:
+    """Return the memory of a process, 0 if it has ended; it has a part of what others share."""
+    try:
+        text = (process / "smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    (kibibytes,) = re.findall(r"^Pss: +(\d+) kB$", text, re.MULTILINE)
+    return 1024 * int(kibibytes)
 
 
 def _wait_until_ready(served: Served) -> None:
