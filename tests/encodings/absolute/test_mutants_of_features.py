@@ -4,6 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from math import log, tau
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 from service.encodings.absolute import fourier as random_fourier
 from service.encodings.absolute import timesteps
-from service.encodings.absolute.fourier import GaussianTable
 from service.encodings.absolute.timesteps import TimestepFrequencies
 from service.encodings.grid import mask as masked_grid
 from service.encodings.grid import sincos as sincos_grid
@@ -139,9 +139,8 @@ def float64_powers(self: Geometric) -> Decimals:
     return list(map(Decimal, powers.tolist()))
 
 
-def plain_logarithms(self: GaussianTable) -> Decimals:
-    numbers = np.log(self.numbers) if self.is_log else self.numbers
-    return list(map(Decimal, numbers.tolist()))
+def plain_logarithms() -> SimpleNamespace:
+    return SimpleNamespace(ln=lambda number: Decimal(log(number)))
 
 
 def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
@@ -162,7 +161,7 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (real_positions, "_of_unit", plain_sines, timesteps_are_exact),
         (TimestepFrequencies, "exact", exponentials_of_timesteps, timesteps_are_exact),
         (Geometric, "exact", float64_powers, boxes_are_exact),
-        (GaussianTable, "_exact", property(plain_logarithms), products_are_exact),
+        (random_fourier, "exact_context", plain_logarithms, products_are_exact),
         (random_fourier, "_radians", float64_radians, products_are_exact),
     ],
 )
