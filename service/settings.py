@@ -119,9 +119,7 @@ class Settings(BaseSettings):
         131_072, "Longest request head: request line and headers.", ge=1024, le=MIB
     )
     max_held_body_bytes: Integer = _setting(
-        512 * MIB,
-        "Memory for all request bodies together, in each process.",
-        ge=1,
+        512 * MIB, "Memory for all request bodies together, in each process.", ge=1
     )
     max_connections: Integer = _setting(
         4096, "Most connections at a time, in each process.", ge=1, le=1_000_000

@@ -30,9 +30,8 @@ _SMALL_BYTES = MIB
 
 _MAX_RETRY_SECONDS = 60
 
-# What each kind can have whatever the others take, as parts of the limit: many streams leave room
-# for a body, and many bodies for a child.
-_SHARES: Mapping[str, float] = {"children": 0.3, "bodies": 0.1, "streams": 0.1}
+SHARES: Mapping[str, float] = {"children": 0.3, "bodies": 0.1, "streams": 0.1}
+"""The part of the limit that each kind can have whatever the others take."""
 
 # The weight of the newest grant in the moving mean of the times for which grants are held.
 _NEWEST_SHARE = 1 / 8
@@ -185,11 +184,11 @@ class Budget:
 
     def _left_bytes(self, kind: GrantKind, size_bytes: int) -> int:
         """Return what a grant of this kind and size leaves to the other kinds that have a share."""
-        if kind not in _SHARES or self._granted[kind] == size_bytes:
+        if kind not in SHARES or self._granted[kind] == size_bytes:
             return 0
         others = (
             int(share * self.limit_bytes) - self._granted[other]
-            for other, share in _SHARES.items()
+            for other, share in SHARES.items()
             if other != kind
         )
         return sum(max(0, unused_bytes) for unused_bytes in others)
@@ -250,7 +249,7 @@ class Grant:
         self.since = monotonic()
 
     def release(self) -> None:
-        """Give the memory back; any thread may call this, also twice."""
+        """End the grant; any thread may call this, also twice."""
         if self.size_bytes:
             self._budget.take_back(self)
 

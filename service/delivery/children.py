@@ -316,7 +316,6 @@ class _Child:
 
     async def _blocks(self) -> AsyncGenerator[Block, None]:
         """Yield an empty block, and the body as it comes; the child is killed unless all came."""
-        is_whole = False
         try:
             yield b""
             while left_bytes := await self._length():
@@ -327,12 +326,10 @@ class _Child:
                     left_bytes -= len(block)
                     yield block
                     del block
-            is_whole = True
-        finally:
-            if is_whole:
-                self._keep(self)
-            else:
-                self.kill()
+        except BaseException:
+            self.kill()
+            raise
+        self._keep(self)
 
     async def _document(self) -> dict[str, Any]:
         """Receive the head of an answer; raises the error of a child that has failed."""

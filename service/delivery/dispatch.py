@@ -11,7 +11,7 @@ from math import ceil
 
 from starlette.types import Scope
 
-from service.delivery.budget import Budget, Grant
+from service.delivery.budget import SHARES, Budget, Grant
 from service.delivery.cache import BodyCache, ResponseCache, entry_bytes
 from service.delivery.children import Children, Job
 from service.delivery.plans import Plan
@@ -42,9 +42,8 @@ A slow client keeps such a body in memory even after its eviction from the cache
 _LONG_DIGEST_SECONDS = 0.25
 
 # What a child takes beside its request's arrays: most for a drawing. Where memory is short, no
-# child takes more than a part of it.
+# child takes more than the share of all.
 _CHILD_BYTES = 96 * MIB
-_CHILD_SHARE = 0.3
 
 
 class Delivery:
@@ -177,7 +176,7 @@ class Delivery:
                 f"the request takes about {ceil(seconds)} seconds of a processor, and at most "
                 f"{limit_seconds} are possible (POSREF_MAX_REQUEST_SECONDS): send a smaller one"
             )
-        memory_bytes += min(_CHILD_BYTES, int(self.budget.limit_bytes * _CHILD_SHARE))
+        memory_bytes += min(_CHILD_BYTES, int(self.budget.limit_bytes * SHARES["children"]))
         work = Work(self.scheduler.children, seconds)
         try:
             async with work.slot():

@@ -291,7 +291,7 @@ class ReceivedBody:
         return memoryview(mmap(self._file, 0, access=ACCESS_READ))
 
     def close(self) -> None:
-        """Give the memory back; may be called twice."""
+        """Close the file and end the grant; may be called twice."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

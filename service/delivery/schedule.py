@@ -195,7 +195,7 @@ class Slots:
             raise self._refusal(turn, client, "waiting", "would not begin")
 
     def release(self, turn: _Turn) -> None:
-        """Give back the slot of a turn, if it has one; the next work begins."""
+        """End the use of a slot, if the turn has one; the next work begins."""
         self._running.discard(turn)
         while (following := self._next()) is not None:
             following.slot.set_result(None)

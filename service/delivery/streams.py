@@ -138,7 +138,7 @@ class BodyStream(Stream):
 
     @property
     def can_forget(self) -> bool:  # type: ignore[override]
-        """Whether bytes that the client has not taken may be dropped."""
+        """True unless an iterator holds state that cannot be computed from the position."""
         return not self._state_bytes or self._blocks is None
 
     async def begin(self, work: ThreadWork, piece_bytes: int = FIRST_BYTES) -> None:

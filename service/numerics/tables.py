@@ -482,7 +482,7 @@ class TransformedTable:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all results are finite."""
+        """True if all results are finite; computes them."""
         return all_read_finite(self)
 
     def read(self, start: int, stop: int) -> Elements:
@@ -552,7 +552,7 @@ class GatheredTable(StoredTable):
 
     @property
     def is_finite(self) -> bool:
-        """Whether the array is finite, of which the table may have some rows only."""
+        """True if the array is finite, of which the table may have some rows only."""
         return all_finite(self.elements, self.dtype)
 
     @property

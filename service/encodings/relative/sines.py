@@ -360,7 +360,7 @@ class ShiftedTable:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all scores that the result has are finite."""
+        """True if all scores that the result has are finite."""
         return all_read_finite(self)
 
     def read(self, start: int, stop: int) -> Elements:
