@@ -273,7 +273,7 @@ class Replay(Iterator[Block]):
         self._parts = parts
         self._again: deque[Part] = deque()
         self._untaken: deque[tuple[Part, int]] = deque()
-        # Of the first part that is not taken whole, or beyond it at first.
+        # Those of the first untaken part; before any is computed, all up to the position.
         self._taken_bytes = start
 
     def __next__(self) -> Block:

@@ -88,8 +88,8 @@ class BinaryBody:
 def prepared(tables: Iterable[Table]) -> Iterator[Block]:
     """Prepare tables whose setup is longer than a turn, with an empty block after each step.
 
-    Bodies do it before their first byte: work without output is done one after another, so that few
-    setups are half made at a time.
+    Bodies do it before their first byte: it is then part of the work that begins a stream, which
+    has one tag, so that few setups are half made at a time.
     """
     for table in tables:
         if setup_seconds(table) > TURN_SECONDS:

@@ -168,8 +168,8 @@ Pair: TypeAlias = tuple[Float64s, Float64s]
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
 _FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
 _BATCH_CACHE_BYTES = 16 * 1024 * 1024
-# In wider rows, all fine phasors would take more than half of the cache.
-_MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
+MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
+"""The widest rows whose fine phasors are kept: those of wider ones take half of the cache."""
 
 # The processor seconds of a sine and a cosine, the same in wide rows, of the fine phasors of a
 # channel, and of gathering the phasors of an element of scattered positions.
@@ -181,7 +181,7 @@ _GATHERED_SECONDS = 5e-9
 
 def phasor_seconds(width: int, positions: Positions) -> float:
     """Return the processor seconds of an element of rows of this width, at positions."""
-    is_wide = width > _MAX_FINE_WIDTH
+    is_wide = width > MAX_FINE_WIDTH
     fine = _WIDE_SECONDS if is_wide else 0.0
     if positions.is_contiguous:
         return ELEMENT_SECONDS + fine
@@ -192,7 +192,7 @@ def phasor_seconds(width: int, positions: Positions) -> float:
 
 def phasor_setup_seconds(rule: FrequencyRule, width: int) -> float:
     """Return the processor seconds of the frequencies of a rule, and the phasors of a width."""
-    fine = _CHANNEL_SECONDS * width if width <= _MAX_FINE_WIDTH else 0.0
+    fine = _CHANNEL_SECONDS * width if width <= MAX_FINE_WIDTH else 0.0
     return frequency_seconds(rule) + fine
 
 
@@ -224,7 +224,7 @@ class PhasorSetup:
         by_cosine = np.where(is_sine, sines, cosines)
         by_sine = np.where(is_sine, cosines, opposites)
         setup = cls(frequencies, index, by_cosine, by_sine)
-        if channels.width > _MAX_FINE_WIDTH:
+        if channels.width > MAX_FINE_WIDTH:
             return setup
         offsets = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
         cosines, sines = np.empty((2, len(offsets), setup.width))

@@ -97,7 +97,7 @@ def test_rows_too_wide_for_a_setup_have_the_same_bytes(
     whole = table(600, Positions.contiguous(start, 150))
     strided = table(600, Positions.of_runs([Run(start, 7, 20)]))
     expected = whole.read(0, size(whole)).tobytes(), strided.read(0, size(strided)).tobytes()
-    monkeypatch.setattr(factors, "_MAX_FINE_WIDTH", 0)
+    monkeypatch.setattr(factors, "MAX_FINE_WIDTH", 0)
     monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**20))
 
     assert whole.read(0, size(whole)).tobytes() == expected[0]

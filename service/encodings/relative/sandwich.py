@@ -26,7 +26,12 @@ from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s, exact_series
-from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
+from service.numerics.phasors import (
+    MAX_FINE_WIDTH,
+    component,
+    phasor_setup_seconds,
+    prepare_component,
+)
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     TURN_SECONDS,
@@ -179,14 +184,13 @@ class _SharedSums(DistanceFunction):
 
 # The most distances whose sums are kept: 1 MiB.
 _MOST_SUMS = 2**17
-_KEPT_WIDTH = 16384
 _sums: ByteBoundedLRU[tuple[HalfFrequencies, int], Float64s] = shared(ByteBoundedLRU(8 * 2**20))
 
 
 def _sum_seconds(rule: HalfFrequencies) -> float:
     """Return the processor seconds of the sum of a distance: a sine for each frequency."""
     # Rows so wide that their phasors are not kept take four times as long.
-    frequency_seconds = (8 if rule.count <= _KEPT_WIDTH else 32) * ELEMENT_SECONDS
+    frequency_seconds = (8 if rule.count <= MAX_FINE_WIDTH else 32) * ELEMENT_SECONDS
     return 1e-6 + frequency_seconds * rule.count
 
 
