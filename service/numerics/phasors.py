@@ -171,23 +171,22 @@ _BATCH_CACHE_BYTES = 16 * 1024 * 1024
 MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
 """The widest rows whose fine phasors are kept: those of wider ones take half of the cache."""
 
-# The processor seconds of a sine and a cosine, the same in wide rows, of the fine phasors of a
-# channel, and of gathering the phasors of an element of scattered positions.
+# The processor seconds of a coarse phasor, of a fine one that is not kept, of the fine phasors of
+# a channel, and of gathering the phasors of an element of scattered positions.
 _PHASOR_SECONDS = 4e-8
-_WIDE_SECONDS = 5e-8
+_WIDE_SECONDS = 3e-8
 _CHANNEL_SECONDS = 7e-6
 _GATHERED_SECONDS = 5e-9
 
 
 def phasor_seconds(width: int, positions: Positions) -> float:
     """Return the processor seconds of an element of rows of this width, at positions."""
-    is_wide = width > MAX_FINE_WIDTH
-    fine = _WIDE_SECONDS if is_wide else 0.0
-    if positions.is_contiguous:
-        return ELEMENT_SECONDS + fine
-    blocks = positions.count_blocks(BLOCK_LENGTH) / positions.count
-    coarse = 2 * _WIDE_SECONDS if is_wide else _PHASOR_SECONDS
-    return ELEMENT_SECONDS + fine + _GATHERED_SECONDS + coarse * blocks
+    seconds = ELEMENT_SECONDS + (_WIDE_SECONDS if width > MAX_FINE_WIDTH else 0.0)
+    if not positions.is_contiguous:
+        seconds += _GATHERED_SECONDS
+    # An element of a whole block includes its share of the block's coarse phasor.
+    blocks = positions.count_blocks(BLOCK_LENGTH) / max(1, positions.count)
+    return seconds + _PHASOR_SECONDS * max(0.0, blocks - 1 / BLOCK_LENGTH)
 
 
 def phasor_setup_seconds(rule: FrequencyRule, width: int) -> float:

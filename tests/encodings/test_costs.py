@@ -94,7 +94,10 @@ STRETCHED = [
 ]
 WIDE = [
     "/encoding?seq_len=64&d_model=65536",
+    "/encoding?seq_len=400&d_model=20000",
     f"/encoding?positions={listed(16)}&d_model=65536",
+    f"/encoding?positions={listed(16)}&d_model=20000",
+    "/encoding?positions=0:12000:40&d_model=16384",
     "/relative/similarity?d_model=65536&offsets=0:20",
 ]
 # What is set up anew for each number in place of the base, and takes more than the elements.
