@@ -104,7 +104,8 @@ class BodyStream(Stream):
     Args:
         body: the body.
         turn: calls a function on a worker thread, and is never refused.
-        budget: grants the memory of the pieces, which stay small while it is tight.
+        budget: grants the memory of the pieces; while it is tight, only a client that reads at
+            once gets large ones.
         start, stop: the range to send; by default the whole body.
         cached: returns the whole body while it is in the cache, else None; only for bodies that
             were there.
@@ -158,7 +159,7 @@ class BodyStream(Stream):
             self._blocks.take(count)
         self.is_complete = self._position == self._stop
         if not self._was_whole:
-            if self._budget.is_tight:
+            if self._budget.is_tight or not self._is_granted:
                 self.forget()
         # Every writable connection accepts a first piece, which does not show that it is fast.
         elif was_whole or self._piece_bytes > FIRST_BYTES:
@@ -178,12 +179,20 @@ class BodyStream(Stream):
         super().close()
 
     def _grow(self, piece_bytes: int) -> None:
-        """Make larger pieces, if there is memory for them."""
+        """Make larger pieces, and have them granted unless memory is scarce.
+
+        Those that are not granted are dropped if the connection does not take them at once.
+        """
         piece_bytes = min(piece_bytes, BLOCK_BYTES)
-        if self.can_forget and piece_bytes > self._piece_bytes and not self._budget.is_tight:
-            with suppress(PosrefError):
-                self._grant.resize(_held_bytes(piece_bytes, self._state_bytes))
-                self._piece_bytes = piece_bytes
+        if self.can_forget and piece_bytes > self._piece_bytes:
+            self._piece_bytes = piece_bytes
+            if not self._budget.is_tight:
+                with suppress(PosrefError):
+                    self._grant.resize(_held_bytes(piece_bytes, self._state_bytes))
+
+    @property
+    def _is_granted(self) -> bool:
+        return self._grant.size_bytes >= _held_bytes(self._piece_bytes, self._state_bytes)
 
     async def _next_piece(self) -> Block | None:
         piece = self._cached_piece()
@@ -211,7 +220,8 @@ class BodyStream(Stream):
     def _next_work(self) -> Callable[[], Block | None]:
         """Return the function that computes the next piece, by a call or several."""
         position = self._position
-        piece_bytes = FIRST_BYTES if self._budget.is_tight else self._piece_bytes
+        most_bytes = BLOCK_BYTES // 2 if self._budget.is_tight else BLOCK_BYTES
+        piece_bytes = min(self._piece_bytes, most_bytes)
         if isinstance(self._body, WholeBody):
             self._blocks = self._blocks or Replay(self._body.parts(), position)
         elif self._stop is not None and piece_bytes < BLOCK_BYTES:

@@ -292,6 +292,12 @@ class UvicornProtocol(HttpToolsProtocol):
         """Mark the request as answered; ``on_response_complete`` follows."""
         self.cycle = _ANSWERED
 
+    def on_response_complete(self) -> None:
+        """Start the next request; an idle connection keeps nothing of the last one."""
+        if not (self.pipeline or self.cycle.more_body):
+            self.cycle, self._running, self.scope = _ANSWERED, None, None  # type: ignore[assignment]
+        super().on_response_complete()
+
     def cancel_running(self) -> None:
         """Notify the running request that its client has disconnected."""
         for cycle in (self._running, self.cycle):

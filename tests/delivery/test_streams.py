@@ -221,22 +221,51 @@ def test_a_body_with_a_state_is_computed_once_and_its_state_granted() -> None:
     assert budget.granted_bytes == 0
 
 
-def test_pieces_stay_small_while_memory_is_scarce() -> None:
-    body = Numbers()
+@pytest.mark.parametrize(
+    ("at_once_bytes", "largest"), [(LENGTH, BLOCK_BYTES // 2), (FIRST_BYTES - 1, FIRST_BYTES)]
+)
+def test_while_memory_is_scarce_only_clients_that_read_at_once_get_large_pieces(
+    at_once_bytes: int, largest: int
+) -> None:
+    body, granted = Numbers(), []
 
     async def scenario() -> None:
         budget = Budget(64 * MIB)
         others = budget.grant("children", 42 * MIB)
         assert budget.is_tight
         stream = BodyStream(body, at_once, budget)
-        assert await read(stream) == WHOLE
+
+        def watch() -> bool:
+            granted.append(budget.granted()["streams"])
+            return False
+
+        assert await read(stream, at_once_bytes, watch) == WHOLE
 
         others.release()
 
     asyncio.run(scenario())
 
-    assert max(map(_size, body.computed)) == FIRST_BYTES
-    assert sum(map(_size, body.computed)) == LENGTH
+    assert max(map(_size, body.computed)) == largest
+    assert len(set(granted)) == 1
+
+
+def test_piece_that_is_not_granted_is_dropped_unless_it_is_taken_at_once() -> None:
+    async def scenario() -> None:
+        budget = Budget(64 * MIB)
+        others = budget.grant("children", 42 * MIB)
+        stream = BodyStream(body := Numbers(), at_once, budget)
+        await read(stream, stop=lambda: stream.sent_bytes >= 8 * FIRST_BYTES)
+        others.release()
+        piece = await stream.piece()
+        assert piece is not None
+        assert len(piece) > FIRST_BYTES
+
+        stream.take(1000, 1000)
+
+        assert len(await stream.piece() or b"") == FIRST_BYTES
+        assert body.computed[-1][0] == stream.sent_bytes
+
+    asyncio.run(scenario())
 
 
 @BODIES

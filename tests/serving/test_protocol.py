@@ -1,6 +1,7 @@
 """Limits of connections and their problems; the transport for long blocks."""
 
 import asyncio
+import gc
 import io
 import socket
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from ssl import create_default_context
 import numpy as np
 import orjson
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.delivery.budget import CONNECTION_BYTES
 from service.serving import connections
@@ -160,6 +162,16 @@ async def test_an_idle_connection_keeps_its_own_time_limit(connection: Connectio
     await check_after(connection, 3600)
 
     assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+
+@on_connection(fast_path=False)
+async def test_an_idle_connection_keeps_nothing_of_its_last_request(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    await connection.all_requests()
+
+    flow = (await connection.protocol()).flow
+    cycles = (each for each in gc.get_objects() if isinstance(each, RequestResponseCycle))
+    assert all(cycle.flow is not flow for cycle in cycles)
 
 
 @on_connection()
