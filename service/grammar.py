@@ -26,7 +26,6 @@ from service.numerics.positions import (
 Item = TypeVar("Item")
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
-_SHORT_INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 # What ``float`` reads and JSON does not have, in numbers with commas around each.
 _NOT_JSON = re.compile(r"[^0-9.eE+,-]|[^0-9]\.|\.[^0-9]|[^eE]\+|,-?0[0-9]")
@@ -193,10 +192,7 @@ def _is_fractional(item: Any) -> bool:
 
 def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run | int]:
     for item in items:
-        if type(item) is int or (type(item) is str and _SHORT_INTEGER.fullmatch(item)):
-            run: Run | int = int(item)
-        else:
-            run = _parse_item(_run, item, _POSITIONS_RULE)
+        run = _parse_item(_run, item, _POSITIONS_RULE)
         farthest = abs(run) if isinstance(run, int) else max(abs(run.first), abs(run.last))
         if farthest > MAX_POSITION:
             raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")

@@ -45,19 +45,16 @@ class CsvBody(WholeBody):
                 yield from self._row(row * width, width, elements)
             return
         for first in range(0, rows, step):
-            yield partial(self._rows, first * width, (min(step, rows - first), width))
-
-    def _rows(self, start: int, shape: tuple[int, int]) -> bytes:
-        return _lists(self.table, start, shape)[2:-2].replace(b"],[", b"\n") + b"\n"
+            yield partial(self._lines, first * width, (min(step, rows - first), width))
 
     def _row(self, offset: int, width: int, elements: int) -> Iterator[Part]:
         for first in range(0, width, elements):
             count = min(elements, width - first)
             end = b"\n" if first + count == width else b","
-            yield partial(self._numbers, offset + first, count, end)
+            yield partial(self._lines, offset + first, (1, count), end)
 
-    def _numbers(self, start: int, count: int, end: bytes) -> bytes:
-        return _lists(self.table, start, (count,))[1:-1] + end
+    def _lines(self, start: int, shape: tuple[int, int], end: bytes = b"\n") -> bytes:
+        return _lists(self.table, start, shape)[2:-2].replace(b"],[", b"\n") + end
 
 
 def _lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:

@@ -118,10 +118,6 @@ class Positions:
         return hash(self.columns.tobytes())
 
     @property
-    def runs(self) -> tuple[Run, ...]:
-        return tuple(Run(first, step, more + 1) for first, step, more in self.columns.T.tolist())
-
-    @property
     def first(self) -> int:
         """The first position."""
         return int(self.columns[0, 0])

@@ -27,7 +27,7 @@ from service.numerics.dtypes import (
     all_finite,
     round_numbers_into,
 )
-from service.numerics.phase import Float64s, Int64s
+from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Int64s
 from service.numerics.positions import Positions
 
 Result = TypeVar("Result")
@@ -253,11 +253,10 @@ def convert_decimals(
         convert: converts the decimals of a step.
         number_seconds: the processor seconds of computing and converting one.
     """
-    parts: list[Result] = []
     rest, step = iter(numbers), max(1, int(TURN_SECONDS / number_seconds))
-    while (part := list(islice(rest, step))) or not parts:
-        if parts:
-            yield
+    parts = [convert(list(islice(rest, step)))]
+    while part := list(islice(rest, step)):
+        yield
         parts.append(convert(part))
     return parts
 
@@ -266,14 +265,10 @@ def _floats(numbers: list[Decimal]) -> Float64s:
     return np.array([float(number) for number in numbers])
 
 
-# The processor seconds of a frequency of 80 digits, rounded to float64.
-_ROUNDED_SECONDS = 2e-6
-
-
 def decimal_table(
     shape: tuple[int, ...],
     exact: Callable[[], Iterable[Decimal]],
-    number_seconds: float = _ROUNDED_SECONDS,
+    number_seconds: float = FREQUENCY_SECONDS,
 ) -> FormulaTable:
     """Return a list of decimals, or a single one of shape (), each rounded to float64.
 
@@ -559,10 +554,6 @@ class GatheredTable(StoredTable):
     def element_seconds(self) -> float:
         # Every head reads the index anew.
         return self.index.element_seconds
-
-    @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.index)
 
     def read(self, start: int, stop: int) -> Elements:
         if self.heads_lead:

@@ -113,10 +113,10 @@ def test_single_positions_are_runs_of_one(mixed: list[list[Run | int]]) -> None:
 
 
 def test_positions_of_many_runs_are_exact() -> None:
-    ends = [-(2**62), 2**62] * 3 + [7, 9]
-    positions = Positions.of_runs([*ends, Run(-5, 2**60, 5), Run(0, 0, 4)])
+    ends, runs = [-(2**62), 2**62] * 3 + [7, 9], [Run(-5, 2**60, 5), Run(0, 0, 4)]
+    positions = Positions.of_runs([*ends, *runs])
 
-    everything = expanded(list(positions.runs))
+    everything = ends + expanded(runs)
     assert positions.at(0, positions.count).tolist() == everything
     assert positions.at(3, 12).tolist() == everything[3:12]
     assert positions.at(4, 4).tolist() == []

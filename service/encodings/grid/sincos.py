@@ -200,10 +200,10 @@ class GridTable:
         return sum(phasor_setup_seconds(rule, 2 * rule.count) for rule in rules)
 
     def prepare(self) -> Iterator[None]:
-        along = {lane.axis: self.layout.along[lane.axis] for lane in self._lanes}
         for lane in self._lanes:
             if lane.content != "coordinate":
-                yield from prepare_component(along[lane.axis].scaled_rule, lane.content)
+                along = self.layout.along[lane.axis]
+                yield from prepare_component(along.scaled_rule, lane.content)
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:

@@ -33,13 +33,12 @@ from service.numerics.phase import Decimals, Float64s, Int64s, Picked, exact_con
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    DerivedTable,
     Document,
     ParameterValue,
     Steps,
     Table,
     finish,
-    prepare,
-    setup_seconds,
 )
 
 # The largest power of 3.5 in the range of float64.
@@ -400,32 +399,23 @@ class AnglePack:
 
 
 @dataclass(frozen=True, eq=False)
-class ComplexTable:
+class ComplexTable(DerivedTable):
     """The complex numbers cos + i·sin, from a table of pairs (cos, sin)."""
-
-    pairs: Table
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.pairs.shape[:-1]
+        return self.table.shape[:-1]
 
     @property
     def dtype(self) -> DType:
-        return COMPLEX128 if self.pairs.dtype is FLOAT64 else COMPLEX64
+        return COMPLEX128 if self.table.dtype is FLOAT64 else COMPLEX64
 
     @property
     def element_seconds(self) -> float:
-        return 2 * self.pairs.element_seconds
-
-    @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.pairs)
-
-    def prepare(self) -> Iterator[None]:
-        return prepare(self.pairs)
+        return 2 * self.table.element_seconds
 
     def read(self, start: int, stop: int) -> Elements:
-        return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)
+        return self.table.read(2 * start, 2 * stop).view(self.dtype.storage)
 
 
 _COS_SIN: Mapping[str, tuple[Component, ...]] = {"rope": ("cos", "sin")}

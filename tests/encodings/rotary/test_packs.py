@@ -33,7 +33,7 @@ from service.encodings.rotary.rules import (
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, to_float64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import ELEMENT_SECONDS, Table, seconds, size
+from service.numerics.tables import Table, seconds, size
 from tests.client import Client
 from tests.exact import UNIT, frequency
 
@@ -75,7 +75,8 @@ def test_complex_elements_have_two_parts_of_the_dtype(dtype: str, expected: str)
 
     assert isinstance(table, ComplexTable)
     assert table.dtype.storage == expected == read(table).dtype.str
-    assert seconds(table) == pytest.approx(2 * ELEMENT_SECONDS * size(table))
+    (pairs,) = PACKS["pair"].tables(ANGLES, REAL_DTYPES[dtype]).values()
+    assert seconds(table) == pytest.approx(seconds(pairs))
 
 
 @pytest.mark.parametrize("rule", [Default(2, 10000.0), Default(6, 10000.0)])
