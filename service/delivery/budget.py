@@ -121,19 +121,19 @@ class Budget:
         fixed_bytes = sum(granted.values()) - spare_cache_bytes + self.reserve_bytes
         return self.limit_bytes - fixed_bytes < self.limit_bytes // 8
 
-    def take_fallen_bytes(self, least_bytes: int) -> int:
-        """Return by how much the sum of grants is below its peak since the last such fall.
+    def has_fallen(self, least_bytes: int) -> bool:
+        """Return whether the sum of grants is below its peak since the last such fall.
 
-        Falls of less than ``least_bytes`` count as none, and of less than a sixteenth of that if
-        the sum has not changed since the last call: then nothing more is about to fall.
+        It must be so by ``least_bytes``, or by a sixteenth of that if the sum has not changed since
+        the last call: then nothing more is about to fall.
         """
         granted_bytes = self.granted_bytes
-        fallen_bytes = self._peak_bytes - granted_bytes
         is_over, self._last_bytes = granted_bytes == self._last_bytes, granted_bytes
+        fallen_bytes = self._peak_bytes - granted_bytes
         if fallen_bytes < (least_bytes // 16 if is_over else least_bytes):
-            return 0
+            return False
         self._peak_bytes = granted_bytes
-        return fallen_bytes
+        return True
 
     def change(self, grant: "Grant", kind: GrantKind, size_bytes: int) -> None:
         """Change the kind and the size of a grant; a refusal leaves both unchanged."""

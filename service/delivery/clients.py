@@ -6,6 +6,7 @@ The address is that of the connection, or the one in X-Forwarded-For that a trus
 from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import filterfalse
 
 from starlette.types import Scope
 
@@ -40,7 +41,7 @@ class ClientAddresses:
     def __init__(self, trusted: Networks) -> None:
         self._trusted = trusted
         # Parsing takes several microseconds.
-        self._read = lru_cache(_MAX_NAMES)(self._name_and_trust)
+        self._is_trusted = lru_cache(_MAX_NAMES)(self._is_proxy)
 
     def name_of(self, scope: Scope) -> str:
         """Return the name of a request's client.
@@ -48,21 +49,14 @@ class ClientAddresses:
         It is the rightmost address of X-Forwarded-For that is not a trusted proxy itself; the
         leftmost if all are. The proxy is the client if that header is missing or invalid.
         """
-        client = scope.get("client")
-        peer, is_trusted = self._read(client[0]) if client else (UNKNOWN, False)
-        name = peer
-        if is_trusted:
-            for host in _forwarded(scope):
-                name, is_trusted = self._read(host)
-                if not is_trusted:
-                    break
-        return peer if name == UNKNOWN else name
+        peer = scope["client"][0] if scope.get("client") else ""
+        hosts = [peer, *_forwarded(scope)] if self._is_trusted(peer) else [peer]
+        name = name_of_address(next(filterfalse(self._is_trusted, hosts), hosts[-1]))
+        return name_of_address(peer) if name == UNKNOWN else name
 
-    def _name_and_trust(self, host: str) -> tuple[str, bool]:
-        """Return the name of an address, and whether it is a trusted proxy."""
+    def _is_proxy(self, host: str) -> bool:
         address = _address(host)
-        is_trusted = address is not None and any(address in each for each in self._trusted)
-        return name_of_address(host), is_trusted
+        return address is not None and any(address in each for each in self._trusted)
 
 
 @lru_cache(_MAX_NAMES)

@@ -15,7 +15,6 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from service.delivery.budget import Budget
 from service.delivery.children import Job, memory_file
@@ -65,11 +64,11 @@ class Handler:
     endpoint: Endpoint
     delivery: Delivery
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request) -> Answer:
         delivery, job = self.delivery, self._job(request)
         planned = partial(plan_get, self.endpoint, job, delivery.settings)
 
-        async def answer() -> Response:
+        async def answer() -> Answer:
             if len(job.query) <= _SHORT_QUERY_BYTES:
                 plan = planned()
             else:
@@ -78,7 +77,7 @@ class Handler:
 
         return await cancel_on_disconnect(request.receive, answer())
 
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: Request) -> Answer:
         inputs, job = self.endpoint.inputs, self._job(request)
         query = parse_query(job.query)
         if not inputs.has_parameters:
@@ -95,7 +94,8 @@ class Handler:
         except BaseException:
             body.close()
             raise
-        return _ClosingResponse(answer, body)
+        answer.closing.callback(body.close)
+        return answer
 
     def _check_wait(self, form: ReadableFormat, length_bytes: int) -> None:
         """Raise Overloaded before a long body is received, if a child would answer it too late."""
@@ -110,7 +110,7 @@ class Handler:
         scope, wanted = request.scope, RepresentationRequest.of(request)
         return Job(self.endpoint.path, scope["path"], scope["query_string"], wanted)
 
-    async def _answered(self, job: Job, body: "ReceivedBody") -> Response:
+    async def _answered(self, job: Job, body: "ReceivedBody") -> Answer:
         """Return the response to a POST, computed on threads in turns, or else by a child."""
         inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
         form, reading = body.form, reading_seconds(body.form, body.length_bytes)
@@ -140,21 +140,6 @@ class Handler:
         if needs_child(plan.representation, seconds):
             return await by_child(seconds=seconds)
         return await delivery.answer_uncached(plan)
-
-
-class _ClosingResponse(Response):
-    """A response that closes the body of its request after it has been sent."""
-
-    def __init__(self, answer: Response, body: "ReceivedBody") -> None:
-        self.background = None
-        self._answer = answer
-        self._body = body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._answer(scope, receive, send)
-        finally:
-            self._body.close()
 
 
 class RequestRoute(APIRoute):

@@ -7,6 +7,7 @@ import asyncio
 import re
 from base64 import b64encode
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
@@ -165,6 +166,9 @@ class Answer(Response):
         status: the status code.
         headers: all headers; Content-Length is added if the body is bytes.
         body: bytes, a stream, or None for no body.
+
+    Attributes:
+        closing: what is closed after the response has been sent, or has failed.
     """
 
     def __init__(
@@ -173,25 +177,25 @@ class Answer(Response):
         self.status_code = int(status)
         self.background = None
         self.payload = body
+        self.closing = ExitStack()
+        if isinstance(body, Stream):
+            self.closing.callback(body.close)
         self.raw_headers = list(headers)
         if isinstance(body, bytes | memoryview):
             self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, headers = self.status_code, self.raw_headers
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        if self.payload is None or scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-        elif isinstance(self.payload, bytes | memoryview):
-            await send({"type": "http.response.body", "body": self.payload})
-        else:
-            try:
-                if STREAM in scope.get("extensions", ()):
-                    await send({"type": STREAM, "stream": self.payload})
-                else:
-                    await _send_pieces(self.payload, receive, send)
-            finally:
-                self.payload.close()
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        with self.closing:
+            await send({"type": "http.response.start", **start})
+            if self.payload is None or scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b""})
+            elif isinstance(self.payload, bytes | memoryview):
+                await send({"type": "http.response.body", "body": self.payload})
+            elif STREAM in scope.get("extensions", ()):
+                await send({"type": STREAM, "stream": self.payload})
+            else:
+                await _send_pieces(self.payload, receive, send)
 
 
 async def _send_pieces(stream: Stream, receive: Receive, send: Send) -> None:

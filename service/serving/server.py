@@ -167,7 +167,7 @@ class Server(uvicorn.Server):
         now = asyncio.get_running_loop().time()
         for connection in self._connections():
             connection.check(now)
-        if self._delivery.budget.take_fallen_bytes(_FALLEN_BYTES):
+        if self._delivery.budget.has_fallen(_FALLEN_BYTES):
             asyncio.get_running_loop().run_in_executor(None, give_back_freed)
         if self._channel is not None:
             try:

@@ -234,19 +234,19 @@ def test_single_grant_may_take_the_shares_of_other_kinds() -> None:
         budget.grant("bodies", MIB)
 
 
-def test_fall_of_the_grants_is_taken_once() -> None:
+def test_fall_of_the_grants_is_noted_once() -> None:
     budget = Budget(LIMIT)
     held, fallen = budget.grant("results", 5 * MIB), budget.grant("results", 32 * MIB)
-    assert budget.take_fallen_bytes(32 * MIB) == 0
+    assert not budget.has_fallen(32 * MIB)
     fallen.resize(1)
-    assert budget.take_fallen_bytes(32 * MIB) == 0
+    assert not budget.has_fallen(32 * MIB)
     fallen.release()
 
-    assert budget.take_fallen_bytes(32 * MIB) == 32 * MIB
-    assert budget.take_fallen_bytes(1) == 0
+    assert budget.has_fallen(32 * MIB)
+    assert not budget.has_fallen(MIB)
     held.release()
-    assert budget.take_fallen_bytes(32 * MIB) == 0
-    assert budget.take_fallen_bytes(32 * MIB) == 5 * MIB
+    assert not budget.has_fallen(32 * MIB)
+    assert budget.has_fallen(32 * MIB)
 
 
 SIZES = st.integers(0, LARGEST + MIB) | st.integers(0, 2 * MIB)
