@@ -329,7 +329,7 @@ class Threads(Slots):
     ) -> None:
         super().__init__(name, threads, wait_seconds, refusals, penalty=penalty)
         self.executor = ThreadPoolExecutor(
-            threads, f"posref-{name}", initializer=partial(_give_way, nice) if nice else None
+            threads, f"posref-{name}", initializer=partial(_give_way, nice)
         )
 
 
@@ -412,9 +412,10 @@ class Scheduler:
         finally:
             work.end()
 
-    def work(self, seconds: float) -> ThreadWork:
+    def work(self, seconds: float, begin: Callable[[], object] = lambda: None) -> ThreadWork:
         """Return the work of a request whose turns take so many processor seconds together."""
-        return ThreadWork(self.short if seconds <= SHORT_SECONDS else self.long, seconds)
+        lane = self.short if seconds <= SHORT_SECONDS else self.long
+        return ThreadWork(lane, seconds, begin=begin)
 
     def stream(self) -> ThreadWork:
         """Return the work of a response that has begun: no turn is refused, each is charged."""
@@ -429,18 +430,15 @@ class Scheduler:
         seconds: float,
         begin: Callable[[], object] = lambda: None,
     ) -> Result:
-        """Compute all blocks of a body, in turns if it is long; return ``put_together`` of them.
+        """Compute all blocks of a body in turns; return ``put_together`` of them.
 
         Args:
             blocks: computes the blocks.
             put_together: called in the last turn.
             seconds: the estimated processor time of all blocks.
-            begin: called before the first turn, after long work has waited; may raise.
+            begin: called before the first turn, after the work has waited; may raise.
         """
-        if seconds <= SHORT_SECONDS:
-            begin()
-            return await self.run(lambda: put_together(list(blocks)), seconds)
-        work = ThreadWork(self.long, seconds, begin=begin)
+        work = self.work(seconds, begin)
         computed: list[Block] = []
         results: list[Result] = []
 

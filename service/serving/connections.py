@@ -29,7 +29,7 @@ from service.errors import (
     RequestTimeout,
     URLTooLong,
 )
-from service.serving.protocol import UvicornProtocol, tune
+from service.serving.protocol import FreeingTransport, UvicornProtocol
 from service.settings import Settings
 
 # Paths that are answered on connections beyond the limit, too.
@@ -149,7 +149,7 @@ class LimitedProtocol(UvicornProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; abort it if far too many connections are open."""
-        super().connection_made(tune(transport, self._has_unread))
+        super().connection_made(FreeingTransport(transport, self._has_unread))
         self.is_beyond = False
         excess = len(self.connections) - self.limits.max_connections
         if excess > 0:
@@ -181,8 +181,7 @@ class LimitedProtocol(UvicornProtocol):
         """
         transport = self.transport
         if transport.is_closing():
-            is_lingering = self.is_beyond and getattr(transport, "is_lingering", False)
-            return self._begun if is_lingering else None
+            return self._begun if self.is_beyond and transport.is_lingering else None
         if not self.is_idle() or self.has_unread_body() or transport.get_write_buffer_size():
             return None
         if self.timeout_keep_alive_task is not None:

@@ -33,19 +33,6 @@ _UNSENT_BYTES = 128 * 1024
 _LINGER_SECONDS = 5.0
 
 
-def tune(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
-    """Configure a connection for long responses; return a wrapped transport, or the same for TLS.
-
-    Args:
-        transport: the transport of the connection; a TLS transport is not wrapped, because it must
-            encrypt every byte.
-        has_unread: returns whether the client may still send bytes that the server has not read.
-    """
-    _limit_unsent_bytes(transport.get_extra_info("socket"))
-    is_plain = transport.get_extra_info("sslcontext") is None
-    return FreeingTransport(transport, has_unread) if is_plain else transport
-
-
 class FreeingTransport:
     """A transport that releases the interpreter lock while it copies a long block to the kernel.
 
@@ -54,6 +41,10 @@ class FreeingTransport:
     Where the client may still be sending, it first closes its own direction only, and the
     connection after a while: a kernel that receives bytes on a closed connection sends a reset,
     which deletes the response that the client has not read.
+
+    Args:
+        transport: the transport of a connection without TLS.
+        has_unread: returns whether the client may still send bytes that the server has not read.
 
     Attributes:
         is_lingering: whether its own direction is closed; received bytes are not parsed.
@@ -65,7 +56,11 @@ class FreeingTransport:
         self._transport = transport
         # Called for every response, where __getattr__ takes measurable time.
         self.is_closing = transport.is_closing
-        self._socket: int = transport.get_extra_info("socket").fileno()
+        connection: socket.socket = transport.get_extra_info("socket")
+        self._socket = connection.fileno()
+        # Not every system, and no Unix socket, has this option.
+        with suppress(AttributeError, OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -96,15 +91,8 @@ class FreeingTransport:
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
 
 
-def _limit_unsent_bytes(connection: socket.socket) -> None:
-    option: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-    if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
-
-
 async def write_stream(
-    protocol: HttpToolsProtocol, cycle: RequestResponseCycle, stream: Stream
+    protocol: "UvicornProtocol", cycle: RequestResponseCycle, stream: Stream
 ) -> None:
     """Write a stream as fast as the client reads it, until its end or a disconnect."""
     transport = protocol.transport
@@ -128,13 +116,11 @@ async def write_stream(
 
 
 def _write_piece(
-    protocol: HttpToolsProtocol, cycle: RequestResponseCycle, stream: Stream, piece: Block
+    protocol: "UvicornProtocol", cycle: RequestResponseCycle, stream: Stream, piece: Block
 ) -> None:
     """Write what the kernel accepts, and a little more if the stream can forget the rest."""
     data = _chunked(piece) if cycle.chunked_encoding else piece
-    # A TLS transport has no such method.
-    write_now: Callable[[Block], int] = getattr(protocol.transport, "write_now", lambda _: 0)
-    at_once = write_now(data)
+    at_once = protocol.transport.write_now(data)
     count = taken_bytes = len(data)
     if stream.can_forget and cycle.chunked_encoding:
         # A chunk that has begun is sent to its end.
@@ -159,7 +145,7 @@ def _chunked(piece: Block) -> bytes:
     return b"".join(framed)
 
 
-async def _wait_until_written(protocol: HttpToolsProtocol, stream: Stream) -> None:
+async def _wait_until_written(protocol: "UvicornProtocol", stream: Stream) -> None:
     """Wait until the transport has written all bytes, and drop the others after a while."""
     forgetting = protocol.loop.call_later(_KEPT_SECONDS, stream.forget)
     try:
@@ -224,12 +210,13 @@ class UvicornProtocol(HttpToolsProtocol):
     """
 
     url = b""
+    transport: Any
     flow: HeldFlow
     stream: Stream | None = None
     _running: RequestResponseCycle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
+    def connection_made(self, transport: Any) -> None:
+        """Begin a connection with a FreeingTransport."""
         super().connection_made(transport)
         self.flow = HeldFlow(transport)
 

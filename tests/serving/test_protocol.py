@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from ssl import create_default_context
 
 import numpy as np
 import orjson
@@ -18,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from service.delivery.budget import CONNECTION_BYTES
 from service.serving import connections
 from service.serving.connections import LimitedProtocol
-from service.serving.protocol import FreeingTransport, tune
+from service.serving.protocol import FreeingTransport
 from tests.serving.connections import (
     ENDLESS,
     NPY,
@@ -558,7 +557,7 @@ LONG = bytes(range(256)) * 2**16
 
 @dataclass(frozen=True)
 class Ends:
-    """A tuned transport and the other end of its connection, which is not read."""
+    """A transport and the other end of its connection, which is not read."""
 
     transport: FreeingTransport
     far: socket.socket
@@ -575,7 +574,7 @@ async def both_ends() -> AsyncIterator[Ends]:
         near.setblocking(False)
         transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
         try:
-            yield Ends(tune(transport, lambda: False), far)
+            yield Ends(FreeingTransport(transport, lambda: False), far)
         finally:
             transport.abort()
 
@@ -627,15 +626,3 @@ async def test_writing_after_a_reset_does_not_raise_and_closes_the_transport(end
     while not ends.transport.is_closing():
         ends.transport.write(LONG)
         await asyncio.sleep(0.01)
-
-
-class Encrypted(asyncio.Transport):
-    def __init__(self, connection: socket.socket) -> None:
-        super().__init__({"socket": connection, "sslcontext": create_default_context()})
-
-
-def test_tls_connections_are_written_by_their_transport() -> None:
-    with socket.socket() as connection:
-        transport = Encrypted(connection)
-
-        assert tune(transport, lambda: False) is transport
