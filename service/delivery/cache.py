@@ -51,7 +51,7 @@ class BodyCache:
 
     def __init__(self, capacity_bytes: int, budget: Budget) -> None:
         self._budget = budget
-        budget.shrink_cache = self._shrink
+        budget.shrink_cache = lambda by_bytes: _disown(self.bodies.shrink(by_bytes))
         self.bodies: ByteBoundedLRU[str, CachedBody] = ByteBoundedLRU(capacity_bytes)
         self._building: dict[str, asyncio.Task[CachedBody]] = {}
         self._waiting: Counter[asyncio.Task[CachedBody]] = Counter()
@@ -115,9 +115,6 @@ class BodyCache:
         if grant.size_bytes <= self.bodies.capacity_bytes:
             grant.move("cache")
         return built
-
-    def _shrink(self, by_bytes: int) -> None:
-        _disown(self.bodies.shrink(by_bytes))
 
 
 def _disown(evicted: list[CachedBody]) -> None:

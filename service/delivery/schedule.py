@@ -5,8 +5,8 @@ the waiting work with the smallest tag is next. A tag is ``max(now, last tag of 
 estimated processor seconds``, where now is the largest tag of the lane that had a slot: short work
 of one client overtakes a flood of another, the work of one client is done in order, and nothing
 waits for ever, because later work gets later tags. This is self-clocked fair queueing with the
-processor second as its unit. The time of a clock would run ahead of a lane with much to do, and
-work that is charged turn by turn, as a stream, would wait for all other work.
+processor second as its unit. The time of day is no substitute: it would run ahead of the tags in a
+busy lane, and a stream, which gets a tag for each turn, would wait for all other work.
 
 Work on threads is done in turns of a few milliseconds, with one tag unless it is a stream: a long
 setup is finished, and its memory freed, before one with a later tag goes on. Only work that has not
@@ -56,7 +56,7 @@ _MAX_CLIENTS = 4096
 
 
 class LatestTimes:
-    """The latest time of each client: a tag, or a booking; times of the past are forgotten."""
+    """The last tag, or the last booked time, of each client; those of the past are forgotten."""
 
     def __init__(self) -> None:
         self._times: dict[str, float] = {}
@@ -78,7 +78,7 @@ class LatestTimes:
 
 @dataclass(eq=False)
 class _Turn:
-    """The use of a slot, once: waiting for it, or holding it.
+    """A piece of work that waits for a slot, or holds it.
 
     Attributes:
         tag: the tag of the work, and a number that distinguishes equal ones.
@@ -301,7 +301,7 @@ class Work:
             self._lane.release(turn)
 
     def spend(self, seconds: float) -> None:
-        """Subtract measured processor time from what is charged; charge what goes beyond."""
+        """Note measured processor time; what exceeds the estimate is charged at once."""
         self._left_seconds -= seconds
         if self._left_seconds < 0 or self._is_endless:
             self.end()
@@ -309,7 +309,7 @@ class Work:
             self._seconds = seconds
 
     def end(self) -> None:
-        """Correct the tag of the client by what was charged and not spent, or not charged."""
+        """Charge the client for what was measured, in place of what was estimated."""
         self._lane.tags.move(self._client, -self._left_seconds)
         self._left_seconds = 0.0
 
