@@ -42,6 +42,18 @@ class Numbers:
 
 
 @dataclass
+class Slow(Numbers):
+    """The same; each block takes some seconds."""
+
+    seconds: float = 0.0
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        for block in super().blocks(start, stop):
+            time.sleep(self.seconds)
+            yield block
+
+
+@dataclass
 class Text(WholeBody):
     """A body of unknown length that records which parts of it are computed."""
 
@@ -112,6 +124,46 @@ def test_pieces_grow_while_each_is_taken_at_once() -> None:
     asyncio.run(scenario())
 
     assert sizes[:7] == [1, 1, 2, 4, 8, 8, 8]
+
+
+def test_a_turn_computes_two_of_the_largest_pieces_unless_it_takes_long() -> None:
+    def turns(seconds: float) -> int:
+        calls = 0
+
+        async def count(work: Callable[[], Result]) -> Result:
+            nonlocal calls
+            calls += 1
+            return work()
+
+        async def scenario() -> None:
+            assert await read(BodyStream(Slow(seconds=seconds), count, BUDGET)) == WHOLE
+
+        asyncio.run(scenario())
+        return calls
+
+    # Pieces of 1, 1, 2, 4, 8, 8, 8 and 8 times the first one's bytes, and of the 5 that are left.
+    assert turns(0) == 7
+    assert turns(TURN_SECONDS) == 9
+
+
+def test_unread_pieces_of_a_turn_are_both_dropped_and_computed_again() -> None:
+    body = Numbers()
+
+    async def scenario() -> None:
+        budget = Budget(1024 * MIB)
+        stream = BodyStream(body, at_once, budget)
+        await read(stream, stop=lambda: stream.sent_bytes >= 8 * FIRST_BYTES)
+        assert len(await stream.piece() or b"") == BLOCK_BYTES
+
+        stream.forget()
+
+        assert budget.granted()["streams"] < 2 * FIRST_BYTES
+        computed = len(body.computed)
+        received = await read(stream)
+        assert received == WHOLE[8 * FIRST_BYTES :]
+        assert body.computed[computed][0] == 8 * FIRST_BYTES
+
+    asyncio.run(scenario())
 
 
 def test_a_setup_of_several_turns_is_made_once() -> None:
