@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from tests.system.servers import ROOT, Server
 CONFIGURATION = ROOT / "deploy" / "edge"
 
 _NGINX = "/usr/sbin/nginx"
-_OF_COMPOSE = {"cache.conf", "plain.conf", "replicas.conf", "tls.conf"}
+_OF_COMPOSE = {"cache.conf", "plain.conf", "tls.conf"}
 _RELAY = """\
 daemon off;
 pid nginx.pid;
@@ -120,7 +121,7 @@ def before(
         servers: the replicas, or their ports.
         folder: an empty folder for its files.
         max_size: the approximate size of its cache.
-        changes: replacements in limits.conf and locations.conf.
+        changes: replacements in limits.conf, locations.conf and replicas.conf.
     """
     port = free_port()
     ports = [server if isinstance(server, int) else server.port for server in servers]
@@ -166,13 +167,6 @@ def unseen(target: str) -> str:
     return f"{target}&start={next(_STARTS)}"
 
 
-def check(folder: Path) -> None:
-    """Return the configuration without directives that this nginx is too old for."""
-    debian.install(["nginx"])
-    _write_configuration(folder, free_port(), [free_port()], "1m", {})
-    run(*_command(folder), "-t")
-
-
 def _command(folder: Path) -> list[str]:
     user = pwd.getpwuid(os.geteuid()).pw_name
     configuration = str(folder / "configuration" / "nginx.conf")
@@ -189,19 +183,29 @@ def _write_configuration(
     for file in CONFIGURATION.glob("*.conf"):
         if file.name not in _OF_COMPOSE:
             shutil.copy(file, configuration)
+    changed = [configuration / f"{name}.conf" for name in ("limits", "locations", "replicas")]
     for old, new in changes.items():
-        _change([configuration / name for name in ("limits.conf", "locations.conf")], old, new)
+        _change(changed, old, new)
     (listeners / "plain.conf").write_text(
         f"server {{ listen 127.0.0.1:{port} default_server; include locations.conf; }}\n"
     )
     (configuration / "cache.conf").write_text(
         f"proxy_cache_path cache keys_zone=tables:4m max_size={max_size} use_temp_path=off;\n"
     )
-    servers = " ".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)
-    (configuration / "replicas.conf").write_text(
-        f"upstream replicas {{ hash $replica_key consistent; {servers} keepalive 16; }}\n"
-        "proxy_next_upstream error timeout invalid_header http_502 http_503;\n"
-    )
+    _write_replicas(configuration, ports)
+
+
+def _write_replicas(configuration: Path, ports: Sequence[int]) -> None:
+    """Name the replicas without a DNS server, and reserve the ports of the inner server."""
+    replicas, limits = configuration / "replicas.conf", configuration / "limits.conf"
+    first, second = free_port(), free_port()
+    text = replicas.read_text().replace(":8101", f":{first}").replace(":8102", f":{second}")
+    text = re.sub(r"resolver [^;]+;", "", text)
+    servers = "\n".join(rf"server 127.0.0.1:{each}\1;" for each in ports)
+    text, named = re.subn(r"server posref:8000 resolve([^;]+);", servers, text)
+    assert named == 1
+    replicas.write_text(text)
+    _change([limits], "810[12]", f"(?:{first}|{second})")
 
 
 def _change(files: Sequence[Path], old: str, new: str) -> None:

@@ -1,5 +1,6 @@
 """The edge with replicas that end, hang or fail."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -12,7 +13,7 @@ from tests.system import nginx
 from tests.system.connection import connected, spelled
 from tests.system.faults import held
 from tests.system.nginx import Edge
-from tests.system.processes import wait_until
+from tests.system.processes import free_port, wait_until
 from tests.system.servers import MIB, Server, running
 
 pytestmark = pytest.mark.system
@@ -23,7 +24,7 @@ LONG = "/encoding.npy?seq_len=400000&d_model=512&revision=1"
 LARGE = "/encoding.npy?seq_len=250&d_model=512&revision=1"
 PART = "bytes=0-9000000"
 PART_BYTES = 9_000_001
-BRIEFLY = "add_header X-Accel-Expires 1 always;"
+BRIEFLY = "proxy_hide_header Cache-Control; add_header Cache-Control max-age=1 always;"
 SIXTH = f"bytes={5 * MIB}-"
 APPLY = {"x": [[1, 2, 3, 4]], "positions": [3]}
 
@@ -100,12 +101,24 @@ def test_stale_answers_are_revalidated_with_304(tmp_path: Path) -> None:
         assert server.count("posref_builds_total") == built
 
 
-def test_hung_replica_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
-    changes = {"proxy_read_timeout 30s": "proxy_read_timeout 1s"}
-    with nginx.before([server], tmp_path, changes=changes) as edge, held(server):
-        for target in (TEXT, BINARY, "/encoding?seq_len=2&d_model=2"):
-            answer = edge.get(target)
+def test_request_that_finds_no_replica_is_tried_again(tmp_path: Path) -> None:
+    requests = [("GET", TEXT), ("GET", "/encoding?d_model=2"), ("POST", "/rope/apply")]
+    with nginx.before([free_port()], tmp_path) as edge:
+        for method, target in requests:
+            assert edge.request(method, target).status_code == httpx.codes.BAD_GATEWAY
+        wait_until("all are logged", lambda: edge.requests().count("replica_status") >= 3)
+        logged = [json.loads(line) for line in edge.requests().splitlines()]
 
+    assert [each["replica_status"] for each in logged] == ["502, 502"] * len(requests)
+
+
+def test_hung_replica_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
+    timeouts = ("proxy_read_timeout 30s", "proxy_read_timeout 90s")
+    changes = dict.fromkeys(timeouts, "proxy_read_timeout 1s")
+    with nginx.before([server], tmp_path, changes=changes) as edge, held(server):
+        answers = [edge.get(target) for target in (TEXT, BINARY, "/encoding?seq_len=2&d_model=2")]
+        answers.append(edge.request("POST", "/rope/apply"))
+        for answer in answers:
             assert answer.status_code == httpx.codes.GATEWAY_TIMEOUT
             assert answer.json()["type"] == "urn:posref:problem:gateway-timeout"
 

@@ -105,7 +105,7 @@ def test_killed_replica_breaks_only_running_answers(server: Server, tmp_path: Pa
 
 
 def test_hung_replica_delays_but_loses_no_answer(server: Server, tmp_path: Path) -> None:
-    timeouts = ("proxy_read_timeout 30s", "proxy_read_timeout 100s")
+    timeouts = ("proxy_read_timeout 20s", "proxy_read_timeout 100s")
     changes = dict.fromkeys(timeouts, "proxy_read_timeout 5s")
     with (
         running() as other,
