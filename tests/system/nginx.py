@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.system import debian
-from tests.system.processes import free_port, run, wait_until
+from tests.system.processes import free_port, wait_until
 from tests.system.servers import ROOT, Server
 
 CONFIGURATION = ROOT / "deploy" / "edge"

@@ -223,7 +223,9 @@ def test_cached_answers_are_sent_without_replicas(stack: Stack) -> None:
         fresh = [
             stack.get(f"{target}&start=77") for target in (TEXT, BINARY, "/encoding?d_model=2")
         ]
-        fresh.append(httpx.post(stack.url("/rope/apply"), content=APPLY, timeout=60, trust_env=False))
+        fresh.append(
+            httpx.post(stack.url("/rope/apply"), content=APPLY, timeout=60, trust_env=False)
+        )
         for answer in fresh:
             assert answer.status_code in {502, 504}
             assert answer.headers["Content-Type"] == "application/problem+json"
