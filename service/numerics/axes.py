@@ -9,14 +9,13 @@ operation is one that IEEE 754 fixes to the last bit.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
 from service.numerics.double_double import multiply_positions, split_factors
 from service.numerics.dtypes import DType
 from service.numerics.phase import (
@@ -33,17 +32,18 @@ from service.numerics.phasors import (
     Channels,
     SinusoidTable,
     Step,
-    phasor_setup_seconds,
-    prepare_sines_and_cosines,
+    both_phasors,
     sines_and_cosines,
 )
 from service.numerics.positions import RowPositions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     FormulaTable,
+    KeptSetup,
+    Setup,
+    Setups,
     Steps,
     convert_decimals,
-    finish,
     row_steps,
 )
 
@@ -114,10 +114,7 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
     return max(distances) + Decimal(2) ** (_FIRST_EXPONENT - 1)
 
 
-# The processor seconds of the powers of a frequency's growth, before the first row.
-_GROWTH_SECONDS = 4e-4
-
-# Those of rounding or splitting a frequency.
+# The processor seconds of rounding or splitting a frequency.
 _CONVERSION_SECONDS = 5e-6
 _PREPARED_ROWS = 4096
 
@@ -145,8 +142,28 @@ class Growth(Protocol):
     def at(self, positions: Int64s) -> Float64s:
         """Return the factors of positions (m,) for every frequency, shape (m, n)."""
 
-    def prepare(self, positions: Int64s) -> Iterator[None]:
-        """Compute, in steps, what the factors of positions (m,) need."""
+    def setup(self, positions: Int64s) -> Setup:
+        """Return what the factors of positions (m,) need."""
+
+
+Convert: TypeAlias = Callable[[Sequence[Decimal]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Converted(KeptSetup[NDArray[Any]], capacity_bytes=8 * 2**20):
+    """The frequencies of a rule, converted along the last axis."""
+
+    rule: FrequencyRule
+    convert: Convert
+
+    @property
+    def new_seconds(self) -> float:
+        return frequency_seconds(self.rule) + _CONVERSION_SECONDS * self.rule.count
+
+    def compute(self) -> Steps[NDArray[Any]]:
+        seconds = self.new_seconds / max(1, self.rule.count)
+        parts = yield from convert_decimals(self.rule.exact(), self.convert, seconds)
+        return np.concatenate(parts, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,22 +190,17 @@ class AxesTable(SinusoidTable):
         evaluated = (16 if self.rounding == "float32" else 8) + (4 if self.growth else 0)
         return evaluated * ELEMENT_SECONDS + self.dtype.rounding_seconds
 
-    @property
-    def setup_seconds(self) -> float:
-        grown = 0.0 if self.growth is None else _GROWTH_SECONDS * _count(self.axes)
-        return grown + sum(
-            phasor_setup_seconds(axis.rule, 2 * axis.rule.count) for axis in self.axes
-        )
-
-    def prepare(self) -> Iterator[None]:
-        for axis in self.axes:
-            if self.rounding == "exact":
-                yield from prepare_sines_and_cosines(axis.rule)
-            else:
-                yield from _conversion_steps(axis.rule, float32_frequencies)
-            if self.growth is not None:
-                rows = min(prod(self.shape) // self.channels.width, _PREPARED_ROWS)
-                yield from self.growth.prepare(axis.positions.at(0, rows))
+    @cached_property
+    def setup(self) -> Setups:
+        exact = self.rounding == "exact"
+        parts: list[Setup] = [
+            both_phasors(axis.rule) if exact else Converted(axis.rule, float32_frequencies)
+            for axis in self.axes
+        ]
+        if self.growth is not None:
+            rows = min(prod(self.shape) // self.channels.width, _PREPARED_ROWS)
+            parts.append(self.growth.setup(self.axes[0].positions.at(0, rows)))
+        return Setups(tuple(parts))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         index, is_sine = self.channels.indices()
@@ -219,16 +231,14 @@ def angles_table(
     """Return the angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
     count = _count(axes)
     convert: Convert = float32_frequencies if rounding == "float32" else split_factors
-
-    def prepare() -> Iterator[None]:
-        for axis in axes:
-            yield from _conversion_steps(axis.rule, convert)
+    converted = [Converted(axis.rule, convert) for axis in axes]
 
     def evaluate(rows: range, columns: range) -> Float64s:
         exact = np.empty((len(rows), count))
-        for axis in axes:
+        for axis, frequencies in zip(axes, converted, strict=True):
             positions = axis.positions.at(rows.start, rows.stop)
-            exact[:, list(axis.places)] = _angles(axis.rule, positions, rounding)
+            multiply = multiply_positions if rounding == "exact" else float32_angles
+            exact[:, list(axis.places)] = multiply(frequencies.get(), positions)
         return exact[:, columns.start : columns.stop]
 
     return FormulaTable(
@@ -237,10 +247,7 @@ def angles_table(
         count,
         evaluate,
         element_seconds=7 * ELEMENT_SECONDS,
-        setup_seconds=sum(
-            frequency_seconds(axis.rule) + _CONVERSION_SECONDS * axis.rule.count for axis in axes
-        ),
-        prepare=prepare,
+        setup=Setups(tuple(converted)),
     )
 
 
@@ -252,36 +259,6 @@ def _sin_cos(
     rule: FrequencyRule, positions: Int64s, rounding: AngleRounding
 ) -> tuple[Float64s, Float64s]:
     if rounding == "float32":
-        return float32_sin_cos(_float32_frequencies(rule), positions)
+        return float32_sin_cos(Converted(rule, float32_frequencies).get(), positions)
     both = sines_and_cosines(rule, positions)
     return both[:, : rule.count], both[:, rule.count :]
-
-
-def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> Float64s:
-    if rounding == "float32":
-        return float32_angles(_float32_frequencies(rule), positions).astype(np.float64)
-    return multiply_positions(_split_frequencies(rule), positions)
-
-
-Convert: TypeAlias = Callable[[Sequence[Decimal]], NDArray[Any]]
-
-_converted: ByteBoundedLRU[tuple[FrequencyRule, Convert], NDArray[Any]] = ByteBoundedLRU(8 * 2**20)
-
-
-def _conversion_steps(rule: FrequencyRule, convert: Convert) -> Steps[NDArray[Any]]:
-    """Compute the frequencies of a rule, converted along the last axis, from the cache."""
-    converted = _converted.get((rule, convert))
-    if converted is None:
-        seconds = max(_CONVERSION_SECONDS, frequency_seconds(rule) / max(1, rule.count))
-        parts = yield from convert_decimals(rule.exact(), convert, seconds)
-        converted = np.concatenate(parts, axis=-1)
-        _converted.put((rule, convert), converted, converted.nbytes + 1024)
-    return converted
-
-
-def _float32_frequencies(rule: FrequencyRule) -> Float32s:
-    return finish(_conversion_steps(rule, float32_frequencies))
-
-
-def _split_frequencies(rule: FrequencyRule) -> Float64s:
-    return finish(_conversion_steps(rule, split_factors))

@@ -61,6 +61,10 @@ class DoubleDouble(NamedTuple):
     high: Float64s
     low: Float64s
 
+    @property
+    def nbytes(self) -> int:
+        return self.high.nbytes + self.low.nbytes
+
     def column(self, rows: slice) -> "DoubleDouble":
         """Return some of numbers (n,) as a column (m, 1)."""
         return DoubleDouble(self.high[rows, np.newaxis], self.low[rows, np.newaxis])

@@ -145,6 +145,11 @@ class FixedPointFrequencies:
             np.concatenate([part.unit for part in parts]),
         )
 
+    @property
+    def nbytes(self) -> int:
+        """An upper estimate of the memory that they and their rule take."""
+        return 4 * self.high.nbytes
+
     def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
         return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
 

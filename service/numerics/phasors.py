@@ -68,9 +68,10 @@ from service.numerics.positions import (
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     TURN_SECONDS,
+    KeptSetup,
+    Setups,
     Steps,
     convert_decimals,
-    finish,
     row_steps,
 )
 
@@ -189,12 +190,6 @@ def phasor_seconds(width: int, positions: Positions) -> float:
     return seconds + _PHASOR_SECONDS * max(0.0, blocks - 1 / BLOCK_LENGTH)
 
 
-def phasor_setup_seconds(rule: FrequencyRule, width: int) -> float:
-    """Return the processor seconds of the frequencies of a rule, and the phasors of a width."""
-    fine = _CHANNEL_SECONDS * width if width <= MAX_FINE_WIDTH else 0.0
-    return frequency_seconds(rule) + fine
-
-
 @dataclass(frozen=True, eq=False)
 class PhasorSetup:
     """The phasors and indices that all reads of some frequencies in some channels share.
@@ -214,36 +209,15 @@ class PhasorSetup:
     by_sine: Indices
     all_fine: Pair | None = None
 
-    @classmethod
-    def steps(cls, rule: FrequencyRule, channels: Channels) -> Steps["PhasorSetup"]:
-        """Compute the setup of frequencies in channels."""
-        frequencies = yield from frequency_steps(rule)
-        index, is_sine = channels.indices()
-        cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
-        by_cosine = np.where(is_sine, sines, cosines)
-        by_sine = np.where(is_sine, cosines, opposites)
-        setup = cls(frequencies, index, by_cosine, by_sine)
-        if channels.width > MAX_FINE_WIDTH:
-            return setup
-        offsets = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
-        cosines, sines = np.empty((2, len(offsets), setup.width))
-        step = max(1, int(TURN_SECONDS * len(offsets) / (_CHANNEL_SECONDS * max(1, setup.width))))
-        for first in range(0, len(offsets), step):
-            part = slice(first, first + step)
-            cosines[part], sines[part] = setup.spread(offsets[part])
-            if first + step < len(offsets):
-                yield
-        return replace(setup, all_fine=(cosines, sines))
-
     @property
     def width(self) -> int:
         return len(self.channels)
 
     @property
-    def size_bytes(self) -> int:
+    def nbytes(self) -> int:
         """An upper estimate of the memory it takes."""
         fine_bytes = 0 if self.all_fine is None else 2 * self.all_fine[0].nbytes
-        return fine_bytes + 64 * self.width + 1024
+        return fine_bytes + 64 * self.width
 
     def fine(self, offsets: range) -> Pair:
         """Return cosines and sines of offsets, each (m, width)."""
@@ -269,63 +243,68 @@ def _columns(values: Float64s, index: Indices) -> Float64s:
     return values.take(index, axis=1, mode="clip")
 
 
-_frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = shared(
-    ByteBoundedLRU(_FREQUENCY_CACHE_BYTES)
-)
+@dataclass(frozen=True)
+class Frequencies(KeptSetup[FixedPointFrequencies], capacity_bytes=_FREQUENCY_CACHE_BYTES):
+    """The frequencies of a rule in fixed point, for every channel layout."""
+
+    rule: FrequencyRule
+
+    @property
+    def new_seconds(self) -> float:
+        return frequency_seconds(self.rule)
+
+    def compute(self) -> Steps[FixedPointFrequencies]:
+        rule = self.rule
+        if isinstance(rule, Picked):
+            # Several selections share a rule.
+            every = yield from Frequencies(rule.rule).steps()
+            return every.part(np.array(rule.places))
+        seconds = frequency_seconds(rule) / max(1, rule.count)
+        parts = yield from convert_decimals(rule.exact(), fixed_point, seconds)
+        return parts[0] if len(parts) == 1 else FixedPointFrequencies.joined(parts)
 
 
-def frequency_steps(rule: FrequencyRule) -> Steps[FixedPointFrequencies]:
-    """Compute the fixed-point frequencies of a rule; cached by rule, for every channel layout."""
-    cached = _frequencies.get(rule)
-    if cached is not None:
-        return cached
-    if isinstance(rule, Picked):
-        # Several selections share a rule.
-        every = yield from frequency_steps(rule.rule)
-        return every.part(np.array(rule.places))
-    seconds = frequency_seconds(rule) / max(1, rule.count)
-    parts = yield from convert_decimals(rule.exact(), fixed_point, seconds)
-    frequencies = parts[0] if len(parts) == 1 else FixedPointFrequencies.joined(parts)
-    _frequencies.put(rule, frequencies, 4 * frequencies.high.nbytes + 1024)
-    return frequencies
+@dataclass(frozen=True)
+class Phasors(KeptSetup[PhasorSetup], capacity_bytes=SETUP_CACHE_BYTES):
+    """The phasors of frequencies in channels."""
+
+    rule: FrequencyRule
+    channels: Channels
+
+    @property
+    def new_seconds(self) -> float:
+        width = self.channels.width
+        fine = _CHANNEL_SECONDS * width if width <= MAX_FINE_WIDTH else 0.0
+        return frequency_seconds(self.rule) + fine
+
+    def compute(self) -> Steps[PhasorSetup]:
+        frequencies = yield from Frequencies(self.rule).steps()
+        index, is_sine = self.channels.indices()
+        cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
+        by_cosine = np.where(is_sine, sines, cosines)
+        by_sine = np.where(is_sine, cosines, opposites)
+        setup = PhasorSetup(frequencies, index, by_cosine, by_sine)
+        if setup.width > MAX_FINE_WIDTH:
+            return setup
+        offsets = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
+        cosines, sines = np.empty((2, len(offsets), setup.width))
+        step = max(1, int(TURN_SECONDS * len(offsets) / (_CHANNEL_SECONDS * max(1, setup.width))))
+        for first in range(0, len(offsets), step):
+            part = slice(first, first + step)
+            cosines[part], sines[part] = setup.spread(offsets[part])
+            if first + step < len(offsets):
+                yield
+        return replace(setup, all_fine=(cosines, sines))
 
 
-_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = shared(
-    ByteBoundedLRU(SETUP_CACHE_BYTES)
-)
+def both_phasors(rule: FrequencyRule) -> Phasors:
+    """Return the setup of ``sines_and_cosines``."""
+    return Phasors(rule, Channels(("sin", "cos"), interleaved=False, width=2 * rule.count))
 
 
-def setup_steps(rule: FrequencyRule, channels: Channels) -> Steps[PhasorSetup]:
-    """Compute the setup of frequencies in channels, unless the cache has it."""
-    cached = _setups.get((rule, channels))
-    if cached is not None:
-        return cached
-    setup = yield from PhasorSetup.steps(rule, channels)
-    _setups.put((rule, channels), setup, setup.size_bytes)
-    return setup
-
-
-def phasor_setup(rule: FrequencyRule, channels: Channels) -> PhasorSetup:
-    """Return the setup of frequencies in channels, from the cache."""
-    return _setups.get((rule, channels)) or finish(setup_steps(rule, channels))
-
-
-def prepare_sines_and_cosines(rule: FrequencyRule) -> Iterator[None]:
-    """Compute, in steps, what ``sines_and_cosines`` of a rule need."""
-    return setup_steps(rule, _sines_then_cosines(rule))
-
-
-def prepare_component(rule: FrequencyRule, name: Component) -> Iterator[None]:
-    """Compute, in steps, what ``component`` of a rule needs."""
-    return setup_steps(rule, _of_component(rule, name))
-
-
-def _sines_then_cosines(rule: FrequencyRule) -> Channels:
-    return Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
-
-
-def _of_component(rule: FrequencyRule, name: Component) -> Channels:
-    return Channels((name,), interleaved=False, width=rule.count)
+def component_phasors(rule: FrequencyRule, name: Component) -> Phasors:
+    """Return the setup of ``component``."""
+    return Phasors(rule, Channels((name,), interleaved=False, width=rule.count))
 
 
 class CoarsePhasorCache:
@@ -430,18 +409,12 @@ class PhasorTable(SinusoidTable):
         width = self.channels.width
         return phasor_seconds(width, self.positions) + self.dtype.rounding_seconds
 
-    @property
-    def setup_seconds(self) -> float:
-        # Most tables have the setup of others: without it, a small one is short work.
-        if (self.rule, self.channels) in _setups:
-            return 0.0
-        return phasor_setup_seconds(self.rule, self.channels.width)
-
-    def prepare(self) -> Iterator[None]:
-        return setup_steps(self.rule, self.channels)
+    @cached_property
+    def setup(self) -> Phasors:
+        return Phasors(self.rule, self.channels)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        setup = phasor_setup(self.rule, self.channels)
+        setup = self.setup.get()
         if self.positions.is_contiguous:
             first = self.positions.first
             needed, last = range(first + start, first + stop), self.positions.most
@@ -456,17 +429,17 @@ class PhasorTable(SinusoidTable):
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
     """Return the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
-    return _evaluate(rule, _of_component(rule, name), positions)
+    return _evaluate(component_phasors(rule, name), positions)
 
 
 def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
     """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
-    return _evaluate(rule, _sines_then_cosines(rule), positions)
+    return _evaluate(both_phasors(rule), positions)
 
 
-def _evaluate(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
-    setup = phasor_setup(rule, channels)
-    values = np.empty((len(positions), channels.width))
+def _evaluate(phasors: Phasors, positions: Int64s) -> Float64s:
+    setup = phasors.get()
+    values = np.empty((len(positions), setup.width))
     for done, part in _products_of_any(setup, positions):
         values[done : done + len(part)] = part
     return values
@@ -594,22 +567,11 @@ class RealPhasorTable(SinusoidTable):
         return _PHASOR_SECONDS + self.dtype.rounding_seconds
 
     @cached_property
-    def _units(self) -> list[int]:
-        units: list[int] = np.unique(split_units(self.positions)[1]).tolist()
-        return units
-
-    @property
-    def setup_seconds(self) -> float:
-        return frequency_seconds(self.rule) * len(self._units)
-
-    def prepare(self) -> Iterator[None]:
-        """Compute the frequencies of each unit, in steps."""
-        for unit in self._units:
-            if unit == 0:
-                yield from prepare_sines_and_cosines(self.rule)
-            else:
-                yield from frequency_steps(_counted_in(self.rule, unit))
-            yield
+    def setup(self) -> Setups:
+        """The frequencies of each unit."""
+        rule, units = self.rule, np.unique(split_units(self.positions)[1]).tolist()
+        parts = [_counted_in(rule, unit) if unit else both_phasors(rule) for unit in units]
+        return Setups(tuple(parts))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         for part in row_steps(stop - start, _ARRAYS * self.channels.width):
@@ -643,13 +605,12 @@ def sinusoid_table(
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 
-def _counted_in(rule: FrequencyRule, exponent: int) -> FrequencyRule:
-    return ScaledFrequencies(rule, Fraction(2) ** exponent)
+def _counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
+    return Frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
 
 
 def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
     """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
-    frequencies = finish(frequency_steps(_counted_in(rule, exponent)))
-    return np.concatenate(sin_cos(frequencies, integers), axis=1)
+    return np.concatenate(sin_cos(_counted_in(rule, exponent).get(), integers), axis=1)

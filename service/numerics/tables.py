@@ -8,18 +8,19 @@ This module is long because tables that gather or transform the elements of othe
 to what they have in common: shape, cost and the steps before the first element.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from itertools import islice
 from math import prod
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
+from service.lru import ByteBoundedLRU, shared
 from service.numerics.dtypes import (
     FLOAT64,
     DType,
@@ -81,30 +82,103 @@ def finish(steps: Steps[Result]) -> Result:
             return result
 
 
-def no_steps() -> Iterator[None]:
-    """Return the steps of a table that has nothing to prepare."""
-    return iter(())
+class Setup(Protocol):
+    """What a table computes once, before its first element.
+
+    It is the attribute ``setup`` of the table; most tables have none.
+    """
+
+    @property
+    def seconds(self) -> float:
+        """The processor seconds that it takes, 0 if it is there already."""
+
+    def steps(self) -> Iterator[None]:
+        """Compute it in steps; a table that is read without them computes it in one step."""
+
+
+@dataclass(frozen=True)
+class Setups:
+    """Several setups, one after the other."""
+
+    parts: tuple[Setup, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    def steps(self) -> Iterator[None]:
+        for part in self.parts:
+            if part.seconds:
+                yield from part.steps()
+                yield
+
+
+NO_SETUP = Setups()
+
+
+class HasBytes(Protocol):
+    """An array, or several of them."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+Kept = TypeVar("Kept", bound=HasBytes)
+
+
+class KeptSetup(ABC, Generic[Kept]):
+    """Base class of the setups whose results are kept in a cache, with the setup as the key.
+
+    A subclass is a frozen dataclass, and states how many bytes its cache may have.
+    """
+
+    cache: ClassVar[ByteBoundedLRU[Any, Any]]
+
+    def __init_subclass__(cls, capacity_bytes: int) -> None:
+        cls.cache = shared(ByteBoundedLRU(capacity_bytes))
+
+    @property
+    @abstractmethod
+    def new_seconds(self) -> float:
+        """The processor seconds of computing the result."""
+
+    @abstractmethod
+    def compute(self) -> Steps[Kept]:
+        """Compute the result in steps."""
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self in self.cache else self.new_seconds
+
+    def steps(self) -> Steps[Kept]:
+        """Return the result from the cache, or compute it in steps."""
+        kept: Kept | None = self.cache.get(self)
+        if kept is None:
+            kept = yield from self.compute()
+            self.cache.put(self, kept, kept.nbytes + 1024)
+        return kept
+
+    def get(self) -> Kept:
+        """Return the result from the cache, or compute it."""
+        kept: Kept | None = self.cache.get(self)
+        return finish(self.steps()) if kept is None else kept
+
+
+def setup_of(table: object) -> Setup:
+    """Return the setup of a table."""
+    # Every response needs this: a check of a protocol takes ten times as long.
+    setup: Setup = getattr(table, "setup", NO_SETUP)
+    return setup
 
 
 def prepare(table: object) -> Iterator[None]:
-    """Compute what a table needs before its first element, in steps, and put it into its cache.
-
-    It is the method ``prepare`` of the table; most tables have none. A table that has not been
-    prepared computes the same in one step when it is read.
-    """
-    steps: Iterator[None] = getattr(table, "prepare", no_steps)()
-    return steps
+    """Compute the setup of a table, in steps."""
+    return setup_of(table).steps()
 
 
 def setup_seconds(table: object) -> float:
-    """Return the processor seconds of what a table computes before its first element.
-
-    It is the attribute ``setup_seconds`` of the table, 0 if the caches have all that it needs or it
-    has no such attribute.
-    """
-    # Every response needs this: a check of a protocol takes ten times as long.
-    seconds: float = getattr(table, "setup_seconds", 0.0)
-    return seconds
+    """Return the processor seconds of the setup of a table."""
+    return setup_of(table).seconds
 
 
 def overflows(table: object) -> bool:
@@ -220,9 +294,8 @@ class FormulaTable:
         row_elements: the number of elements in a row.
         evaluate: returns some columns of some rows, float64 or int64 (rows, columns).
         element_seconds: the processor seconds of an element.
-        setup_seconds: those of what is computed before the first element.
+        setup: what the function needs.
         overflows: whether a number may be too large for the type.
-        prepare: returns the steps that come before the first element.
     """
 
     shape: tuple[int, ...]
@@ -230,9 +303,8 @@ class FormulaTable:
     row_elements: int
     evaluate: Callable[[range, range], Elements]
     element_seconds: float = ELEMENT_SECONDS
-    setup_seconds: float = 0.0
+    setup: Setup = NO_SETUP
     overflows: bool = False
-    prepare: Callable[[], Iterator[None]] = no_steps
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.row_elements, self.dtype, self._fill)
@@ -265,35 +337,41 @@ def _floats(numbers: list[Decimal]) -> Float64s:
     return np.array([float(number) for number in numbers])
 
 
-def decimal_table(
-    shape: tuple[int, ...],
-    exact: Callable[[], Iterable[Decimal]],
-    number_seconds: float = FREQUENCY_SECONDS,
-) -> FormulaTable:
-    """Return a list of decimals, or a single one of shape (), each rounded to float64.
+@dataclass(frozen=True, eq=False)
+class DecimalTable:
+    """A list of decimals, or a single one of shape (), each rounded to float64.
 
-    Computing and rounding one takes ``number_seconds`` of a processor.
+    Attributes:
+        shape: (n,) or ().
+        exact: computes the decimals.
+        number_seconds: the processor seconds of computing and rounding one.
     """
-    count = prod(shape)
-    rounded: list[Elements] = []
 
-    def prepare() -> Steps[None]:
-        if not rounded:
-            parts = yield from convert_decimals(exact(), _floats, number_seconds)
-            rounded.append(np.concatenate(parts)[np.newaxis])
+    shape: tuple[int, ...]
+    exact: Callable[[], Iterable[Decimal]]
+    number_seconds: float = FREQUENCY_SECONDS
+    _rounded: list[Float64s] = field(default_factory=list, init=False, repr=False)
 
-    def evaluate(rows: range, columns: range) -> Elements:  # noqa: ARG001
-        finish(prepare())
-        return rounded[0][:, columns.start : columns.stop]
+    dtype = FLOAT64
+    element_seconds = ELEMENT_SECONDS
 
-    return FormulaTable(
-        shape,
-        FLOAT64,
-        count,
-        evaluate,
-        setup_seconds=number_seconds * count,
-        prepare=prepare,
-    )
+    @property
+    def setup(self) -> Setup:
+        return self
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self._rounded else self.number_seconds * prod(self.shape)
+
+    def steps(self) -> Steps[None]:
+        """Compute all decimals."""
+        if not self._rounded:
+            parts = yield from convert_decimals(self.exact(), _floats, self.number_seconds)
+            self._rounded.append(np.concatenate(parts))
+
+    def read(self, start: int, stop: int) -> Elements:
+        finish(self.steps())
+        return self._rounded[0][start:stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,9 +379,6 @@ class DerivedTable:
     """A base of tables that read the elements of another one, at the same cost."""
 
     table: Table
-
-    def prepare(self) -> Iterator[None]:
-        return prepare(self.table)
 
     @property
     def dtype(self) -> DType:
@@ -318,8 +393,8 @@ class DerivedTable:
         return self.table.element_seconds
 
     @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.table)
+    def setup(self) -> Setup:
+        return setup_of(self.table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,11 +544,8 @@ class TransformedTable:
         return self.transform_seconds + factor_seconds + self.dtype.rounding_seconds
 
     @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.factors)
-
-    def prepare(self) -> Iterator[None]:
-        return prepare(self.factors)
+    def setup(self) -> Setup:
+        return setup_of(self.factors)
 
     @property
     def is_finite(self) -> bool:

@@ -18,15 +18,17 @@ from service.delivery.negotiation import RepresentationRequest
 from service.delivery.parameters import read_parameters
 from service.delivery.plans import Plan, read_post
 from service.delivery.representation import represent
-from service.encodings.family import TableFamily
+from service.encodings.family import ComposedFamily, TableFamily
 from service.encodings.registry import FAMILIES
+from service.encodings.relative.alibi import AlibiBias
+from service.encodings.relative.kerple import KerpleBias
 from service.formats import FORMATS
 from service.formats.format import BinaryBody, Body, ReadableFormat
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.dtypes import Elements
-from service.numerics.tables import TURN_SECONDS, Document, size
+from service.numerics.dtypes import FLOAT64, INT64, Elements
+from service.numerics.tables import TURN_SECONDS, Document, StoredTable, size
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY
@@ -332,6 +334,22 @@ def test_a_long_setup_is_cut_into_steps_with_empty_blocks(url: str) -> None:
 
     assert blocks.count(b"") > 1
     assert b"".join(blocks) == table.read(0, size(table)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("family", "query", "sent"),
+    [
+        (AlibiBias, {"num_heads": 2047}, StoredTable(np.ones((1, 2), dtype=np.int64), INT64)),
+        (KerpleBias, {"convention": "nemo", "query_len": 1}, StoredTable(np.ones(2049), FLOAT64)),
+    ],
+)
+def test_slopes_of_many_heads_of_a_posted_bias_are_computed_in_steps(
+    family: type[ComposedFamily], query: dict[str, object], sent: StoredTable
+) -> None:
+    name = "attention_mask" if sent.dtype is INT64 else "a"
+    document = family.model_validate(query).document({name: sent})
+
+    assert list(body(document).blocks()).count(b"") > 1
 
 
 @pytest.mark.full

@@ -1,6 +1,6 @@
 """Tables of angles along several axes, and float32 angles: bounds against exact arithmetic."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
@@ -30,7 +30,7 @@ from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.phase import MAX_POSITION, Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import Table, no_steps, size
+from service.numerics.tables import Setups, Table, size
 from tests.exact import UNIT, frequency, rounded
 
 SCATTERED = Positions.of_runs(Run(at, 1, 3) for at in (-5, 0, 4095, 2**40, MAX_POSITION - 2))
@@ -101,8 +101,8 @@ class Counting:
     def at(self, positions: Int64s) -> Float64s:
         return np.repeat(positions.astype(np.float64)[:, np.newaxis], 3, axis=1)
 
-    def prepare(self, positions: Int64s) -> Iterator[None]:  # noqa: ARG002
-        return no_steps()
+    def setup(self, positions: Int64s) -> Setups:  # noqa: ARG002
+        return Setups()
 
 
 def test_growth_multiplies_cosines_and_sines() -> None:

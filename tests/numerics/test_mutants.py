@@ -31,8 +31,8 @@ fixed_point = phase.fixed_point
 @pytest.fixture(autouse=True)
 def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see phasors of the real kernel, nor leave its own behind."""
-    monkeypatch.setattr(phasors, "_setups", ByteBoundedLRU(2**26))
-    monkeypatch.setattr(phasors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(phasors.Phasors, "cache", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(phasors.Frequencies, "cache", ByteBoundedLRU(2**20))
 
 
 # What fails here is meant to: no smaller example of it is looked for.
@@ -164,8 +164,8 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
 ) -> None:
     table = test_phasors.table(512, Positions.contiguous(0, 600))
     expected = table.read(0, size(table)).tobytes()
-    monkeypatch.setattr(phasors, "_setups", ByteBoundedLRU(2**26))
-    monkeypatch.setattr(phasors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(phasors.Phasors, "cache", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(phasors.Frequencies, "cache", ByteBoundedLRU(2**20))
     monkeypatch.setattr(
         phase,
         "_sin_cos_kernel",

@@ -22,13 +22,13 @@ from service.numerics.phasors import (
     Channels,
     CoarsePhasorCache,
     Pair,
+    Phasors,
     PhasorSetup,
     PhasorTable,
     RealPhasorTable,
     block_of,
     block_spans,
     component,
-    phasor_setup,
 )
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
@@ -98,7 +98,7 @@ def test_rows_too_wide_for_a_setup_have_the_same_bytes(
     strided = table(600, Positions.of_runs([Run(start, 7, 20)]))
     expected = whole.read(0, size(whole)).tobytes(), strided.read(0, size(strided)).tobytes()
     monkeypatch.setattr(factors, "MAX_FINE_WIDTH", 0)
-    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(factors.Phasors, "cache", ByteBoundedLRU(2**20))
 
     assert whole.read(0, size(whole)).tobytes() == expected[0]
     assert strided.read(0, size(strided)).tobytes() == expected[1]
@@ -157,11 +157,11 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_setups_are_shared_and_bounded() -> None:
     factors_table(2).read(0, 1024)
-    known = factors._setups.get((RULE, CHANNELS))
+    known = Phasors.cache.get(Phasors(RULE, CHANNELS))
 
     assert known is not None
-    assert known is phasor_setup(RULE, CHANNELS)
-    assert factors._setups.size_bytes <= factors.SETUP_CACHE_BYTES
+    assert known is Phasors(RULE, CHANNELS).get()
+    assert Phasors.cache.size_bytes <= factors.SETUP_CACHE_BYTES
     assert known.all_fine is not None
     assert known.all_fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
 
@@ -203,7 +203,7 @@ def test_the_phasors_that_all_tables_keep_are_bounded() -> None:
 
 
 def test_cached_and_uncached_blocks_have_the_same_bytes() -> None:
-    setup, coarse = phasor_setup(RULE, CHANNELS), CoarsePhasorCache()
+    setup, coarse = Phasors(RULE, CHANNELS).get(), CoarsePhasorCache()
     coarse.of(setup, range(4, 6), range(4, 6))
 
     for runs in (range(4, 5), range(3, 5), range(5, 9), range(-2, 2)):
@@ -225,7 +225,7 @@ def test_frequencies_are_evaluated_once_for_all_channels() -> None:
 
     rule = Counted(3)
     for names in (("sin",), ("cos",), ("sin", "cos")):
-        phasor_setup(rule, Channels(names, interleaved=False, width=3 * len(names)))
+        Phasors(rule, Channels(names, interleaved=False, width=3 * len(names))).get()
     positions = Positions.contiguous(0, 4)
     axis, channels = Axis(rule, positions, (0, 1, 2)), Channels(("sin", "cos"), True, 6)
     AxesTable((axis,), "exact", channels, FLOAT64, (4, 6)).read(0, 24)

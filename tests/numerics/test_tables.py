@@ -19,12 +19,12 @@ from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    DecimalTable,
     FormulaTable,
     GatheredTable,
     StoredTable,
     Table,
     TransformedTable,
-    decimal_table,
     distinct_integers,
     gather_biases,
     gather_rows,
@@ -98,7 +98,7 @@ def test_setup_seconds_is_zero_without_the_attribute_and_for_what_the_caches_hav
     assert setup_seconds(rows) == setup_seconds(other) == 0
 
 
-TABLE = decimal_table((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
+TABLE = DecimalTable((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
 
 
 def test_each_number_is_rounded_once() -> None:

@@ -37,13 +37,13 @@ from service.numerics.positions import (
     MIN_REAL_POSITION,
     are_out_of_range,
     first_out_of_range,
-    max_units,
     split_units,
 )
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
+    Setup,
     Steps,
     StoredTable,
     Table,
@@ -257,11 +257,15 @@ class GaussianTable:
     element_seconds = 30 * ELEMENT_SECONDS
 
     @property
-    def setup_seconds(self) -> float:
+    def setup(self) -> Setup:
+        return self
+
+    @property
+    def seconds(self) -> float:
         frequencies = FREQUENCY_SECONDS * len(np.unique(split_units(self.weight)[1]))
         return len(self.numbers) * (frequencies + (_LOGARITHM_SECONDS if self.is_log else 0))
 
-    def prepare(self) -> Steps[None]:
+    def steps(self) -> Steps[None]:
         """Compute the frequencies of the numbers for each unit of the weights."""
         if self._units:
             return
@@ -289,7 +293,7 @@ class GaussianTable:
             some = slice(rows.start + part.start, rows.start + part.stop)
             number = np.searchsorted(self.numbers, _float64_part(self.x, some))
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
-            finish(self.prepare())
+            finish(self.steps())
             for weights in self._units:
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
                 sine[:, weights.places], cosine[:, weights.places] = both[0].T, both[1].T
@@ -328,14 +332,12 @@ def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
 
     # Nothing is shared between the coordinates, and each element is reordered.
     shape = *boxes.shape[:-1], row_width
-    setup_seconds = FREQUENCY_SECONDS * rule.count * max_units(size(boxes))
     return FormulaTable(
         shape,
         dtype,
         row_width,
         evaluate,
         element_seconds=25 * ELEMENT_SECONDS,
-        setup_seconds=setup_seconds,
         # The coordinates of the first boxes have most of the units.
-        prepare=pairs_of(range(min(_FIRST_BOXES, size(boxes) // 4))).prepare,
+        setup=pairs_of(range(min(_FIRST_BOXES, size(boxes) // 4))).setup,
     )

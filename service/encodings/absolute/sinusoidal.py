@@ -44,13 +44,13 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, wavelengths
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
+    DecimalTable,
     DerivedTable,
     Document,
     ParameterValue,
     StoredTable,
     Table,
     TransformedTable,
-    decimal_table,
     read_blocks,
     row_steps,
 )
@@ -166,8 +166,8 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
         if known.zeros(self.d_model) == known.width(self.d_model):
             raise impossible("d_model", self.d_model, "one channel of zeros has no frequency")
         arrays = {
-            "frequency": decimal_table((rule.count,), rule.exact),
-            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact())),
+            "frequency": DecimalTable((rule.count,), rule.exact),
+            "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
         }
         return self.describe(arrays, canonical, has_parts=True)
 

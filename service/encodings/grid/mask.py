@@ -1,6 +1,6 @@
 """DETR's sinusoids for images with padding: a position is a cumulative count of valid pixels."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -37,6 +37,7 @@ from service.numerics.phase import (
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
+    Setup,
     StoredTable,
     read_blocks,
 )
@@ -269,10 +270,18 @@ class MaskedGridTable:
         return 2 * ELEMENT_SECONDS
 
     @property
-    def setup_seconds(self) -> float:
+    def setup(self) -> Setup:
+        return self
+
+    @property
+    def seconds(self) -> float:
         masks, height, width = self.masks.elements.shape
         lasts = masks * (height + width) if self.rule.normalize else 1
         return FREQUENCY_SECONDS * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
+
+    def steps(self) -> Iterator[None]:
+        """Return no steps: each line computes its own frequencies when it is read."""
+        return iter(())
 
     def _counts_of(self, line: int) -> Counts:
         """Return the counts of an image down its columns, or the next ones, along its rows."""

@@ -19,10 +19,11 @@ import numpy as np
 from service.encodings.grid.grids import GridAxis, pixels
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, Picked, ScaledFrequencies
-from service.numerics.phasors import component, phasor_setup_seconds, prepare_component
+from service.numerics.phasors import component, component_phasors
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     DerivedTable,
+    Setups,
     distinct_integers,
     read_blocks,
 )
@@ -194,16 +195,16 @@ class GridTable:
 
     element_seconds = 3 * ELEMENT_SECONDS
 
-    @property
-    def setup_seconds(self) -> float:
-        rules = [along.rule for along in self.layout.along.values()]
-        return sum(phasor_setup_seconds(rule, 2 * rule.count) for rule in rules)
-
-    def prepare(self) -> Iterator[None]:
-        for lane in self._lanes:
-            if lane.content != "coordinate":
-                along = self.layout.along[lane.axis]
-                yield from prepare_component(along.scaled_rule, lane.content)
+    @cached_property
+    def setup(self) -> Setups:
+        along = self.layout.along
+        return Setups(
+            tuple(
+                component_phasors(along[lane.axis].scaled_rule, lane.content)
+                for lane in self._lanes
+                if lane.content != "coordinate"
+            )
+        )
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:

@@ -7,7 +7,7 @@ the slopes, the form of the bias, and the queries and keys.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
 
@@ -33,7 +33,6 @@ from service.encodings.relative.distance import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.lru import ByteBoundedLRU, shared
 from service.numerics import phase as scaling
 from service.numerics.double_double import (
     DoubleDouble,
@@ -49,25 +48,22 @@ from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithme
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
+    NO_SETUP,
     Curves,
     Document,
     FormulaTable,
+    KeptSetup,
     ParameterValue,
     RunningCount,
+    Setup,
     Steps,
     StoredTable,
     Table,
     convert_decimals,
-    finish,
-    no_steps,
-    setup_seconds,
 )
 
 MAX_BIAS_MAX = 100.0
 """The largest alibi_bias_max: no slope of a rule is below 2^-100."""
-
-# At least this many slopes are evaluated at once; it takes a few milliseconds.
-_MIN_EVALUATED = 1024
 
 # The processor seconds of a slope, as a pair of float64.
 _SLOPE_SECONDS = 8e-6
@@ -76,7 +72,7 @@ _MIN_SLOPE, _MAX_SLOPE = 1e-100, 1e9
 
 
 @dataclass(frozen=True)
-class SlopeRule:
+class SlopeRule(KeptSetup[DoubleDouble], capacity_bytes=8 * 2**20):
     """The slopes that a formula gives num_heads heads, each a pair of float64 within 2^-106.
 
     Attributes:
@@ -90,8 +86,16 @@ class SlopeRule:
     bias_max: float
 
     @property
-    def setup_seconds(self) -> float:
-        return 0.0 if (self, self.count) in _slopes else _SLOPE_SECONDS * self.count
+    def setup(self) -> Setup:
+        return self
+
+    @property
+    def new_seconds(self) -> float:
+        return _SLOPE_SECONDS * self.count
+
+    def compute(self) -> Steps[DoubleDouble]:
+        parts = yield from convert_decimals(self.exact(), _pairs, _SLOPE_SECONDS)
+        return DoubleDouble(*(np.concatenate(halves) for halves in zip(*parts, strict=True)))
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
@@ -101,22 +105,15 @@ class SlopeRule:
             "alibi_bias_max": self.bias_max,
         }
 
-    def exact(self, heads: int) -> Iterator[Decimal]:
-        """Return the slopes of heads 0 … heads − 1, as decimals."""
-        first = min(heads, self.series_heads)
-        others = self._series(2 * self.series_heads, 2 * (heads - first))
-        return chain(self._series(self.series_heads, first), islice(others, 0, None, 2))
+    def exact(self) -> Iterator[Decimal]:
+        """Return the slopes as decimals."""
+        first = self.series_heads
+        others = self._series(2 * first, 2 * (self.count - first))
+        return chain(self._series(first, first), islice(others, 0, None, 2))
 
     def of_heads(self, heads: range) -> DoubleDouble:
         """Return the slopes of consecutive heads, (heads,)."""
-        # A power of two, so that the next heads seldom need another evaluation.
-        known = min(self.count, max(_MIN_EVALUATED, 1 << (heads.stop - 1).bit_length()))
-        slopes = _slopes.get((self, self.count)) or finish(_slope_steps(self, known))
-        return DoubleDouble(*(part[heads.start : heads.stop] for part in slopes))
-
-    def prepare(self, heads: range) -> Iterator[None]:
-        """Compute the slopes of all heads, in steps, if those of the last of some are needed."""
-        return _slope_steps(self, self.count) if heads.stop > _MIN_EVALUATED else no_steps()
+        return DoubleDouble(*(part[heads.start : heads.stop] for part in self.get()))
 
     def sizes(self, heads: range) -> Float64s:
         """Return |slope| of consecutive heads, float64 with a relative error below 2^-40."""
@@ -141,20 +138,6 @@ class SlopeRule:
         return islice(scaling.geometric_series(base, 2 * heads, count + 1), 1, None)
 
 
-_slopes: ByteBoundedLRU[tuple[SlopeRule, int], DoubleDouble] = shared(ByteBoundedLRU(8 * 2**20))
-
-
-def _slope_steps(rule: SlopeRule, heads: int) -> Steps[DoubleDouble]:
-    """Compute the slopes of the first heads, unless the cache has them."""
-    cached = _slopes.get((rule, heads))
-    if cached is not None:
-        return cached
-    parts = yield from convert_decimals(rule.exact(heads), _pairs, _SLOPE_SECONDS)
-    slopes = DoubleDouble(*(np.concatenate(halves) for halves in zip(*parts, strict=True)))
-    _slopes.put((rule, heads), slopes, 2 * slopes.high.nbytes + 256)
-    return slopes
-
-
 @exact_arithmetic
 def _pairs(slopes: list[Decimal]) -> DoubleDouble:
     pairs = [from_decimal(slope) for slope in slopes]
@@ -170,6 +153,8 @@ class GivenSlopes:
     """
 
     slopes: Float64s
+
+    setup = NO_SETUP
 
     @property
     def count(self) -> int:
@@ -200,13 +185,8 @@ class LinearBias(DistanceFunction):
     is_masked: bool = False
 
     @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.slopes)
-
-    def prepare(self, heads: range) -> Iterator[None]:
-        if isinstance(self.slopes, SlopeRule):
-            return self.slopes.prepare(self._with_slope(heads))
-        return no_steps()
+    def setup(self) -> Setup:
+        return self.slopes.setup
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         values = self._scaled(-np.abs(distances) if self.is_symmetric else distances, heads)
@@ -424,14 +404,7 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
             return rule.of_heads(heads).high[:, np.newaxis]
 
         shape = (rule.count,)
-        return FormulaTable(
-            shape,
-            self.element_type,
-            1,
-            evaluate,
-            setup_seconds=rule.setup_seconds,
-            prepare=partial(rule.prepare, range(rule.count)),
-        )
+        return FormulaTable(shape, self.element_type, 1, evaluate, setup=rule)
 
     def canonical(self) -> dict[str, ParameterValue]:
         return self.slope_rule(self.num_heads).parameters()
@@ -522,7 +495,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             keys,
             evaluate,
             element_seconds=8 * ELEMENT_SECONDS,
-            setup_seconds=setup_seconds(slopes),
+            setup=slopes.setup,
             overflows=overflows,
         )
 

@@ -4,7 +4,7 @@ The family of such a table subclasses ``DistanceTableFamily`` and defines the va
 ``RelativeTable`` computes the value of each distance once and copies it to all its pairs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -31,14 +31,15 @@ from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
+    NO_SETUP,
     STEP_ELEMENTS,
     Document,
     ParameterValue,
+    Setup,
     StoredTable,
     Table,
     distinct_integers,
     gather_biases,
-    no_steps,
     read_blocks,
     row_ranges,
 )
@@ -90,13 +91,9 @@ class DistanceFunction:
         return 5 * ELEMENT_SECONDS
 
     @property
-    def setup_seconds(self) -> float:
-        """The processor seconds of what is computed before the first element."""
-        return 0.0
-
-    def prepare(self, heads: range) -> Iterator[None]:  # noqa: ARG002
-        """Compute, in steps, what the values of a range of heads need."""
-        return no_steps()
+    def setup(self) -> Setup:
+        """What the values need."""
+        return NO_SETUP
 
     def values(self, distances: Int64s, heads: range) -> Elements:
         """Return the values of distances (n,), each key − query, for a range of heads.
@@ -149,11 +146,8 @@ class RelativeTable:
         return _COPIED_SECONDS + value * (rows + columns - 1) / (rows * columns)
 
     @property
-    def setup_seconds(self) -> float:
-        return self.function.setup_seconds
-
-    def prepare(self) -> Iterator[None]:
-        return self.function.prepare(self.heads)
+    def setup(self) -> Setup:
+        return self.function.setup
 
     @property
     def overflows(self) -> bool:

@@ -44,9 +44,9 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     ParameterValue,
+    Setup,
     StoredTable,
     Table,
-    setup_seconds,
 )
 
 # The range of nonzero factors; 0 is allowed, too.
@@ -90,8 +90,8 @@ class Kernel(DistanceFunction):
         return 50 * ELEMENT_SECONDS
 
     @property
-    def setup_seconds(self) -> float:
-        return setup_seconds(self.outer)
+    def setup(self) -> Setup:
+        return self.outer.setup
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         lengths = distance_lengths(distances, is_causal=self.is_causal)

@@ -21,11 +21,10 @@ from service.grammar import Integer
 from service.numerics.double_double import pairwise_sum
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
 from service.numerics.phasors import (
+    both_phasors,
     component,
+    component_phasors,
     phasor_seconds,
-    phasor_setup_seconds,
-    prepare_component,
-    prepare_sines_and_cosines,
     sines_and_cosines,
 )
 from service.numerics.positions import Positions
@@ -94,8 +93,7 @@ class ShiftOperator(TableFamily, path="/relative"):
             self.d_model,
             partial(self._rows, rule_of_pairs, offsets),
             element_seconds=1.5 * ELEMENT_SECONDS,
-            setup_seconds=phasor_setup_seconds(rule_of_pairs, self.d_model),
-            prepare=partial(prepare_sines_and_cosines, rule_of_pairs),
+            setup=both_phasors(rule_of_pairs),
         )
 
     def _rows(self, rule: Geometric, offsets: Positions, rows: range, columns: range) -> Float64s:
@@ -153,6 +151,5 @@ class Similarity(TableFamily, path="/relative/similarity"):
             1,
             evaluate,
             element_seconds=2 * rule.count * phasor_seconds(rule.count, self.offsets),
-            setup_seconds=phasor_setup_seconds(rule, rule.count),
-            prepare=partial(prepare_component, rule, "cos"),
+            setup=component_phasors(rule, "cos"),
         )

@@ -14,14 +14,12 @@ from service.encodings.family import RealDType, about
 from service.encodings.relative.distance import (
     BiasParameters,
     Causal,
-    DistanceFunction,
     DistanceTableFamily,
     Heads,
     QueryKey,
     distance_lengths,
 )
 from service.grammar import Integer, Real
-from service.lru import ByteBoundedLRU, shared
 from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
@@ -29,16 +27,16 @@ from service.numerics.phase import Float64s, Int64s, exact_series
 from service.numerics.phasors import (
     MAX_FINE_WIDTH,
     component,
-    phasor_setup_seconds,
-    prepare_component,
+    component_phasors,
 )
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     TURN_SECONDS,
+    KeptSetup,
     ParameterValue,
+    Setup,
     Steps,
     Table,
-    finish,
     row_steps,
 )
 
@@ -91,35 +89,32 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     def axes(self) -> tuple[str, ...]:
         return self.bias_axes
 
-    @property
-    def element_seconds(self) -> float:
-        return _sum_seconds(self.half_frequencies)
-
-    @property
-    def setup_seconds(self) -> float:
-        rule = self.half_frequencies
-        return phasor_setup_seconds(rule, rule.count)
-
-    def prepare(self, heads: range) -> Iterator[None]:  # noqa: ARG002
-        return prepare_component(self.half_frequencies, "sin")
-
-    def table(self) -> Table:
+    @cached_property
+    def kept_sums(self) -> "SquaredSines | None":
+        """The sums of all distances that may occur, unless the pairs have few of them."""
         # A power of two, so that tables of similar lengths share the sums.
         count = 1 << self.pairs.longest(is_causal=self.causal).bit_length()
         is_worth = count <= min(_MOST_SUMS, prod(self.pairs.shape))
-        function = _SharedSums(self, count) if is_worth else self
-        return self.bias_table(function, self.element_type, self.num_heads)
+        return SquaredSines(self.half_frequencies, count) if is_worth else None
+
+    @property
+    def element_seconds(self) -> float:
+        return 2 * ELEMENT_SECONDS if self.kept_sums else _sum_seconds(self.half_frequencies)
+
+    @property
+    def setup(self) -> Setup:
+        return self.kept_sums or component_phasors(self.half_frequencies, "sin")
+
+    def table(self) -> Table:
+        return self.bias_table(self, self.element_type, self.num_heads)
 
     def canonical(self) -> dict[str, ParameterValue]:
         return {**super().canonical(), **self.head_parameters}
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
         """Return the biases, (heads, n), of distances (n,) for a range of heads."""
-        lengths = distance_lengths(distances, is_causal=self.causal)
-        return self.biases(_sums_at(self.half_frequencies, lengths), heads)
-
-    def biases(self, sums: Float64s, heads: range) -> Float64s:
-        """Return the biases, (heads, n), of sums of squared sines (n,)."""
+        lengths, kept = distance_lengths(distances, is_causal=self.causal), self.kept_sums
+        sums = kept.get()[lengths] if kept else _sums_at(self.half_frequencies, lengths)
         share = 4.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
         return np.asarray(0.0 - sums * self.num_heads / share)
 
@@ -149,42 +144,29 @@ class HalfFrequencies:
         yield from (frequency / 2 for frequency in islice(series, 1, None))
 
 
-@dataclass(frozen=True)
-class _SharedSums(DistanceFunction):
-    """The biases of Sandwich, by sums that are computed before the first element.
-
-    Attributes:
-        sandwich: the encoding.
-        count: the sums are those of the distances 0 … count − 1.
-    """
-
-    sandwich: Sandwich
-    count: int
-
-    element_seconds = 2 * ELEMENT_SECONDS
-
-    @property
-    def setup_seconds(self) -> float:
-        rule = self.sandwich.half_frequencies
-        if (rule, self.count) in _sums:
-            return 0.0
-        return self.sandwich.setup_seconds + self.count * _sum_seconds(rule)
-
-    def prepare(self, heads: range) -> Iterator[None]:  # noqa: ARG002
-        return _sum_steps(self.sandwich.half_frequencies, self.count)
-
-    def values(self, distances: Int64s, heads: range) -> Float64s:
-        sums = finish(_sum_steps(self.sandwich.half_frequencies, self.count))
-        lengths = distance_lengths(distances, is_causal=self.sandwich.causal)
-        return self.sandwich.biases(sums[lengths], heads)
-
-    def bound(self, pairs: QueryKey, heads: range) -> float:
-        return self.sandwich.bound(pairs, heads)
-
-
 # The most distances whose sums are kept: 1 MiB.
 _MOST_SUMS = 2**17
-_sums: ByteBoundedLRU[tuple[HalfFrequencies, int], Float64s] = shared(ByteBoundedLRU(8 * 2**20))
+
+
+@dataclass(frozen=True)
+class SquaredSines(KeptSetup[Float64s], capacity_bytes=8 * 2**20):
+    """Σ sin²(d·ω_k/2) of the distances d = 0 … count − 1."""
+
+    rule: HalfFrequencies
+    count: int
+
+    @property
+    def new_seconds(self) -> float:
+        return component_phasors(self.rule, "sin").seconds + self.count * _sum_seconds(self.rule)
+
+    def compute(self) -> Steps[Float64s]:
+        yield from component_phasors(self.rule, "sin").steps()
+        sums, step = np.empty(self.count), max(1, int(TURN_SECONDS / _sum_seconds(self.rule)))
+        for first in range(0, self.count, step):
+            lengths = np.arange(first, min(first + step, self.count))
+            sums[first : first + step] = _sums_at(self.rule, lengths)
+            yield
+        return sums
 
 
 def _sum_seconds(rule: HalfFrequencies) -> float:
@@ -200,20 +182,4 @@ def _sums_at(rule: HalfFrequencies, lengths: Int64s) -> Float64s:
     for part in row_steps(len(lengths), rule.count):
         sines = component(rule, "sin", lengths[part])
         sums[part] = pairwise_sum(sines * sines)
-    return sums
-
-
-def _sum_steps(rule: HalfFrequencies, count: int) -> Steps[Float64s]:
-    """Compute the sums of distances 0 … count − 1, unless the cache has them."""
-    cached = _sums.get((rule, count))
-    if cached is not None:
-        return cached
-    yield from prepare_component(rule, "sin")
-    step = max(1, int(TURN_SECONDS / _sum_seconds(rule)))
-    parts: list[Float64s] = []
-    for first in range(0, count, step):
-        parts.append(_sums_at(rule, np.arange(first, min(first + step, count))))
-        yield
-    sums = np.concatenate([np.empty(0), *parts])
-    _sums.put((rule, count), sums, sums.nbytes + 1024)
     return sums

@@ -7,7 +7,6 @@ the left. The relative shift rearranges scores by relative position as scores by
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -33,9 +32,8 @@ from service.numerics.phase import Float64s, Geometric, geometric
 from service.numerics.phasors import (
     Channels,
     PhasorTable,
+    both_phasors,
     phasor_seconds,
-    phasor_setup_seconds,
-    prepare_sines_and_cosines,
     sines_and_cosines,
 )
 from service.numerics.positions import Positions, Run
@@ -209,8 +207,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
             4 * rule.count,
             evaluate,
             element_seconds=phasor_seconds(2 * rule.count, positions),
-            setup_seconds=phasor_setup_seconds(rule, 2 * rule.count),
-            prepare=partial(prepare_sines_and_cosines, rule),
+            setup=both_phasors(rule),
         )
 
 

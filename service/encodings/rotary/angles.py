@@ -18,7 +18,6 @@ from service.encodings.family import RealDType, TableFamily, about, impossible, 
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
-from service.lru import ByteBoundedLRU, shared
 from service.numerics.axes import AngleRounding, AxesTable, Axis, angles_table, float32_distance
 from service.numerics.dtypes import (
     COMPLEX64,
@@ -33,12 +32,14 @@ from service.numerics.phase import Decimals, Float64s, Int64s, Picked, exact_con
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    TURN_SECONDS,
     DerivedTable,
     Document,
+    KeptSetup,
     ParameterValue,
+    Setups,
     Steps,
     Table,
-    finish,
 )
 
 # The largest power of 3.5 in the range of float64.
@@ -47,8 +48,8 @@ _MAX_POWER = 566
 _SQUARINGS = 6
 _RADIX = 2**_SQUARINGS
 
-# The multipliers of a frequency take about a third of a millisecond.
-_STEP_FREQUENCIES = 8
+# The processor seconds of the multipliers of a frequency.
+_FACTOR_SECONDS = 4e-4
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,15 @@ class XPos:
         """Return the multipliers of positions (m,), shape (m, r/2)."""
         total = np.ones((len(positions), self.rotary_dim // 2))
         for place, digits in self._digits(positions):
-            factors = finish(_factor_steps(self.rotary_dim, self.scale_base, place))
-            total *= factors[digits + _RADIX - 1]
+            total *= self._factors(place).get()[digits + _RADIX - 1]
         return total
 
-    def prepare(self, positions: Int64s) -> Iterator[None]:
-        """Compute, in steps, the factors of every digit of positions (m,)."""
-        for place, _ in self._digits(positions):
-            yield from _factor_steps(self.rotary_dim, self.scale_base, place)
+    def setup(self, positions: Int64s) -> Setups:
+        """Return the factors of every digit of positions (m,)."""
+        return Setups(tuple(self._factors(place) for place, _ in self._digits(positions)))
+
+    def _factors(self, place: int) -> "DigitFactors":
+        return DigitFactors(self.rotary_dim, self.scale_base, place)
 
     def _digits(self, positions: Int64s) -> Iterator[tuple[int, Int64s]]:
         """Yield the places, from the last, at which a distance has a digit, and the digits."""
@@ -103,26 +105,30 @@ class XPos:
         return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
 
 
-_cache: ByteBoundedLRU[tuple[int, float, int], Float64s] = shared(ByteBoundedLRU(32 * 1024 * 1024))
+@dataclass(frozen=True)
+class DigitFactors(KeptSetup[Float64s], capacity_bytes=32 * 2**20):
+    """The multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
 
+    rotary_dim: int
+    scale_base: float
+    place: int
 
-def _factor_steps(rotary_dim: int, scale_base: float, place: int) -> Steps[Float64s]:
-    """Compute the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
-    key = rotary_dim, scale_base, place
-    factors = _cache.get(key)
-    if factors is None:
-        context, parts = exact_context(), []
-        for first in range(0, rotary_dim // 2, _STEP_FREQUENCIES):
-            some = range(first, min(first + _STEP_FREQUENCIES, rotary_dim // 2))
-            base = [_at_place(k, rotary_dim, scale_base, place) for k in some]
+    @property
+    def new_seconds(self) -> float:
+        return _FACTOR_SECONDS * self.rotary_dim / 2
+
+    def compute(self) -> Steps[Float64s]:
+        context, count, parts = exact_context(), self.rotary_dim // 2, []
+        step = int(TURN_SECONDS / _FACTOR_SECONDS)
+        for first in range(0, count, step):
+            some = range(first, min(first + step, count))
+            base = [_at_place(k, self.rotary_dim, self.scale_base, self.place) for k in some]
             inverse = [context.divide(Decimal(1), factor) for factor in base]
             rows = [*_powers(inverse)[::-1], [1.0] * len(some), *_powers(base)]
             parts.append(np.array(rows))
-            if some.stop < rotary_dim // 2:
+            if some.stop < count:
                 yield
-        factors = np.concatenate(parts, axis=1)
-        _cache.put(key, factors, factors.nbytes + 256)
-    return factors
+        return np.concatenate(parts, axis=1)
 
 
 def _powers(base: Decimals) -> list[list[float]]:

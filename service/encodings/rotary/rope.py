@@ -64,7 +64,7 @@ from service.numerics.phase import (
     wavelengths,
 )
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, Table, decimal_table
+from service.numerics.tables import DecimalTable, Document, Table
 
 _XPOS_SCALE_BASE = 512.0
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
@@ -479,9 +479,9 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
         """Return the document of the frequencies and intermediates of a rule."""
         seconds = frequency_seconds(rule) / rule.count
         arrays: dict[str, Table] = {
-            "inv_freq": decimal_table((rule.count,), rule.exact, seconds),
-            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact()), seconds),
-            "attention_factor": decimal_table((), lambda: [Decimal(rule.scale)]),
+            "inv_freq": DecimalTable((rule.count,), rule.exact, seconds),
+            "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact()), seconds),
+            "attention_factor": DecimalTable((), lambda: [Decimal(rule.scale)]),
         }
         arrays |= rule.intermediates()
         return cls.describe(arrays, rule.parameters(), has_parts=True)

@@ -52,7 +52,7 @@ from service.numerics.phase import (
     exact_series,
     geometric_series,
 )
-from service.numerics.tables import ParameterValue, Table, decimal_table
+from service.numerics.tables import DecimalTable, ParameterValue, Table
 
 Keys: TypeAlias = Mapping[str, Any]
 
@@ -293,7 +293,7 @@ class RotaryRule(RotaryFrequencies):
     def intermediates(self) -> Mapping[str, Table]:
         shapes = {"effective_base": (), "range_raw": (2,), "range_used": (2,)}
         return {
-            name: decimal_table(shapes.get(name, (self.count,)), getattr(self, name))
+            name: DecimalTable(shapes.get(name, (self.count,)), getattr(self, name))
             for name in self.intermediate_names
         }
 

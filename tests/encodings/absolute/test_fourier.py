@@ -110,8 +110,8 @@ def test_many_logarithms_are_computed_in_steps() -> None:
     numbers = np.linspace(1.0, 2.0, 1000).tolist()
     prepared, other = table(numbers, [1.0], log=True), table(numbers, [1.0], log=True)
 
-    assert len(list(prepared.prepare())) > 3
-    assert list(prepared.prepare()) == []
+    assert len(list(prepared.steps())) > 3
+    assert list(prepared.steps()) == []
     assert prepared.read(0, 2000).tobytes() == other.read(0, 2000).tobytes()
 
 
@@ -119,8 +119,8 @@ def test_nothing_is_evaluated_before_the_first_read() -> None:
     features = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
 
     assert not features._units
-    assert features.setup_seconds > 4 * FREQUENCY_SECONDS
-    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).setup_seconds == 4 * FREQUENCY_SECONDS
+    assert features.seconds > 4 * FREQUENCY_SECONDS
+    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).seconds == 4 * FREQUENCY_SECONDS
 
 
 COORDINATES = st.one_of(st.floats(1e-9, 1.0), st.integers(-9, 9).map(float))

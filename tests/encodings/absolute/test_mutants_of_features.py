@@ -45,8 +45,8 @@ Promise: TypeAlias = Callable[[], None]
 @pytest.fixture(autouse=True)
 def fresh_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see frequencies of the real kernel, nor leave its own behind."""
-    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
-    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(factors.Phasors, "cache", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors.Frequencies, "cache", ByteBoundedLRU(2**20))
 
 
 def grids_are_exact() -> None:

@@ -1,8 +1,6 @@
 """ALiBi's slopes and biases."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from fractions import Fraction
 from math import floor, log2
 from typing import Any
@@ -37,7 +35,7 @@ def biases(slopes: SlopeRule, heads: range, distances: NDArray[Any]) -> NDArray[
 def test_a_bias_is_the_product_rounded_once(head: int, number: int) -> None:
     ((value,),) = biases(RULE, range(head, head + 1), np.array([number])).tolist()
 
-    exact = Fraction(list(RULE.exact(12))[head]) * number
+    exact = Fraction(list(RULE.exact())[head]) * number
     assert abs(Fraction(value) - exact) <= abs(exact) * Fraction(101, 100) / 2**53
 
 
@@ -146,9 +144,9 @@ def test_a_slope_is_the_float64_nearest_to_its_formula(
 
 def test_slopes_are_the_same_in_a_new_thread() -> None:
     with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(lambda: list(SlopeRule("original", 40, 7.5).exact(40))).result()
+        in_thread = pool.submit(lambda: list(SlopeRule("original", 40, 7.5).exact())).result()
 
-    assert in_thread == list(SlopeRule("original", 40, 7.5).exact(40))
+    assert in_thread == list(SlopeRule("original", 40, 7.5).exact())
 
 
 @given(CONVENTIONS, st.integers(1, 3000), st.floats(0.001, 100), st.data())
@@ -173,22 +171,6 @@ def test_slopes_of_some_heads_equal_those_among_all(convention: str, count: int)
         slopes = rule.of_heads(some)
         assert slopes.high.tobytes() == every.high[some.start : some.stop].tobytes()
         assert slopes.low.tobytes() == every.low[some.start : some.stop].tobytes()
-
-
-def test_few_heads_evaluate_few_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluated = []
-    exact_slopes = SlopeRule.exact
-
-    def counted(rule: SlopeRule, heads: int) -> Iterator[Decimal]:
-        evaluated.append(heads)
-        return exact_slopes(rule, heads)
-
-    monkeypatch.setattr(SlopeRule, "exact", counted)
-    rule = SlopeRule("original", 65_535, 6.25)
-    for heads in (range(1), range(900, 1024), range(3000, 3001)):
-        rule.of_heads(heads)
-
-    assert evaluated == [1024, 4096]
 
 
 SLOPES = "/relative/alibi/slopes?dtype=float64&num_heads="

@@ -216,10 +216,10 @@ def test_a_table_overflows_if_one_of_its_heads_does(
 @pytest.mark.parametrize("head", [None, 3])
 def test_setup_seconds_of_biases_is_that_of_their_slopes(head: int | None) -> None:
     ones = np.ones(12)
-    rule, sent = SlopeRule("original", 12, 8.0), GivenSlopes(ones)
+    rule, sent = SlopeRule("original", 12, 8.0625), GivenSlopes(ones)
     parameters = BiasParameters(query_len=2, head=head)
 
-    for slopes, expected in ((rule, rule.setup_seconds), (sent, 0)):
+    for slopes, expected in ((rule, rule.new_seconds), (sent, 0)):
         for function in (LinearBias(slopes), Kernel(slopes, ones, ones, is_causal=True)):
             assert setup_seconds(parameters.bias_table(function, FLOAT64, 12)) == expected
 
