@@ -299,13 +299,20 @@ class Replay(Iterator[Block]):
     def __init__(self, parts: Iterator[Part], start: int) -> None:
         self._parts = parts
         self._again: deque[Part] = deque()
+        self._begun: tuple[Part, Iterator[Block]] | None = None
         self._untaken: deque[tuple[Part, int]] = deque()
         # Those of the first untaken part; before any is computed, all up to the position.
         self._taken_bytes = start
 
     def __next__(self) -> Block:
-        part = self._again.popleft() if self._again else next(self._parts)
-        block = part() if callable(part) else part
+        if self._begun is None:
+            part = self._again.popleft() if self._again else next(self._parts)
+            self._begun = part, part() if callable(part) else iter((part,))
+        part, blocks = self._begun
+        block = next(blocks)
+        if callable(part) and not block:
+            return block
+        self._begun = None
         taken_bytes = 0 if self._untaken else self._taken_bytes
         self._untaken.append((part, len(block)))
         self.take(0)
@@ -319,5 +326,7 @@ class Replay(Iterator[Block]):
 
     def rewind(self) -> None:
         """Go back to the position."""
-        self._again.extendleft(part for part, _ in reversed(self._untaken))
+        begun = (self._begun,) if self._begun else ()
+        self._again.extendleft(part for part, _ in reversed((*self._untaken, *begun)))
         self._untaken.clear()
+        self._begun = None

@@ -4,7 +4,7 @@ Numbers are written as in JSON, infinities as ``inf`` and ``-inf``. The format i
 but lines end with LF.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from service.formats.format import REAL_AND_INTEGER, Format, Part, WholeBody, prepared
+from service.formats.format import REAL_AND_INTEGER, Block, Format, Part, WholeBody, prepared
 from service.formats.json_text import (
     ENCODER,
     NUMBER_SECONDS,
@@ -53,13 +53,14 @@ class CsvBody(WholeBody):
             end = b"\n" if first + count == width else b","
             yield partial(self._lines, offset + first, (1, count), end)
 
-    def _lines(self, start: int, shape: tuple[int, int], end: bytes = b"\n") -> bytes:
-        return _lists(self.table, start, shape)[2:-2].replace(b"],[", b"\n") + end
+    def _lines(self, start: int, shape: tuple[int, int], end: bytes = b"\n") -> Iterator[Block]:
+        text = yield from _lists(self.table, start, shape)
+        yield text[2:-2].replace(b"],[", b"\n") + end
 
 
-def _lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
-    """Return elements as nested lists, with inf or -inf instead of null."""
-    text = nested_lists(table, start, shape)
+def _lists(table: Table, start: int, shape: tuple[int, ...]) -> Generator[Block, None, bytes]:
+    """Return elements as nested lists, with inf or -inf instead of null, after empty blocks."""
+    text = yield from nested_lists(table, start, shape)
     if b"null" not in text:
         return text
     elements = decimal_view(table.read(start, start + prod(shape)), table.dtype)

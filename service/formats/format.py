@@ -22,6 +22,7 @@ from service.numerics.tables import (
     is_finite,
     overflows,
     prepare,
+    read_in_steps,
     setup_seconds,
     size,
     size_bytes,
@@ -30,8 +31,8 @@ from service.numerics.tables import (
 
 Block: TypeAlias = bytes | memoryview
 
-Part: TypeAlias = Block | Callable[[], Block]
-"""A block, or a function that computes it, and can compute it again."""
+Part: TypeAlias = Block | Callable[[], Iterator[Block]]
+"""A block, or a function that computes it, and can compute it again, after empty blocks."""
 
 BLOCK_BYTES = 512 * 1024
 
@@ -110,7 +111,7 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
     while start < stop:
         end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item
-        elements = part.read(first, -(-end // item))
+        elements = yield from read_in_steps(part, first, -(-end // item))
         yield elements.view(np.uint8).data.toreadonly()[start - first * item : end - first * item]
         start = end
 
@@ -141,7 +142,7 @@ class WholeBody(ABC):
         if start != 0 or stop is not None:
             raise ValueError("this body is only computed whole")
         for part in self.parts():
-            yield part() if callable(part) else part
+            yield from part() if callable(part) else (part,)
 
 
 @dataclass(frozen=True, kw_only=True)

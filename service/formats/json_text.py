@@ -5,7 +5,7 @@ Every number is the shortest decimal that parses back to its element.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -34,6 +34,7 @@ from service.numerics.tables import (
     ParameterValue,
     StoredTable,
     Table,
+    read_in_steps,
     size,
     turn_elements,
 )
@@ -69,10 +70,10 @@ def block_elements(table: Table) -> int:
     return min(most, turn_elements(table, NUMBER_SECONDS))
 
 
-def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
-    """Write the flat elements from start on as nested lists of a shape."""
-    stop = start + prod(shape)
-    elements = decimal_view(table.read(start, stop), table.dtype).reshape(shape)
+def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> Generator[Block, None, bytes]:
+    """Return the flat elements from start on as nested lists of a shape, after empty blocks."""
+    read = yield from read_in_steps(table, start, start + prod(shape))
+    elements = decimal_view(read, table.dtype).reshape(shape)
     return orjson.dumps(np.ascontiguousarray(elements), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -142,7 +143,7 @@ def _brackets(shape: tuple[int, ...]) -> int:
 def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[Part]:
     """Write the elements from offset on as nested lists of a shape, a block of items at a time."""
     if not shape:
-        yield nested_lists(table, offset, (1,))[1:-1]
+        yield partial(_items, table, offset, (1,), b"")
         return
     items, *inner = shape
     item_size = prod(inner)
@@ -162,9 +163,10 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[Part]
     yield b"]"
 
 
-def _items(table: Table, start: int, shape: tuple[int, ...], before: bytes) -> bytes:
+def _items(table: Table, start: int, shape: tuple[int, ...], before: bytes) -> Iterator[Block]:
     """Write elements as the items of a list, after a comma unless they are its first."""
-    return before + nested_lists(table, start, shape)[1:-1]
+    lists = yield from nested_lists(table, start, shape)
+    yield before + lists[1:-1]
 
 
 def _float(text: str) -> float:

@@ -10,6 +10,7 @@ to what they have in common: shape, cost and the steps before the first element.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -72,14 +73,58 @@ Steps: TypeAlias = Generator[None, None, Result]
 """A computation in steps of at most TURN_SECONDS; it returns the result."""
 
 
+class Unfinished(Exception):
+    """A read needs the result of a computation whose first step alone is done.
+
+    Attributes:
+        steps: the others. After the last one the cache has the result, and the read is repeated.
+    """
+
+    def __init__(self, steps: Steps[object]) -> None:
+        super().__init__()
+        self.steps = steps
+
+
+_is_repeated: ContextVar[bool] = ContextVar("is_repeated", default=False)
+
+
 def finish(steps: Steps[Result]) -> Result:
-    """Do all steps of a computation and return its result."""
+    """Do all steps of a computation and return its result.
+
+    Raises Unfinished after the first of several steps inside ``read_in_steps``.
+    """
     while True:
         try:
             next(steps)
         except StopIteration as stop:
             result: Result = stop.value
             return result
+        if _is_repeated.get():
+            raise Unfinished(steps)
+
+
+# More than one read needs: if the caches hold less, the last of them computes all in one step.
+_READS = 32
+
+
+def read_in_steps(table: "Table", start: int, stop: int) -> Generator[bytes, None, Elements]:
+    """Read elements of a table; a setup that the caches have lost is computed in steps.
+
+    Yields an empty block after each step. No setup is held between reads: many tables that are read
+    by turns may need more memory than the caches have.
+    """
+    for _ in range(_READS):
+        token = _is_repeated.set(True)
+        try:
+            return table.read(start, stop)
+        except Unfinished as unfinished:
+            steps = unfinished.steps
+        finally:
+            _is_repeated.reset(token)
+        yield b""
+        for _ in steps:
+            yield b""
+    return table.read(start, stop)
 
 
 class Setup(Protocol):
@@ -93,7 +138,7 @@ class Setup(Protocol):
         """The processor seconds that it takes, 0 if it is there already."""
 
     def steps(self) -> Iterator[None]:
-        """Compute it in steps; a table that is read without them computes it in one step."""
+        """Compute it in steps; ``read_in_steps`` does so where it is not there any more."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import pytest
 
 from service.delivery.budget import Budget
-from service.delivery.streams import FIRST_BYTES, BodyStream, Stream
+from service.delivery.streams import FIRST_BYTES, BodyStream, Replay, Stream
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 from service.numerics.tables import TURN_SECONDS
 from service.settings import MIB
@@ -65,9 +65,10 @@ class Text(WholeBody):
             yield b""
             yield partial(self._part, start, min(start + PART_BYTES, LENGTH))
 
-    def _part(self, start: int, stop: int) -> bytes:
+    def _part(self, start: int, stop: int) -> Iterator[Block]:
+        yield b""
         self.computed.append((start, stop))
-        return WHOLE[start:stop]
+        yield WHOLE[start:stop]
 
 
 @dataclass
@@ -250,6 +251,22 @@ def test_a_forgotten_text_is_computed_again_from_the_part_with_the_position() ->
     assert sum(map(_size, body.computed)) > LENGTH
     for (start, _), (next_start, _) in pairwise(body.computed):
         assert next_start in {start, start + PART_BYTES}
+
+
+def test_a_text_forgotten_during_a_setup_is_computed_from_the_position() -> None:
+    body, received = Text(), b""
+    blocks = Replay(body.parts(), 0)
+    assert [next(blocks), next(blocks)] == [b"", b""]
+
+    for block in islice(blocks, 4):
+        received += block
+    blocks.take(len(received))
+    assert not next(blocks)
+    assert not next(blocks)
+    blocks.rewind()
+    blocks.rewind()
+
+    assert received + b"".join(blocks) == WHOLE
 
 
 def test_a_body_with_a_state_is_computed_once_and_its_state_granted() -> None:

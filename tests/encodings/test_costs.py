@@ -27,6 +27,7 @@ from service.formats.format import BinaryBody, Body, ReadableFormat
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
+from service.lru import shrink_shared
 from service.numerics.dtypes import FLOAT64, INT64, Elements
 from service.numerics.tables import TURN_SECONDS, Document, StoredTable, size
 from service.routes.compare import COMPARE
@@ -350,6 +351,40 @@ def test_slopes_of_many_heads_of_a_posted_bias_are_computed_in_steps(
     document = family.model_validate(query).document({name: sent})
 
     assert list(body(document).blocks()).count(b"") > 1
+
+
+@pytest.mark.parametrize("extension", ["bin", "json", "csv"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/encoding?seq_len=20&d_model=8192&base=81",
+        "/encoding/curves?seq_len=2000&d_model=8192&dimensions=4,5&base=82",
+        "/encoding/timesteps?timesteps=0.5,1.5,2.5,3.5&d_model=32768&max_period=83",
+        "/relative/transformer-xl?d_model=4096&key_len=60&base=86",
+        "/relative/similarity?d_model=8192&offsets=0:500&base=84",
+        "/rope?head_dim=8192&seq_len=20&pack=concat&rope_theta=85",
+    ],
+)
+def test_a_setup_is_cut_into_steps_again_where_the_caches_lose_it_within_a_table(
+    url: str, extension: str
+) -> None:
+    document = read_url(url).document
+    form = FORMATS[extension]
+    assert form.refusal(document) is None
+    expected = b"".join(form.body(document).blocks())
+
+    taken, steps = [], [0]
+    for block in form.body(document).blocks():
+        steps[-1] += not block
+        # Brackets need no setup.
+        if len(block) > 2:
+            steps.append(0)
+            shrink_shared(0)
+        taken.append(bytes(block))
+
+    assert b"".join(taken) == expected
+    assert len(steps) > 2
+    assert min(steps[1:-1]) >= 1
 
 
 @pytest.mark.full
