@@ -19,6 +19,7 @@ from service.delivery.parameters import read_parameters
 from service.delivery.plans import Plan, read_post
 from service.delivery.representation import represent
 from service.encodings.family import ComposedFamily, TableFamily
+from service.encodings.grid.mask import MaskedGridEncoding
 from service.encodings.registry import FAMILIES
 from service.encodings.relative.alibi import AlibiBias
 from service.encodings.relative.kerple import KerpleBias
@@ -338,16 +339,17 @@ def test_a_long_setup_is_cut_into_steps_with_empty_blocks(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "query", "sent"),
+    ("family", "query", "name", "array"),
     [
-        (AlibiBias, {"num_heads": 2047}, StoredTable(np.ones((1, 2), dtype=np.int64), INT64)),
-        (KerpleBias, {"convention": "nemo", "query_len": 1}, StoredTable(np.ones(2049), FLOAT64)),
+        (AlibiBias, {"num_heads": 2047}, "attention_mask", np.ones((1, 2), dtype=np.int64)),
+        (KerpleBias, {"convention": "nemo", "query_len": 1}, "a", np.ones(2049)),
+        (MaskedGridEncoding, {"d_model": 64, "normalize": True}, "valid_mask", np.tri(255) > 0),
     ],
 )
-def test_slopes_of_many_heads_of_a_posted_bias_are_computed_in_steps(
-    family: type[ComposedFamily], query: dict[str, object], sent: StoredTable
+def test_a_long_setup_of_a_posted_request_is_cut_into_steps(
+    family: type[ComposedFamily], query: dict[str, object], name: str, array: Elements
 ) -> None:
-    name = "attention_mask" if sent.dtype is INT64 else "a"
+    sent = StoredTable(array, FLOAT64 if array.dtype == np.float64 else INT64)
     document = family.model_validate(query).document({name: sent})
 
     assert list(body(document).blocks()).count(b"") > 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -25,19 +26,19 @@ from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
-    FREQUENCY_SECONDS,
     FixedPointFrequencies,
     Float64s,
+    FrequencyRule,
     Geometric,
     Int64s,
-    ScaledFrequencies,
-    fixed_point,
+    exact_series,
     sin_cos_of_each,
 )
+from service.numerics.phasors import Frequencies
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
-    Setup,
+    Setups,
     StoredTable,
     read_blocks,
 )
@@ -138,21 +139,40 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
             states_axes=True,
         )
 
-    def fixed(self, last: int) -> FixedPointFrequencies:
-        """Return the frequencies per counted pixel for a line whose final count is last."""
+    def rates(self, lasts: tuple[int, ...]) -> Frequencies:
+        """Return the frequencies per counted pixel for each of lasts, one after the other."""
         series = Geometric(self.base, self.d_model // 2, self.frequencies)
         if not self.normalize:
-            return fixed_point(list(series.exact()))
-        unit = normalized_unit(last, self.scale)
-        return fixed_point(list(ScaledFrequencies(normalized(series, self.scale), unit).exact()))
+            return Frequencies(series)
+        return Frequencies(Quotients(normalized(series, self.scale), self.scale, lasts))
 
     def quotients(self, masks: "Masks") -> int:
         """Bound how many 80-digit frequencies masks (B, h, w) need."""
         if not self.normalize:
             return self.frequencies
-        ends = [np.sort(masks.totals(axis), axis=1) for axis in (1, 2)]
+        ends = [np.sort(totals, axis=1) for totals in masks.totals]
         changes = sum(int(np.count_nonzero(np.diff(each, axis=1))) for each in ends)
         return (changes + 2 * len(masks.elements)) * self.frequencies
+
+
+@dataclass(frozen=True)
+class Quotients:
+    """The frequencies of a rule divided by each of some final counts, one after the other."""
+
+    rule: FrequencyRule
+    scale: float | None
+    lasts: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.lasts) * self.rule.count
+
+    @exact_series
+    def exact(self) -> Iterator[Decimal]:
+        frequencies = list(self.rule.exact())
+        for last in self.lasts:
+            unit = normalized_unit(last, self.scale)
+            yield from (each * unit.numerator / unit.denominator for each in frequencies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +187,12 @@ class Masks:
     elements: Elements
     valid: int
 
-    def totals(self, axis: int) -> Int64s:
-        """Return how many pixels are valid along an axis."""
-        ones = self.elements.sum(axis=axis, dtype=np.int64)
-        return np.asarray(ones if self.valid else self.elements.shape[axis] - ones)
+    @cached_property
+    def totals(self) -> list[Int64s]:
+        """How many pixels are valid in each column, (B, w), and in each row, (B, h)."""
+        ones = [self.elements.sum(axis=axis, dtype=np.int64) for axis in (1, 2)]
+        lengths = self.elements.shape[1:]
+        return ones if self.valid else [n - each for n, each in zip(lengths, ones, strict=True)]
 
     def image(self, index: int) -> NDArray[np.bool_]:
         """Return which pixels of an image are valid, (h, w)."""
@@ -241,12 +263,7 @@ class Counts:
 
     @cached_property
     def _rates(self) -> FixedPointFrequencies:
-        """All frequencies for the first of lasts, then those for the next, and so on."""
-        each = [self.rule.fixed(last) for last in self.lasts]
-        high, low, unit = (
-            np.concatenate([getattr(one, name) for one in each]) for name in ("high", "low", "unit")
-        )
-        return FixedPointFrequencies(high, low, unit)
+        return self.rule.rates(self.lasts).get()
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,19 +286,14 @@ class MaskedGridTable:
     def element_seconds(self) -> float:
         return 2 * ELEMENT_SECONDS
 
-    @property
-    def setup(self) -> Setup:
-        return self
-
-    @property
-    def seconds(self) -> float:
-        masks, height, width = self.masks.elements.shape
-        lasts = masks * (height + width) if self.rule.normalize else 1
-        return FREQUENCY_SECONDS * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
-
-    def steps(self) -> Iterator[None]:
-        """Return no steps: each line computes its own frequencies when it is read."""
-        return iter(())
+    @cached_property
+    def setup(self) -> Setups:
+        """The frequencies for the columns and for the rows of each image."""
+        if not self.rule.normalize:
+            return Setups((self.rule.rates((0,)),))
+        lines = (line for totals in self.masks.totals for line in totals.tolist())
+        rates = (self.rule.rates(tuple(sorted({*line}))) for line in lines)
+        return Setups(tuple(dict.fromkeys(rates)))
 
     def _counts_of(self, line: int) -> Counts:
         """Return the counts of an image down its columns, or the next ones, along its rows."""
