@@ -203,10 +203,12 @@ class LimitedProtocol(UvicornProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a segment; a long one, or one behind a request that waits, in portions."""
+        if self.transport.is_closing():
+            return
         if len(data) > _PORTION_BYTES or self._unparsed or self.pipeline:
             self._unparsed += data
             self._parse_unparsed()
-        elif not self.transport.is_closing():
+        else:
             self._parse(data)
 
     def on_response_complete(self) -> None:

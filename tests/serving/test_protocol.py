@@ -217,6 +217,28 @@ async def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset(
 
 
 @on_connection()
+async def test_what_a_client_sends_after_the_last_answer_is_not_kept(
+    connection: Connection,
+) -> None:
+    closing = f"{POST}Connection: close\r\nContent-Length: {10**9}\r\n\r\n"
+    assert (await connection.answer(closing))[0].split()[1] == "413"
+    protocol = await connection.protocol()
+    received_bytes = 0
+    receive = protocol.data_received
+
+    def count(data: bytes) -> None:
+        nonlocal received_bytes
+        received_bytes += len(data)
+        receive(data)
+
+    protocol.data_received = count  # type: ignore[method-assign]
+    connection.writer.write(b"x" * 2**21)
+    await until(lambda: received_bytes >= 2**20)
+
+    assert not protocol._unparsed
+
+
+@on_connection()
 async def test_no_response_follows_the_last_one(connection: Connection) -> None:
     body = "x" * 5_000_000
     closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
