@@ -16,14 +16,15 @@ begun is refused.
 import asyncio
 import os
 import sys
+from bisect import insort
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from operator import itemgetter
 from time import monotonic, thread_time
 from typing import Any, TypeVar
 
@@ -86,7 +87,7 @@ class _Turn:
         seconds: the estimated time for which it holds the slot.
         has_begun: whether it is not the first turn of the work, which alone is refused.
         is_brief: whether it may take a slot that is reserved for brief work.
-        slot: done when a turn that waits gets its slot, or waits no longer.
+        slot: done when a turn that waits gets its slot, or is cancelled.
         begun_at: the monotonic time at which it got the slot.
     """
 
@@ -150,7 +151,7 @@ class Slots:
     def __len__(self) -> int:
         """Return the number of pieces of work that wait and have not begun."""
         waiting = (*self._waiting[True], *self._waiting[False])
-        return sum(not turn.has_begun for turn in waiting if not turn.slot.done())
+        return sum(not turn.has_begun for turn in waiting)
 
     def tag(self, client: str, seconds: float) -> tuple[float, int]:
         """Return the next tag of a client, for work of so many processor seconds."""
@@ -177,12 +178,16 @@ class Slots:
             return
         if not turn.has_begun:
             self._check(turn, client)
-        heappush(self._waiting[turn.is_brief], turn)
+        waiting = self._waiting[turn.is_brief]
+        insort(waiting, turn)
         try:
             async with asyncio.timeout(None if turn.has_begun else self.wait_seconds):
                 await turn.slot
         except TimeoutError:
             raise self._refusal(turn, client, "wait_time", "did not begin") from None
+        finally:
+            if turn in waiting:
+                waiting.remove(turn)
 
     def check(self, client: str, seconds: float) -> None:
         """Raise Overloaded if work of so many seconds would wait too long."""
@@ -198,8 +203,10 @@ class Slots:
         """End the use of a slot, if the turn has one; the next work begins."""
         self._running.discard(turn)
         while (following := self._next()) is not None:
-            following.slot.set_result(None)
-            self._begin(following)
+            # It may have been cancelled a moment ago.
+            if not following.slot.done():
+                following.slot.set_result(None)
+                self._begin(following)
 
     def _begin(self, turn: _Turn) -> None:
         turn.begun_at = monotonic()
@@ -213,19 +220,18 @@ class Slots:
 
     def _next(self) -> _Turn | None:
         """Remove and return the waiting turn with the smallest tag that may have a slot."""
-        ready = []
-        for is_brief, turns in self._waiting.items():
-            while turns and turns[0].slot.done():
-                heappop(turns)
-            if turns and self._has_slot(is_brief=is_brief):
-                ready.append(turns)
-        return heappop(min(ready, key=lambda turns: turns[0])) if ready else None
+        ready = [
+            turns
+            for is_brief, turns in self._waiting.items()
+            if turns and self._has_slot(is_brief=is_brief)
+        ]
+        return min(ready, key=itemgetter(0)).pop(0) if ready else None
 
     def _wait_of(self, turn: _Turn) -> float:
         """Return the estimated seconds until a turn gets a slot."""
         now, alike = monotonic(), self._waiting[turn.is_brief]
         running = [each for each in self._running if each.is_brief == turn.is_brief]
-        ahead = sum(each.seconds for each in alike if each < turn and not each.slot.done())
+        ahead = sum(each.seconds for each in alike if each < turn)
         ahead += sum(each.remaining_seconds(now) for each in running)
         return ahead / self._slots_of(turn)
 

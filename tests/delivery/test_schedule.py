@@ -241,6 +241,22 @@ def test_waiting_work_that_is_cancelled_never_begins() -> None:
     asyncio.run(scenario())
 
 
+def test_waiting_work_of_clients_that_left_is_not_kept() -> None:
+    async def scenario() -> None:
+        order = Order(lane_of())
+        async with busy(order.lane):
+            await order.submit("stays", "b", 1)
+            for _ in range(100):
+                await order.submit("left", "a", 2)
+                order.tasks[-1].cancel()
+            await asyncio.gather(*order.tasks[1:], return_exceptions=True)
+            # Each arrival looks at all that wait.
+            assert sum(map(len, order.lane._waiting.values())) == 1
+        await asyncio.gather(order.tasks[0])
+
+    asyncio.run(scenario())
+
+
 def test_estimated_time_of_work_selects_its_thread(scheduler: Scheduler) -> None:
     assert asyncio.run(scheduler.run(this_thread, SHORT_SECONDS)).startswith("posref-short")
     assert asyncio.run(scheduler.run(this_thread, LONG)).startswith("posref-long")
