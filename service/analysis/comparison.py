@@ -29,7 +29,7 @@ from service.numerics.dtypes import (
     Elements,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_seconds
+from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_of
 
 Shape = tuple[int, ...]
 Bools = NDArray[np.bool_]
@@ -284,7 +284,7 @@ class Overlay:
         elements = min(step, region[axis]) * prod(shape[axis + 1 :])
         if shape[-1] <= STEP_ELEMENTS:
             elements = max(elements, shape[-1])
-        return blocks * elements * self.table.element_seconds + setup_seconds(self.table)
+        return blocks * elements * self.table.element_seconds + setup_of(self.table).seconds
 
     def blocks(self) -> Iterator[ErrorBlock]:
         """Yield blocks of bounded size of the array and the table, in the table's C order."""

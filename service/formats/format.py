@@ -21,9 +21,8 @@ from service.numerics.tables import (
     Table,
     is_finite,
     overflows,
-    prepare,
     read_in_steps,
-    setup_seconds,
+    setup_of,
     size,
     size_bytes,
     turn_elements,
@@ -92,9 +91,9 @@ def prepared(tables: Iterable[Table]) -> Iterator[Block]:
     Bodies do it before their first byte: it is then part of the work that begins a stream, which
     has one tag, so that few setups are half made at a time.
     """
-    for table in tables:
-        if setup_seconds(table) > TURN_SECONDS:
-            for _ in prepare(table):
+    for setup in map(setup_of, tables):
+        if setup.seconds > TURN_SECONDS:
+            for _ in setup.steps():
                 yield b""
 
 

@@ -158,11 +158,14 @@ class Converted(KeptSetup[NDArray[Any]], capacity_bytes=8 * 2**20):
 
     @property
     def new_seconds(self) -> float:
-        return frequency_seconds(self.rule) + _CONVERSION_SECONDS * self.rule.count
+        return self.rule.count * self._each_seconds
+
+    @property
+    def _each_seconds(self) -> float:
+        return frequency_seconds(self.rule) + _CONVERSION_SECONDS
 
     def compute(self) -> Steps[NDArray[Any]]:
-        seconds = self.new_seconds / max(1, self.rule.count)
-        parts = yield from convert_decimals(self.rule.exact(), self.convert, seconds)
+        parts = yield from convert_decimals(self.rule.exact(), self.convert, self._each_seconds)
         return np.concatenate(parts, axis=-1)
 
 

@@ -336,13 +336,12 @@ FREQUENCY_SECONDS = 3e-6
 
 
 def frequency_seconds(rule: FrequencyRule) -> float:
-    """Return the processor seconds of all frequencies of a rule, in fixed point.
+    """Return the processor seconds of a frequency of a rule, in fixed point.
 
-    A rule whose frequencies take longer than FREQUENCY_SECONDS has that as an attribute
-    ``frequency_seconds``.
+    It is the attribute ``frequency_seconds`` of the rule; most rules have none.
     """
     seconds: float = getattr(rule, "frequency_seconds", FREQUENCY_SECONDS)
-    return rule.count * seconds
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -485,6 +484,10 @@ class Picked:
     @property
     def count(self) -> int:
         return len(self.places)
+
+    @property
+    def frequency_seconds(self) -> float:
+        return frequency_seconds(self.rule)
 
     def exact(self) -> Iterator[Decimal]:
         chosen = set(self.places)

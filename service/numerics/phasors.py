@@ -251,7 +251,7 @@ class Frequencies(KeptSetup[FixedPointFrequencies], capacity_bytes=_FREQUENCY_CA
 
     @property
     def new_seconds(self) -> float:
-        return frequency_seconds(self.rule)
+        return self.rule.count * frequency_seconds(self.rule)
 
     def compute(self) -> Steps[FixedPointFrequencies]:
         rule = self.rule
@@ -259,8 +259,7 @@ class Frequencies(KeptSetup[FixedPointFrequencies], capacity_bytes=_FREQUENCY_CA
             # Several selections share a rule.
             every = yield from Frequencies(rule.rule).steps()
             return every.part(np.array(rule.places))
-        seconds = frequency_seconds(rule) / max(1, rule.count)
-        parts = yield from convert_decimals(rule.exact(), fixed_point, seconds)
+        parts = yield from convert_decimals(rule.exact(), fixed_point, frequency_seconds(rule))
         return parts[0] if len(parts) == 1 else FixedPointFrequencies.joined(parts)
 
 
@@ -275,7 +274,7 @@ class Phasors(KeptSetup[PhasorSetup], capacity_bytes=SETUP_CACHE_BYTES):
     def new_seconds(self) -> float:
         width = self.channels.width
         fine = _CHANNEL_SECONDS * width if width <= MAX_FINE_WIDTH else 0.0
-        return frequency_seconds(self.rule) + fine
+        return Frequencies(self.rule).seconds + fine
 
     def compute(self) -> Steps[PhasorSetup]:
         frequencies = yield from Frequencies(self.rule).steps()

@@ -20,9 +20,6 @@ bit is in the range of phases."""
 _UNIT_BITS = 8
 _SIGNIFICAND_BITS = 53
 
-# The last bit of MIN_REAL_POSITION is 2^-152.
-_UNITS = 20
-
 
 class RowPositions(Protocol):
     """One integer position for each row."""
@@ -276,7 +273,7 @@ AnyPositions: TypeAlias = Positions | RealPositions
 def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
     """Return integers and exponents with values = integers·2^exponents, each (n,).
 
-    Exponents are multiples of 8 and at most 0; whole numbers have 0. Values within ±2^62 have
+    Exponents are multiples of 8 from -152 to 0; whole numbers have 0. Values within ±2^62 have
     integers within ±2^62.
     """
     significand, exponent = np.frexp(np.abs(values))
@@ -288,8 +285,3 @@ def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
     magnitude = (integer >> np.where(is_whole, 0, trailing)) << np.where(is_whole, 0, lowest - unit)
     fractional = np.where(values < 0, -magnitude, magnitude)
     return np.where(is_whole, np.where(is_whole, values, 0.0).astype(np.int64), fractional), unit
-
-
-def max_units(values: int) -> int:
-    """Return a bound on the number of distinct exponents that this many values have."""
-    return min(values, _UNITS)

@@ -210,20 +210,10 @@ class KeptSetup(ABC, Generic[Kept]):
 
 
 def setup_of(table: object) -> Setup:
-    """Return the setup of a table."""
+    """Return the setup of a table; one without the attribute needs none."""
     # Every response needs this: a check of a protocol takes ten times as long.
     setup: Setup = getattr(table, "setup", NO_SETUP)
     return setup
-
-
-def prepare(table: object) -> Iterator[None]:
-    """Compute the setup of a table, in steps."""
-    return setup_of(table).steps()
-
-
-def setup_seconds(table: object) -> float:
-    """Return the processor seconds of the setup of a table."""
-    return setup_of(table).seconds
 
 
 def overflows(table: object) -> bool:
@@ -768,7 +758,7 @@ class Document:
     @property
     def setup_seconds(self) -> float:
         """The processor seconds of what is computed before the first number."""
-        return sum(setup_seconds(table) for table in self.arrays.values())
+        return sum(setup_of(table).seconds for table in self.arrays.values())
 
     def part(self, name: str) -> "Document":
         """Return the document of one of several tables; its name becomes a parameter."""

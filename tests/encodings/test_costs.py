@@ -111,6 +111,7 @@ SET_UP = [
     "/relative/alibi/slopes?num_heads={}",
     "/rope?head_dim=128&seq_len=4&xpos=query&xpos_scale_base={}",
     "/rope?head_dim=512&seq_len=4&rope_type=ntk&factor=4&mixed_b=0.5&rope_theta={}",
+    "/rope?head_dim=64&seq_len=4&rope_type=ntk&factor=4&mixed_b=0.5&mrope_section=9,9,14&rope_theta={}",
     "/rope/frequencies?head_dim=8192&rope_theta={}",
 ]
 

@@ -29,9 +29,8 @@ from service.numerics.tables import (
     gather_biases,
     gather_rows,
     overflows,
-    prepare,
     row_ranges,
-    setup_seconds,
+    setup_of,
     size,
     size_bytes,
 )
@@ -88,14 +87,14 @@ def test_setup_seconds_is_zero_without_the_attribute_and_for_what_the_caches_hav
     channels = Channels(("sin", "cos"), interleaved=True, width=8)
     rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
 
-    assert setup_seconds(STORED) == 0
-    assert setup_seconds(rows) > 4 * FREQUENCY_SECONDS
-    assert setup_seconds(ZeroRow(rows, rows.positions, 1)) == setup_seconds(rows)
-    assert setup_seconds(ColumnsTable(rows, Positions.contiguous(1, 2))) == setup_seconds(rows)
+    assert setup_of(STORED).seconds == 0
+    assert setup_of(rows).seconds > 4 * FREQUENCY_SECONDS
+    assert ZeroRow(rows, rows.positions, 1).setup is rows.setup
+    assert ColumnsTable(rows, Positions.contiguous(1, 2)).setup is rows.setup
 
-    assert list(prepare(rows)) == []
+    assert list(rows.setup.steps()) == []
     other = replace(rows, positions=Positions.contiguous(7, 3), shape=(3, 8))
-    assert setup_seconds(rows) == setup_seconds(other) == 0
+    assert setup_of(rows).seconds == setup_of(other).seconds == 0
 
 
 TABLE = DecimalTable((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])

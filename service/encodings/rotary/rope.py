@@ -477,7 +477,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     @classmethod
     def of(cls, rule: RotaryFrequencies) -> Document:
         """Return the document of the frequencies and intermediates of a rule."""
-        seconds = frequency_seconds(rule) / rule.count
+        seconds = frequency_seconds(rule)
         arrays: dict[str, Table] = {
             "inv_freq": DecimalTable((rule.count,), rule.exact, seconds),
             "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact()), seconds),

@@ -34,7 +34,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Int64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import overflows, setup_seconds, size
+from service.numerics.tables import overflows, setup_of, size
 from tests.client import Client, load_npy, npy_bytes
 
 FAR = 2**62
@@ -221,7 +221,7 @@ def test_setup_seconds_of_biases_is_that_of_their_slopes(head: int | None) -> No
 
     for slopes, expected in ((rule, rule.new_seconds), (sent, 0)):
         for function in (LinearBias(slopes), Kernel(slopes, ones, ones, is_causal=True)):
-            assert setup_seconds(parameters.bias_table(function, FLOAT64, 12)) == expected
+            assert setup_of(parameters.bias_table(function, FLOAT64, 12)).seconds == expected
 
 
 def pairs_of(**values: object) -> QueryKey:
