@@ -71,11 +71,6 @@ def _check_proxies(text: str) -> str:
     return text
 
 
-def _usable_bytes() -> int:
-    """Return the memory that all processes may take together."""
-    return smallest_limit().usable_bytes
-
-
 def _setting(default: Any, description: str, **bounds: int) -> Any:
     return Field(default=default, description=description, **bounds)  # type: ignore[call-overload]
 
@@ -95,7 +90,7 @@ class Settings(BaseSettings):
         le=256,
     )
     memory_bytes: Integer = Field(
-        default_factory=_usable_bytes,
+        default_factory=lambda: smallest_limit().usable_bytes,
         description="Memory for all processes together.",
         ge=_LEAST_MEMORY_BYTES,
     )

@@ -20,7 +20,7 @@ from bisect import insort
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import count
 from math import inf
@@ -106,10 +106,11 @@ class _Turn:
         return max(0.0, self.seconds - (now - self.begun_at))
 
 
+@dataclass(eq=False)
 class Slots:
     """Slots for one kind of work, given out in the order of tags.
 
-    Args:
+    Attributes:
         name: the name in metrics and errors.
         slots: how much work is done at the same time.
         wait_seconds: the longest wait of work that has not begun.
@@ -118,29 +119,19 @@ class Slots:
         brief_seconds: the longest brief work.
         penalty: how many seconds are added to a tag for each second of the work, so that the
             shortest work of one client is done first.
-
-    Attributes:
         tags: the last tag of each client.
     """
 
-    def __init__(
-        self,
-        name: str,
-        slots: int,
-        wait_seconds: float,
-        refusals: Refusals,
-        *,
-        reserved: int = 0,
-        brief_seconds: float = inf,
-        penalty: float = 0.0,
-    ) -> None:
-        self.name = name
-        self.wait_seconds = wait_seconds
-        self._refusals = refusals
-        self._slots = slots
-        self._reserved = reserved
-        self._brief_seconds = brief_seconds
-        self._penalty = penalty
+    name: str
+    slots: int
+    wait_seconds: float
+    refusals: Refusals
+    _: KW_ONLY
+    reserved: int = 0
+    brief_seconds: float = inf
+    penalty: float = 0.0
+
+    def __post_init__(self) -> None:
         self.tags = LatestTimes()
         self._now = 0.0
         self._bookings = LatestTimes()
@@ -163,9 +154,9 @@ class Slots:
         return self.tags.next(client, self._now) + seconds, next(self._numbers)
 
     def turn(self, tag: tuple[float, int], seconds: float, *, has_begun: bool = False) -> _Turn:
-        order = tag[0] + self._penalty * seconds, tag[1]
+        order = tag[0] + self.penalty * seconds, tag[1]
         slot = asyncio.get_running_loop().create_future()
-        return _Turn(tag, order, seconds, has_begun, seconds <= self._brief_seconds, slot)
+        return _Turn(tag, order, seconds, has_begun, seconds <= self.brief_seconds, slot)
 
     async def acquire(self, turn: _Turn, client: str) -> None:
         """Wait for a slot.
@@ -214,9 +205,9 @@ class Slots:
         self._running.add(turn)
 
     def _has_slot(self, *, is_brief: bool) -> bool:
-        if is_brief or len(self._running) >= self._slots:
-            return len(self._running) < self._slots
-        return sum(not turn.is_brief for turn in self._running) < self._slots - self._reserved
+        if is_brief or len(self._running) >= self.slots:
+            return len(self._running) < self.slots
+        return sum(not turn.is_brief for turn in self._running) < self.slots - self.reserved
 
     def _next(self) -> _Turn | None:
         """Remove and return the waiting turn with the smallest tag that may have a slot."""
@@ -237,8 +228,8 @@ class Slots:
 
     def _slots_of(self, turn: _Turn) -> int:
         """Return how many slots no work of the other kind can take, at least one."""
-        is_reserved = turn.is_brief and self._reserved
-        return max(1, self._reserved if is_reserved else self._slots - self._reserved)
+        is_reserved = turn.is_brief and self.reserved
+        return max(1, self.reserved if is_reserved else self.slots - self.reserved)
 
     def _refusal(self, turn: _Turn, client: str, reason: str, what: str) -> Overloaded:
         """Count a refusal, and return its error.
@@ -250,7 +241,7 @@ class Slots:
         begins_at = self._bookings.next(client, now + self._wait_of(turn))
         self._bookings.keep(client, begins_at + turn.seconds / self._slots_of(turn), now)
         rule = f"{self.name} work {what} within {self.wait_seconds} seconds (POSREF_WAIT_SECONDS)"
-        return self._refusals.overloaded(reason, rule, begins_at - now)
+        return self.refusals.overloaded(reason, rule, begins_at - now)
 
 
 class Work:
@@ -320,22 +311,16 @@ class Work:
         self._left_seconds = 0.0
 
 
+@dataclass(eq=False)
 class Threads(Slots):
-    """A lane whose slots are worker threads."""
+    """A lane whose slots are worker threads; ``nice`` lowers their priority."""
 
-    def __init__(
-        self,
-        name: str,
-        threads: int,
-        wait_seconds: float,
-        refusals: Refusals,
-        *,
-        penalty: float = 0.0,
-        nice: int = 0,
-    ) -> None:
-        super().__init__(name, threads, wait_seconds, refusals, penalty=penalty)
+    nice: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.executor = ThreadPoolExecutor(
-            threads, f"posref-{name}", initializer=partial(_give_way, nice)
+            self.slots, f"posref-{self.name}", initializer=partial(_give_way, self.nice)
         )
 
 

@@ -91,51 +91,6 @@ class FreeingTransport:
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
 
 
-async def write_stream(
-    protocol: "UvicornProtocol", cycle: RequestResponseCycle, stream: Stream
-) -> None:
-    """Write a stream as fast as the client reads it, until its end or a disconnect."""
-    transport = protocol.transport
-    try:
-        if not transport.is_closing():
-            # The transport reports every byte that it could not write at once.
-            transport.set_write_buffer_limits(1, 0)
-        while not cycle.disconnected:
-            if protocol.flow.write_paused:
-                await _wait_until_written(protocol, stream)
-                continue
-            piece = await stream.piece()
-            if piece is None:
-                break
-            if piece and not cycle.disconnected:
-                _write_piece(protocol, cycle, stream, piece)
-            del piece
-    finally:
-        if not transport.is_closing():
-            transport.set_write_buffer_limits()
-
-
-def _write_piece(
-    protocol: "UvicornProtocol", cycle: RequestResponseCycle, stream: Stream, piece: Block
-) -> None:
-    """Write what the kernel accepts, and a little more if the stream can forget the rest."""
-    data = _chunked(piece) if cycle.chunked_encoding else piece
-    at_once = protocol.transport.write_now(data)
-    count = taken_bytes = len(data)
-    if stream.can_forget and cycle.chunked_encoding:
-        # A chunk that has begun is sent to its end.
-        chunks = at_once // _CHUNK_BYTES + 1
-        count, taken_bytes = min(chunks * _CHUNK_BYTES, len(data)), chunks * _WAKING_BYTES
-    elif stream.can_forget:
-        count = taken_bytes = min(at_once + _WAKING_BYTES, len(data))
-    if at_once < count:
-        # A copy: a view would keep the whole piece.
-        protocol.transport.write(bytes(memoryview(data)[at_once:count]))
-        if not protocol.flow.write_paused:
-            at_once = count
-    stream.take(min(taken_bytes, len(piece)), at_once)
-
-
 def _chunked(piece: Block) -> bytes:
     """Return a piece as chunks, each of _WAKING_BYTES but the last one."""
     framed: list[Block] = []
@@ -143,15 +98,6 @@ def _chunked(piece: Block) -> bytes:
         chunk = memoryview(piece)[start : start + _WAKING_BYTES]
         framed += (b"%x\r\n" % len(chunk), chunk, b"\r\n")
     return b"".join(framed)
-
-
-async def _wait_until_written(protocol: "UvicornProtocol", stream: Stream) -> None:
-    """Wait until the transport has written all bytes, and drop the others after a while."""
-    forgetting = protocol.loop.call_later(_KEPT_SECONDS, stream.forget)
-    try:
-        await protocol.flow.drain()
-    finally:
-        forgetting.cancel()
 
 
 # Replaces uvicorn's cycle object for a request that was answered without the application.
@@ -264,16 +210,56 @@ class UvicornProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, with_streams)
 
     async def _send_stream(self, cycle: RequestResponseCycle, stream: Stream) -> None:
-        """Send a stream as the body of a response."""
+        """Send a stream as fast as the client reads it, until its end or a disconnect."""
         self.stream = stream
         try:
-            await write_stream(self, cycle, stream)
+            if not self.transport.is_closing():
+                # The transport reports every byte that it could not write at once.
+                self.transport.set_write_buffer_limits(1, 0)
+            while not cycle.disconnected:
+                if self.flow.write_paused:
+                    await self._wait_until_written(stream)
+                    continue
+                piece = await stream.piece()
+                if piece is None:
+                    break
+                if piece and not cycle.disconnected:
+                    self._write_piece(piece, stream, is_chunked=bool(cycle.chunked_encoding))
+                del piece
         finally:
             self.stream = None
+            if not self.transport.is_closing():
+                self.transport.set_write_buffer_limits()
         if stream.is_complete:
             if not cycle.chunked_encoding:
                 cycle.expected_content_length -= stream.sent_bytes
             await cycle.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _wait_until_written(self, stream: Stream) -> None:
+        """Wait until the transport has written all bytes, and drop the others after a while."""
+        forgetting = self.loop.call_later(_KEPT_SECONDS, stream.forget)
+        try:
+            await self.flow.drain()
+        finally:
+            forgetting.cancel()
+
+    def _write_piece(self, piece: Block, stream: Stream, *, is_chunked: bool) -> None:
+        """Write what the kernel accepts, and a little more if the stream can forget the rest."""
+        data = _chunked(piece) if is_chunked else piece
+        at_once = self.transport.write_now(data)
+        count = taken_bytes = len(data)
+        if stream.can_forget and is_chunked:
+            # A chunk that has begun is sent to its end.
+            chunks = at_once // _CHUNK_BYTES + 1
+            count, taken_bytes = min(chunks * _CHUNK_BYTES, len(data)), chunks * _WAKING_BYTES
+        elif stream.can_forget:
+            count = taken_bytes = min(at_once + _WAKING_BYTES, len(data))
+        if at_once < count:
+            # A copy: a view would keep the whole piece.
+            self.transport.write(bytes(memoryview(data)[at_once:count]))
+            if not self.flow.write_paused:
+                at_once = count
+        stream.take(min(taken_bytes, len(piece)), at_once)
 
     def answer_without_application(self) -> None:
         """Mark the request as answered; ``on_response_complete`` follows."""

@@ -187,7 +187,7 @@ def test_work_is_refused_at_once_if_its_estimated_wait_is_too_long() -> None:
             await order.submit("stranger", "b", 1)
         await asyncio.gather(*order.tasks)
         assert order.begun == ["stranger", "fits", "last"]
-        assert lane._refusals.counts["waiting"] == 2
+        assert lane.refusals.counts["waiting"] == 2
 
     asyncio.run(scenario())
 
@@ -202,7 +202,7 @@ def test_work_that_waits_too_long_is_refused_and_never_begins() -> None:
             with pytest.raises(Overloaded, match=r"did not begin within 0\.01 seconds"):
                 await late
             assert (len(lane), order.begun) == (0, [])
-        assert lane._refusals.counts["wait_time"] == 1
+        assert lane.refusals.counts["wait_time"] == 1
 
     asyncio.run(scenario())
 
