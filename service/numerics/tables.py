@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from math import prod
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -209,6 +209,45 @@ class KeptSetup(ABC, Generic[Kept]):
         return finish(self.steps()) if kept is None else kept
 
 
+@dataclass(frozen=True, eq=False)
+class OwnSetup(Generic[Result]):
+    """A setup whose result one table keeps.
+
+    Attributes:
+        compute: computes the result in steps.
+        new_seconds: the processor seconds that it takes.
+    """
+
+    compute: Callable[[], Steps[Result]]
+    new_seconds: float
+    _kept: list[Result] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def check(cls, compute: Callable[[], Steps[Result]], new_seconds: float) -> "OwnSetup[Result]":
+        """Return the setup that checks sent elements; a check of one turn is done now.
+
+        A longer one is done in steps, before the first byte of the body.
+        """
+        setup = cls(compute, new_seconds)
+        if new_seconds <= TURN_SECONDS:
+            setup.get()
+        return setup
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self._kept else self.new_seconds
+
+    def steps(self) -> Steps[None]:
+        """Compute the result in steps, unless it is there."""
+        if not self._kept:
+            self._kept.append((yield from self.compute()))
+
+    def get(self) -> Result:
+        """Return the result, or compute it."""
+        finish(self.steps())
+        return self._kept[0]
+
+
 def setup_of(table: object) -> Setup:
     """Return the setup of a table; one without the attribute needs none."""
     # Every response needs this: a check of a protocol takes ten times as long.
@@ -385,28 +424,20 @@ class DecimalTable:
     shape: tuple[int, ...]
     exact: Callable[[], Iterable[Decimal]]
     number_seconds: float = FREQUENCY_SECONDS
-    _rounded: list[Float64s] = field(default_factory=list, init=False, repr=False)
 
     dtype = FLOAT64
     element_seconds = ELEMENT_SECONDS
 
-    @property
-    def setup(self) -> Setup:
-        return self
+    @cached_property
+    def setup(self) -> OwnSetup[Float64s]:
+        return OwnSetup(self._rounded, self.number_seconds * prod(self.shape))
 
-    @property
-    def seconds(self) -> float:
-        return 0.0 if self._rounded else self.number_seconds * prod(self.shape)
-
-    def steps(self) -> Steps[None]:
-        """Compute all decimals."""
-        if not self._rounded:
-            parts = yield from convert_decimals(self.exact(), _floats, self.number_seconds)
-            self._rounded.append(np.concatenate(parts))
+    def _rounded(self) -> Steps[Float64s]:
+        parts = yield from convert_decimals(self.exact(), _floats, self.number_seconds)
+        return np.concatenate(parts)
 
     def read(self, start: int, stop: int) -> Elements:
-        finish(self.steps())
-        return self._rounded[0][start:stop]
+        return self.setup.get()[start:stop]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """Fourier features: sines and cosines of numbers times random weights, and of box coordinates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -43,12 +43,13 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
+    OwnSetup,
     Setup,
+    Setups,
     Steps,
     StoredTable,
     Table,
     convert_decimals,
-    finish,
     read_blocks,
     row_steps,
     size,
@@ -61,6 +62,10 @@ MAX_NUMBER = 1e17
 """The largest number: 2π times it is still in the range of phases."""
 
 _LOGARITHM_SECONDS = 6e-5
+
+# The processor seconds of finding an element among the distinct ones, and of checking one.
+_SORTED_SECONDS = 2e-8
+_CHECKED_SECONDS = 2e-9
 
 _FIRST_BOXES = 4096
 
@@ -111,14 +116,13 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
             rule = f"weight has {weights} elements, but at most {MAX_CHANNELS // 2} are possible"
             raise InvalidBody(rule, "/weight")
         _check_range("weight", weight := _float64_part(arrays["weight"], slice(weights)))
-        numbers = self._numbers(arrays["x"])
-        table = GaussianTable(
-            numbers, self.log, arrays["x"], weight, self.flip_sin_to_cos, self.element_type
-        )
+        x = arrays["x"]
+        numbers = OwnSetup.check(partial(self._numbers, x), _SORTED_SECONDS * size(x))
+        table = GaussianTable(numbers, self.log, x, weight, self.flip_sin_to_cos, self.element_type)
         axes = ("row", "channel")
         return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
 
-    def _numbers(self, x: StoredTable) -> Float64s:
+    def _numbers(self, x: StoredTable) -> Steps[Float64s]:
         """Return the distinct elements of x, sorted, float64; raises InvalidBody."""
         numbers = np.empty(0)
         for step in row_steps(size(x), 1):
@@ -131,6 +135,7 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
             if len(numbers) > MAX_NUMBERS:
                 rule = f"x has more than {MAX_NUMBERS} different elements"
                 raise InvalidBody(f"{rule}: send it in parts", "/x")
+            yield
         return numbers
 
     def _are_wrong(self, numbers: Float64s) -> NDArray[np.bool_]:
@@ -189,14 +194,15 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         boxes = arrays["boxes"]
-        for step in row_steps(size(boxes), 1):
-            _check_range("boxes", _float64_part(boxes, step))
+        # The setup of the table reads the first ones.
+        _check_range("boxes", _float64_part(boxes, slice(min(4 * _FIRST_BOXES, size(boxes)))))
+        check = OwnSetup.check(partial(_check_boxes, boxes), _CHECKED_SECONDS * size(boxes))
         if boxes.shape[-1] != 4:
             rule = f"each box has {boxes.shape[-1]} coordinates, but must have 4"
             raise InvalidBody(rule, "/boxes")
         # b^(−2k/dim), where dim is −2·embed_dim, is b^(k/embed_dim).
         frequencies = Geometric(self.temperature, -2 * self.embed_dim, self.embed_dim)
-        table = _box_table(frequencies, boxes, self.element_type)
+        table = _box_table(frequencies, boxes, check, self.element_type)
         axes = ("batch", "box", "channel")[-len(boxes.shape) :]
         return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
 
@@ -212,6 +218,12 @@ def _check_range(name: str, values: Float64s) -> None:
         rule = f"must be 0, or {MIN_REAL_POSITION:g} to 2^62 in size"
         detail = f"elements of {name} {rule}, and {out:g} is not"
         raise InvalidBody(detail, f"/{name}", to_query(out))
+
+
+def _check_boxes(boxes: StoredTable) -> Steps[None]:
+    for step in row_steps(size(boxes), 1):
+        _check_range("boxes", _float64_part(boxes, step))
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +246,7 @@ class GaussianTable:
     """Sines and cosines of 2π·number·weight.
 
     Attributes:
-        numbers: the distinct numbers, sorted, float64.
+        numbers: finds the distinct elements of x, sorted, float64.
         is_log: whether the weights multiply the logarithms of the numbers.
         x: the number of each row.
         weight: the weight of each pair of channels.
@@ -242,13 +254,12 @@ class GaussianTable:
         dtype: the element type.
     """
 
-    numbers: Float64s
+    numbers: OwnSetup[Float64s]
     is_log: bool
     x: StoredTable
     weight: Float64s
     is_flipped: bool
     dtype: DType
-    _units: list[_Weights] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -257,20 +268,21 @@ class GaussianTable:
     element_seconds = 30 * ELEMENT_SECONDS
 
     @property
-    def setup(self) -> Setup:
-        return self
+    def setup(self) -> Setups:
+        return Setups((self.numbers, self._units))
 
-    @property
-    def seconds(self) -> float:
+    @cached_property
+    def _units(self) -> OwnSetup[list[_Weights]]:
+        is_found = self.numbers.seconds == 0
+        count = len(self.numbers.get()) if is_found else min(size(self.x), MAX_NUMBERS)
         frequencies = FREQUENCY_SECONDS * len(np.unique(split_units(self.weight)[1]))
-        return len(self.numbers) * (frequencies + (_LOGARITHM_SECONDS if self.is_log else 0))
+        logarithms = _LOGARITHM_SECONDS if self.is_log else 0
+        return OwnSetup(self._weights, count * (frequencies + logarithms))
 
-    def steps(self) -> Steps[None]:
+    def _weights(self) -> Steps[list[_Weights]]:
         """Compute the frequencies of the numbers for each unit of the weights."""
-        if self._units:
-            return
         integers, exponents = split_units(self.weight)
-        context, numbers = exact_context(), map(Decimal, self.numbers.tolist())
+        context, numbers = exact_context(), map(Decimal, self.numbers.get().tolist())
         exact: list[Decimal] = []
         logarithms = map(context.ln, numbers) if self.is_log else numbers
         yield from convert_decimals(logarithms, exact.extend, _LOGARITHM_SECONDS)
@@ -282,7 +294,7 @@ class GaussianTable:
             frequencies = FixedPointFrequencies.joined(parts)
             units.append(_Weights(places, integers[places], frequencies))
             yield
-        self._units[:] = units
+        return units
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, 2 * len(self.weight), self.dtype, self._fill)
@@ -291,10 +303,9 @@ class GaussianTable:
         count = len(self.weight)
         for part in row_steps(len(rows), _ARRAYS * count):
             some = slice(rows.start + part.start, rows.start + part.stop)
-            number = np.searchsorted(self.numbers, _float64_part(self.x, some))
+            number = np.searchsorted(self.numbers.get(), _float64_part(self.x, some))
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
-            finish(self.steps())
-            for weights in self._units:
+            for weights in self._units.get():
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
                 sine[:, weights.places], cosine[:, weights.places] = both[0].T, both[1].T
             # Frequencies are computed from |number|; the sign is applied to the sine.
@@ -305,7 +316,7 @@ class GaussianTable:
 
     @cached_property
     def _signs(self) -> Float64s:
-        return np.where(self.numbers < (1.0 if self.is_log else 0.0), -1.0, 1.0)
+        return np.where(self.numbers.get() < (1.0 if self.is_log else 0.0), -1.0, 1.0)
 
 
 @exact_series
@@ -316,7 +327,7 @@ def _radians(numbers: Sequence[Decimal], exponent: int) -> Iterator[Decimal]:
     yield from (number.copy_abs() * per_number for number in numbers)
 
 
-def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
+def _box_table(rule: Geometric, boxes: StoredTable, check: Setup, dtype: DType) -> Table:
     """Return the table of boxes (…, 4): for each frequency the four sines, then four cosines."""
     row_width = 8 * rule.count
     channels = Channels(("sin", "cos"), interleaved=True, width=2 * rule.count)
@@ -339,5 +350,5 @@ def _box_table(rule: Geometric, boxes: StoredTable, dtype: DType) -> Table:
         evaluate,
         element_seconds=25 * ELEMENT_SECONDS,
         # The coordinates of the first boxes have most of the units.
-        setup=pairs_of(range(min(_FIRST_BOXES, size(boxes) // 4))).setup,
+        setup=Setups((check, pairs_of(range(min(_FIRST_BOXES, size(boxes) // 4))).setup)),
     )

@@ -1,6 +1,7 @@
 """Fourier features: exact products of any size, and boxes in the library's order of channels."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import mpmath
@@ -17,6 +18,7 @@ from service.encodings.absolute.fourier import (
     GaussianTable,
     RandomFourierFeatures,
 )
+from service.formats.format import BinaryBody
 from service.numerics.dtypes import FLOAT64, DType
 from service.numerics.phase import FREQUENCY_SECONDS
 from service.numerics.positions import MIN_REAL_POSITION
@@ -110,17 +112,16 @@ def test_many_logarithms_are_computed_in_steps() -> None:
     numbers = np.linspace(1.0, 2.0, 1000).tolist()
     prepared, other = table(numbers, [1.0], log=True), table(numbers, [1.0], log=True)
 
-    assert len(list(prepared.steps())) > 3
-    assert list(prepared.steps()) == []
+    assert len(list(prepared.setup.steps())) > 3
+    assert list(prepared.setup.steps()) == []
     assert prepared.read(0, 2000).tobytes() == other.read(0, 2000).tobytes()
 
 
 def test_nothing_is_evaluated_before_the_first_read() -> None:
     features = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
 
-    assert not features._units
-    assert features.seconds > 4 * FREQUENCY_SECONDS
-    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).seconds == 4 * FREQUENCY_SECONDS
+    assert features.setup.seconds > 4 * FREQUENCY_SECONDS
+    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).setup.seconds == 4 * FREQUENCY_SECONDS
 
 
 COORDINATES = st.one_of(st.floats(1e-9, 1.0), st.integers(-9, 9).map(float))
@@ -225,6 +226,50 @@ def test_nan_and_infinity_are_refused(client: Client, name: str, value: float, l
 
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{name}"]
+
+
+MANY = 2**21
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "wrong", "shape"),
+    [
+        (f"{FOURIER}?log=true", "x", -1.0, (MANY,)),
+        (f"{FOURIER}?log=false", "x", 1e18, (MANY,)),
+        (f"{BOXES}?embed_dim=1", "boxes", 1e-31, (MANY // 4, 4)),
+    ],
+)
+@pytest.mark.parametrize("extension", ["", ".json", ".csv"])
+def test_many_numbers_are_refused_like_few(
+    client: Client, query: str, name: str, wrong: float, shape: tuple[int, ...], extension: str
+) -> None:
+    """They are checked in several turns, but before the first byte of the answer."""
+    problems = []
+    for leading in (1, shape[0]):
+        sent = np.ones((leading, *shape[1:]), dtype=np.float32)
+        sent.flat[-1] = wrong
+        arrays = {name: sent} | ({"weight": np.ones(1)} if name == "x" else {})
+        answer = client.post(
+            query.replace("?", f"{extension}?"),
+            content=safetensors.numpy.save(arrays),
+            headers={"Content-Type": "application/vnd.safetensors"},
+        )
+        problems.append((answer.status_code, answer.json()["errors"], answer.json()["detail"]))
+
+    assert problems[0][0] == 422
+    assert problems[0] == problems[1]
+
+
+def test_many_numbers_are_checked_in_steps() -> None:
+    numbers = StoredTable(np.ones(2**21), FLOAT64)
+    sent = {"x": numbers, "weight": StoredTable(np.ones(1), FLOAT64)}
+    boxes = StoredTable(np.ones((2**21, 4)), FLOAT64)
+
+    features = RandomFourierFeatures().document(sent)
+    for document in (features, BoxFourierFeatures(embed_dim=1).document({"boxes": boxes})):
+        blocks = BinaryBody(tuple(document.arrays.values())).blocks()
+        assert not any(islice(blocks, 10))
+        assert any(blocks)
 
 
 def test_many_rows_of_few_numbers_are_answered(client: Client) -> None:
