@@ -258,7 +258,7 @@ class Grant:
 
 
 class GrantedBytes(bytes):
-    """Bytes that are granted until nothing refers to them: no cache, response or transport."""
+    """Bytes that stay granted while a cache, a response or a transport refers to them."""
 
     grant: Grant
 

@@ -47,7 +47,7 @@ _CHILD_BYTES = 96 * MIB
 
 
 class Delivery:
-    """The settings, caches, workers, metrics and log of one process.
+    """What one process needs to answer requests: settings, budget, caches, scheduler, metrics, log.
 
     Args:
         settings: the settings; the response cache gets 1/16 of ``cache_bytes``.

@@ -107,8 +107,8 @@ class _Turn:
 
 
 @dataclass(eq=False)
-class Slots:
-    """Slots for one kind of work, given out in the order of tags.
+class WorkLane:
+    """A kind of work, with slots that are given out in the order of tags.
 
     Attributes:
         name: the name in metrics and errors.
@@ -263,7 +263,7 @@ class Work:
 
     def __init__(
         self,
-        lane: Slots,
+        lane: WorkLane,
         seconds: float,
         *,
         is_endless: bool = False,
@@ -312,7 +312,7 @@ class Work:
 
 
 @dataclass(eq=False)
-class Threads(Slots):
+class ThreadLane(WorkLane):
     """A lane whose slots are worker threads; ``nice`` lowers their priority."""
 
     nice: int = 0
@@ -327,7 +327,7 @@ class Threads(Slots):
 class ThreadWork(Work):
     """Work of one request that threads do, turn by turn."""
 
-    _lane: Threads
+    _lane: ThreadLane
 
     async def turn(self, function: Callable[[], Result]) -> Result:
         """Call a function on a thread, and return its result.
@@ -381,9 +381,9 @@ class Scheduler:
 
     def __init__(self, settings: Settings, refusals: Refusals) -> None:
         threads, wait = settings.threads, settings.wait_seconds
-        self.short = Threads("short", 1, wait, refusals, penalty=_SHORT_LANE_PENALTY)
-        self.long = Threads("long", threads, wait, refusals, nice=_LONG_LANE_NICENESS)
-        self.children = Slots(
+        self.short = ThreadLane("short", 1, wait, refusals, penalty=_SHORT_LANE_PENALTY)
+        self.long = ThreadLane("long", threads, wait, refusals, nice=_LONG_LANE_NICENESS)
+        self.children = WorkLane(
             "child", threads + 1, wait, refusals, reserved=1, brief_seconds=_BRIEF_SECONDS
         )
 

@@ -50,9 +50,9 @@ _MAX_FOUND = 512
 
 
 class IdleConnections:
-    """The connections that are closed to make room for new ones; belongs to one event loop.
+    """Chooses the connections to close for new ones; belongs to one event loop.
 
-    They are idle connections of the address that holds the most, the longest idle first.
+    These are idle connections of the address that holds the most, the longest idle first.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class IdleConnections:
 def _idle(
     connections: Iterable["LimitedProtocol"], now: float
 ) -> list[tuple[float, "LimitedProtocol"]]:
-    """Return since when connections are idle, in the reverse of the order to close them.
+    """Return idle connections, each with the time since when; those to close first come last.
 
     Those of an address that holds at most half as many as another are left out: before they should
     be closed, the other may hold more again.

@@ -20,7 +20,7 @@ from service.delivery.budget import Budget
 from service.delivery.handler import ReceivedBody, add_page
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.representation import Representation, represent
-from service.delivery.schedule import SHORT_SECONDS, Threads, Work
+from service.delivery.schedule import SHORT_SECONDS, ThreadLane, Work
 from service.formats import FORMATS, safetensors_file
 from service.lru import shrink_shared
 from service.numerics import phasors
@@ -213,13 +213,13 @@ def test_header_of_many_arrays_is_read_on_a_worker(
 def seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return a list that gets the estimated seconds of all work on threads."""
     seconds: list[float] = []
-    tag = Threads.tag
+    tag = ThreadLane.tag
 
-    def record(lane: Threads, client: str, estimate: float) -> tuple[float, int]:
+    def record(lane: ThreadLane, client: str, estimate: float) -> tuple[float, int]:
         seconds.append(estimate)
         return tag(lane, client, estimate)
 
-    monkeypatch.setattr(Threads, "tag", record)
+    monkeypatch.setattr(ThreadLane, "tag", record)
     return seconds
 
 

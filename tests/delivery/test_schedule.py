@@ -20,9 +20,9 @@ from service.delivery.clients import CLIENT
 from service.delivery.schedule import (
     SHORT_SECONDS,
     Scheduler,
-    Slots,
     ThreadWork,
     Work,
+    WorkLane,
     cancel_on_disconnect,
     joined_blocks,
 )
@@ -43,8 +43,8 @@ def scheduler() -> Iterator[Scheduler]:
     scheduler.close()
 
 
-def lane_of(slots: int = 1, wait_seconds: float = 1e9, **options: float) -> Slots:
-    return Slots("child", slots, wait_seconds, Refusals(), **options)  # type: ignore[arg-type]
+def lane_of(slots: int = 1, wait_seconds: float = 1e9, **options: float) -> WorkLane:
+    return WorkLane("child", slots, wait_seconds, Refusals(), **options)  # type: ignore[arg-type]
 
 
 def this_thread() -> str:
@@ -54,7 +54,7 @@ def this_thread() -> str:
 class Order:
     """Works of several clients in a lane, which note the order in which they get their slots."""
 
-    def __init__(self, lane: Slots) -> None:
+    def __init__(self, lane: WorkLane) -> None:
         self.lane = lane
         self.begun: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -72,7 +72,7 @@ class Order:
 
 
 @asynccontextmanager
-async def busy(lane: Slots, seconds: float = 1.0) -> Any:
+async def busy(lane: WorkLane, seconds: float = 1.0) -> Any:
     """Hold a slot of a lane, as work of a client of its own."""
     CLIENT.set("busy")
     async with Work(lane, seconds).slot() as turn:
