@@ -144,6 +144,8 @@ class Budget:
             is_small = grant.from_reserve and size_bytes <= _SMALL_BYTES
             left_bytes = self._left_bytes(kind, size_bytes - growth_bytes)
             self._make_room(kind, growth_bytes, 0 if is_small else self.reserve_bytes + left_bytes)
+        if kind != grant.kind or not grant.size_bytes:
+            grant.since = monotonic()
         self._granted[grant.kind] -= grant.size_bytes
         self._granted[kind] += size_bytes
         grant.kind, grant.size_bytes = kind, size_bytes
@@ -227,7 +229,7 @@ class Grant:
         kind: what the memory is for.
         size_bytes: its size; 0 after the release.
         from_reserve: whether it may use the reserve while it is small.
-        since: the monotonic time from which it is of this kind.
+        since: the monotonic time from which it has been of this kind and not empty.
     """
 
     __slots__ = ("_budget", "from_reserve", "kind", "since", "size_bytes")
@@ -237,7 +239,7 @@ class Grant:
         self.kind = kind
         self.from_reserve = from_reserve
         self.size_bytes = 0
-        self.since = monotonic()
+        self.since = 0.0
 
     def resize(self, size_bytes: int) -> None:
         """Change the size, from the event loop; raises as ``Budget.grant``."""
@@ -246,7 +248,6 @@ class Grant:
     def move(self, kind: GrantKind) -> None:
         """Count the memory as another kind from now on, from the event loop."""
         self._budget.change(self, kind, self.size_bytes)
-        self.since = monotonic()
 
     def release(self) -> None:
         """End the grant; any thread may call this, also twice."""

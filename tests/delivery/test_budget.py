@@ -131,6 +131,11 @@ def test_retry_after_is_the_time_for_which_grants_of_the_kind_are_held() -> None
     cached.since -= 1e6
     cached.move("results")
     cached.release()
+    # What is empty is held by nobody.
+    used_again = budget.grant("streams", 0)
+    used_again.since -= 1e6
+    used_again.resize(1)
+    used_again.release()
 
     waits = {}
     held = budget.grant("connections", LARGEST)
