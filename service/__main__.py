@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 
 import orjson
@@ -65,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    if "forkserver" not in get_all_start_methods():
+        print(f"posref serves on Linux and macOS only, not on {sys.platform}", file=sys.stderr)
+        return 1
     from service.serving.server import CannotListen, serve
 
     settings = load_settings(host=options.host, port=options.port, workers=options.workers)

@@ -43,6 +43,16 @@ def test_get_of_an_invalid_url_prints_the_problem_and_writes_no_file(
     assert not file.exists()
 
 
+def test_serve_names_a_platform_without_forkserver(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("service.__main__.get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    assert main(["serve"]) == 1
+    assert "not on win32" in capsys.readouterr().err
+
+
 class _Ready(http.server.BaseHTTPRequestHandler):
     status = 200
 
