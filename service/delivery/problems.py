@@ -81,6 +81,9 @@ TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
 
 FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
 
+_NO_THREAD = "can't start new thread"
+"""The message of the RuntimeError of a thread that the system refuses."""
+
 
 def problem_of(error: errors.PosrefError) -> dict[str, object]:
     """Return the problem document of an error; its member ``errors`` lists the faults."""
@@ -135,6 +138,11 @@ def add_problem_handlers(app: Starlette, named: Mapping[str, str]) -> None:
         assert isinstance(error, errors.PosrefError)
         return refusal(error)
 
+    async def refuse_thread(_: Request, error: Exception) -> Answer:
+        if str(error) != _NO_THREAD:
+            raise error
+        return refusal(errors.Overloaded("the server has reached its limit of processes"))
+
     async def refuse_route(request: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException)
         if error.status_code == TYPES[MethodNotAllowed].status:
@@ -145,6 +153,7 @@ def add_problem_handlers(app: Starlette, named: Mapping[str, str]) -> None:
         return refusal(unknown_path(request.scope["path"], plain, named))
 
     app.add_exception_handler(errors.PosrefError, refuse)
+    app.add_exception_handler(RuntimeError, refuse_thread)
     app.add_exception_handler(HTTPException, refuse_route)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -31,9 +32,6 @@ from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
 from service.settings import MIB, Settings
-
-if sys.platform != "win32":
-    import resource
 
 _TICKS_PER_SECOND = 10
 
@@ -115,12 +113,20 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, and to watch the channel to the supervisor."""
+        try:
+            self._delivery.scheduler.start()
+            self._delivery.children.start()
+        except RuntimeError as error:
+            _log.critical(
+                "the server cannot start: %s (ulimit -u, or pids.max of its group)", error
+            )
+            self.should_exit = True
+            return
         await super().startup(sockets)
         # Startup objects are never freed; freeze them, because scanning them blocks the event loop
         # for 60 ms.
         gc.collect()
         gc.freeze()
-        self._delivery.children.start()
         if self._channel is not None:
             self._channel.setblocking(False)
             asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)
@@ -168,7 +174,8 @@ class Server(uvicorn.Server):
         for connection in self._connections():
             connection.check(now)
         if self._delivery.budget.has_fallen(_FALLEN_BYTES):
-            asyncio.get_running_loop().run_in_executor(None, give_back_freed)
+            # Another executor would start a thread, which may be refused.
+            self._delivery.scheduler.long.executor.submit(give_back_freed)
         if self._channel is not None:
             try:
                 self._channel.send(b".")
@@ -240,8 +247,6 @@ def fit_connections(settings: Settings) -> Settings:
 
 def raise_file_limit(settings: Settings) -> int:
     """Raise the limit on open files to what max_connections needs; return the shortfall or 0."""
-    if sys.platform == "win32":
-        return 0
     required = settings.max_connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < required:

@@ -166,6 +166,18 @@ def test_work_beyond_max_request_seconds_is_refused_before_it_begins() -> None:
         assert "POSREF_MAX_REQUEST_SECONDS" in answer.json()["detail"]
 
 
+def test_work_whose_thread_is_refused_can_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with client_of(create_app(default_settings())) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading, "_start_new_thread", refuse)
+            for url in ("/openapi.json", COLD["short"], COLD["drawn"]):
+                check_refused(client.get(url), "process")
+        assert client.get("/openapi.json").status_code == 200
+
+
 @pytest.mark.parametrize(("path", "sent"), POSTED.values(), ids=POSTED)
 def test_posts_are_refused_when_they_would_wait_too_long_or_body_memory_is_full(
     path: str, sent: dict[str, Any]

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
@@ -76,6 +77,23 @@ async def serving(**settings: Any) -> AsyncIterator[Serving]:
 def on_server(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
     """Run an async test with a running server with these settings."""
     return with_opened(partial(serving, **settings), "served")
+
+
+def test_server_that_gets_no_threads_says_so_and_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    settings = default_settings().model_copy(update={"port": 0})
+    server = Server(create_app(settings), settings)
+    monkeypatch.setattr(threading, "_start_new_thread", refuse)
+
+    with ExitStack() as stack:
+        asyncio.run(server.serve([stack.enter_context(each) for each in listen(settings)]))
+
+    assert not server.started
+    assert "can't start new thread (ulimit -u" in caplog.text
 
 
 @pytest.mark.full
