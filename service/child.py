@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from math import ceil
 from pathlib import Path
@@ -32,15 +33,16 @@ for _sig in (signal.SIGINT, signal.SIGTERM):
 
 import orjson  # noqa: E402
 
-from service.delivery.children import FAILED, LENGTH_BYTES, Bounds, Job  # noqa: E402
+from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds, Job  # noqa: E402
 from service.delivery.endpoints import READABLE_FORMATS, JsonObject, ReportedArrays  # noqa: E402
 from service.delivery.negotiation import RawHeaders, RepresentationRequest  # noqa: E402
 from service.delivery.plans import Plan, plan_get, read_post  # noqa: E402
 from service.delivery.problems import refusal  # noqa: E402
 from service.delivery.responses import Answer  # noqa: E402
+from service.delivery.schedule import joined_blocks  # noqa: E402
 from service.errors import PosrefError  # noqa: E402
 from service.formats import FORMATS  # noqa: E402
-from service.formats.format import Block  # noqa: E402
+from service.formats.format import BLOCK_BYTES, Block  # noqa: E402
 from service.formats.json_text import JSON  # noqa: E402
 from service.memory import give_back_freed  # noqa: E402
 from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
@@ -140,6 +142,8 @@ def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -
         has_begun = True
         for block in answer.blocks:
             _send(channel, block)
+            if channel.recv(len(NEXT)) != NEXT:
+                return False
         _send(channel, b"")
     except ConnectionError:
         # Nobody waits for the answer.
@@ -159,7 +163,8 @@ def _begun(job: Job, body: Block, settings: Settings) -> JobAnswer:
     """Return the answer to a job with its first block computed, or the answer of a refusal."""
     try:
         answer = answer_job(job, body, settings)
-        blocks = (block for block in answer.blocks if block)
+        turns: Iterator[Block] = iter(partial(joined_blocks, answer.blocks, BLOCK_BYTES), None)
+        blocks = (block for block in turns if block)
         first = list(islice(blocks, 1))
     except PosrefError as error:
         return _finished(refusal(error))

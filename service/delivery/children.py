@@ -7,8 +7,8 @@ work; after brief work it takes the next one, because a fork and its first touch
 memory take several times the processor time of a small report.
 
 A job goes to the child as a pickle, and its body as an open file. The answer comes back over the
-same socket in frames: JSON for the head, then the blocks of the body. The child computes only as
-far ahead as the socket's buffer holds.
+same socket in frames: JSON for the head, then the blocks of the body. The child computes the first
+block with the head, and each other one when it is asked for.
 """
 
 import asyncio
@@ -21,25 +21,31 @@ import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import ceil
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
-from typing import Any
+from threading import Thread
+from typing import Any, TypeAlias
 
 import orjson
 
 from service.delivery.negotiation import RawHeaders, RepresentationRequest
 from service.errors import Refusals, RequestTooLarge
-from service.formats.format import Block
 from service.settings import Settings
 
 LENGTH_BYTES = 8
 """The bytes of the length before each frame."""
+NEXT = b"."
+"""What asks a child for the next block."""
 FAILED = 2**64 - 1
 """In place of the length of a block: the frame of a failure follows."""
+
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
+"""Returns the slot to hold while a child computes a block."""
 
 _CHILD_MODULE = "service.child"
 _NAME = "posref-child"
@@ -52,9 +58,11 @@ _LEAST_SECONDS = 10
 # A child whose job ends within this time takes the next one; otherwise another spare is forked.
 _NEXT_SPARE_SECONDS = 0.1
 
-# A body up to this length is received whole, so that its child is free before it is sent.
-_WHOLE_BYTES = 64 * 1024
-_PIECE_BYTES = 256 * 1024
+# The most that is received at a time. A body up to this length is received whole, so that its child
+# is free before it is sent.
+_PIECE_BYTES = 64 * 1024
+# Linux doubles it. What a child has sent and nobody has received takes memory beside a piece.
+_SEND_BUFFER_BYTES = 24 * 1024
 
 _log = logging.getLogger("posref.children")
 
@@ -110,14 +118,14 @@ class ChildAnswer:
     Attributes:
         status: the status code.
         headers: all headers, with Content-Length unless the body is bytes or its length unknown.
-        body: the whole body if it is short; else its blocks, which must be closed. The child
+        body: the whole body if it is short; else its pieces, which must be closed. The child
             waits while none is awaited.
         seconds: the processor time of the child until the body began.
     """
 
     status: int
     headers: RawHeaders
-    body: bytes | AsyncGenerator[Block, None]
+    body: bytes | AsyncGenerator[bytes, None]
     seconds: float
 
 
@@ -134,11 +142,21 @@ class Children:
         self._is_closed = False
 
     def start(self) -> None:
-        """Begin to fork the spares; otherwise the first job does."""
+        """Begin to fork the spares; otherwise the first job does.
+
+        Raises RuntimeError if the system refuses the thread that forks.
+        """
+        self._starter.submit(int)
         self._fill()
 
     async def run(
-        self, job: Job, body: bytes | int | None = None, *, seconds: float, memory_bytes: int
+        self,
+        job: Job,
+        body: bytes | int | None = None,
+        *,
+        seconds: float,
+        memory_bytes: int,
+        turn: Turn = nullcontext,
     ) -> ChildAnswer:
         """Return the answer to a job; the child is killed if the caller is cancelled.
 
@@ -148,6 +166,7 @@ class Children:
             seconds: the estimated processor time. The child is stopped after four times as much,
                 unless it has begun to send a body that it computes while it sends it.
             memory_bytes: the memory that the child may use, without the body of the request.
+            turn: returns what is held while a block is computed, after this has returned.
 
         Raises:
             Overloaded: no child can be started, or it was killed from outside.
@@ -160,7 +179,7 @@ class Children:
             child = await self._take()
             try:
                 await child.send((job, self._settings, bounds), body)
-                return await child.answer()
+                return await child.answer(turn)
             except _Lost:
                 # It has ended without a job, as a spare may; another one gets the job.
                 continue
@@ -228,8 +247,8 @@ class Children:
         loop = asyncio.get_running_loop()
         try:
             process, channel = await loop.run_in_executor(self._starter, _fork)
-        except (OSError, EOFError):
-            _log.warning("no process can be started", exc_info=True)
+        except (OSError, EOFError, RuntimeError) as error:
+            _log.warning("no process can be started: %r", error)
             return None
         child = _Child(process, channel, self._refusals, self._keep)
         self._children.add(child)
@@ -298,34 +317,36 @@ class _Child:
             if isinstance(body, bytes) and file is not None:
                 os.close(file)
 
-    async def answer(self) -> ChildAnswer:
+    async def answer(self, turn: Turn) -> ChildAnswer:
         """Return the answer, with the whole body if it is short."""
         head = await self._document()
-        status, length_bytes, blocks = head["status"], head["length_bytes"], self._blocks()
+        status, length_bytes = head["status"], head["length_bytes"]
         headers = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in head["headers"]
         ]
-        if length_bytes is not None and length_bytes <= _WHOLE_BYTES:
-            whole = b"".join([block async for block in blocks])
+        if length_bytes is not None and length_bytes <= _PIECE_BYTES:
+            whole = b"".join([piece async for piece in self._pieces(nullcontext)])
             return ChildAnswer(status, headers, whole, head["seconds"])
         if length_bytes is not None:
             headers.append((b"content-length", b"%d" % length_bytes))
+        pieces = self._pieces(turn)
         # Dropping a generator that has not begun would not kill the child.
-        await anext(blocks)
-        return ChildAnswer(status, headers, blocks, head["seconds"])
+        await anext(pieces)
+        return ChildAnswer(status, headers, pieces, head["seconds"])
 
-    async def _blocks(self) -> AsyncGenerator[Block, None]:
-        """Yield an empty block, and the body as it comes; the child is killed unless all came."""
+    async def _pieces(self, turn: Turn) -> AsyncGenerator[bytes, None]:
+        """Yield an empty piece, and the body as it comes; the child is killed unless all came."""
         try:
             yield b""
-            while left_bytes := await self._length():
-                if left_bytes == FAILED:
-                    await self._document()
-                while left_bytes:
-                    block = await self._piece(min(left_bytes, _PIECE_BYTES))
-                    left_bytes -= len(block)
-                    yield block
-                    del block
+            left_bytes = await self._length()
+            while left_bytes:
+                pieces = [await self._piece(min(left_bytes, _PIECE_BYTES))]
+                left_bytes -= len(pieces[0])
+                # Only the reader keeps it.
+                yield pieces.pop()
+                if not left_bytes:
+                    async with turn():
+                        left_bytes = await self._next_length()
         except BaseException:
             self.kill()
             raise
@@ -337,6 +358,16 @@ class _Child:
         if "traceback" in document:
             raise _failure(**document)
         return document
+
+    async def _next_length(self) -> int:
+        """Have the next block computed, and return its length; 0 at the end."""
+        # Receiving reports the end of the child.
+        with suppress(OSError):
+            self._channel.send(NEXT)
+        length_bytes = await self._length()
+        if length_bytes == FAILED:
+            await self._document()
+        return length_bytes
 
     async def _length(self) -> int:
         return int.from_bytes(await self._received(LENGTH_BYTES), "big")
@@ -397,11 +428,20 @@ def _file_with(body: bytes) -> int:
 
 
 def _fork() -> tuple[BaseProcess, socket.socket]:
-    """Return a new child process and the socket to it; the first one starts the forkserver."""
+    """Return a new child process and the socket to it; the first one starts the forkserver.
+
+    Raises OSError, EOFError or RuntimeError if the system refuses a process.
+    """
+    # A forkserver that cannot fork ends, and all children with it. A limit of processes counts
+    # threads, too, and a thread that is refused ends nothing.
+    probe = Thread(target=int)
+    probe.start()
+    probe.join()
     context = get_context("forkserver")
     context.set_forkserver_preload([_CHILD_MODULE])
     channel, far_end = socket.socketpair()
     channel.setblocking(False)
+    far_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     process = context.Process(target=_work, args=(far_end,), name=_NAME, daemon=True)
     try:
         process.start()

@@ -181,8 +181,9 @@ class Delivery:
         try:
             async with work.slot():
                 grant = self.budget.grant("children", memory_bytes)
+                turn = self.scheduler.stream_of_child()
                 made = await self.children.run(
-                    job, body, seconds=seconds, memory_bytes=memory_bytes
+                    job, body, seconds=seconds, memory_bytes=memory_bytes, turn=turn
                 )
                 work.spend(made.seconds)
         finally:

@@ -19,12 +19,13 @@ import sys
 from bisect import insort
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import count
 from math import inf
 from operator import itemgetter
+from threading import Barrier
 from time import monotonic, thread_time
 from typing import Any, TypeVar
 
@@ -323,6 +324,18 @@ class ThreadLane(WorkLane):
             self.slots, f"posref-{self.name}", initializer=partial(_give_way, self.nice)
         )
 
+    def start(self) -> None:
+        """Start all threads; raises RuntimeError if the system refuses one."""
+        # An executor starts a thread only while no other is idle.
+        gate = Barrier(self.slots + 1)
+        try:
+            for _ in range(self.slots):
+                self.executor.submit(gate.wait)
+            gate.wait()
+        except RuntimeError:
+            gate.abort()
+            raise
+
 
 class ThreadWork(Work):
     """Work of one request that threads do, turn by turn."""
@@ -387,6 +400,14 @@ class Scheduler:
             "child", threads + 1, wait, refusals, reserved=1, brief_seconds=_BRIEF_SECONDS
         )
 
+    def start(self) -> None:
+        """Start all threads, so that none can be refused later, in the middle of a request.
+
+        Raises RuntimeError if the system refuses one.
+        """
+        for lane in (self.short, self.long):
+            lane.start()
+
     async def run(self, function: Callable[[], Result], seconds: float) -> Result:
         """Call a function on a thread and return its result; raises Overloaded.
 
@@ -413,6 +434,19 @@ class Scheduler:
         work = ThreadWork(self.long, TURN_SECONDS, is_endless=True)
         work.has_begun = True
         return work
+
+    def stream_of_child(self) -> Callable[[], AbstractAsyncContextManager[None]]:
+        """Return the turns of a child for a response that has begun, as those of ``stream``."""
+        work = Work(self.children, TURN_SECONDS, is_endless=True)
+        work.has_begun = True
+
+        @asynccontextmanager
+        async def turn() -> AsyncIterator[None]:
+            async with work.slot() as held:
+                yield
+                work.spend(monotonic() - held.begun_at)
+
+        return turn
 
     async def collect(
         self,

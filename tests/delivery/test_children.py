@@ -1,11 +1,14 @@
 """Child processes: their answers, their limits, and that none outlives its request."""
 
 import asyncio
+import fcntl
 import io
 import os
 import signal
 import subprocess
 import sys
+import termios
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
@@ -21,6 +24,8 @@ from service.delivery import children as module
 from service.delivery.children import ChildAnswer, ChildFailed, Children, Job, memory_file
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
+from service.delivery.schedule import Scheduler, Work
+from service.delivery.streams import MAX_UNREAD_BYTES
 from service.errors import Overloaded, Refusals, RequestTooLarge
 from service.routes import REPORTS
 from service.routes.diagnose import DIAGNOSE
@@ -145,6 +150,20 @@ def body_of(report: Endpoint) -> bytes:
     return orjson.dumps(report.inputs.example)  # type: ignore[attr-defined]
 
 
+async def until_at_rest() -> None:
+    """Wait until a child has a job, and no child computes."""
+    await until(lambda: len(processes()) == 3)
+    before = -1
+    while (ticks := sum(map(processor_ticks, processes()))) > before:
+        before = ticks
+        await asyncio.sleep(0.2)
+
+
+def waiting_bytes(channel: int) -> int:
+    """Return how many bytes a socket has received that were not read."""
+    return int.from_bytes(fcntl.ioctl(channel, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 async def whole(answer: ChildAnswer) -> bytes:
     if isinstance(answer.body, bytes):
         return answer.body
@@ -266,15 +285,48 @@ async def test_dropped_body_leaves_no_process(children: Children) -> None:
 async def test_child_waits_for_a_reader_that_waits(children: Children) -> None:
     job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
     answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
-    await until(lambda: len(processes()) == 3)
-    before = -1
-    while (ticks := sum(map(processor_ticks, processes()))) > before:
-        before = ticks
-        await asyncio.sleep(0.2)
+    await until_at_rest()
 
     assert len(processes()) == 3
     assert (await whole(answer)).count(b"\n") >= 4096
     await until(lambda: len(processes()) == 2)
+
+
+@with_children
+async def test_body_is_computed_in_a_slot_and_takes_none_while_it_is_unread(
+    children: Children,
+) -> None:
+    settings = default_settings().model_copy(update={"threads": 1, "wait_seconds": 1})
+    scheduler = Scheduler(settings, Refusals())
+    job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
+    turn = scheduler.stream_of_child()
+    answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB, turn=turn)
+
+    # None is left to other work.
+    async with Work(scheduler.children, 1).slot(), Work(scheduler.children, 100).slot():
+        reading = asyncio.create_task(whole(answer))
+        await until_at_rest()
+        assert not reading.done()
+
+    assert (await reading).count(b"\n") >= 4096
+    scheduler.close()
+
+
+@with_children
+async def test_unread_body_of_a_child_holds_little_memory(children: Children) -> None:
+    job = Job("/encoding", "/encoding.csv", LARGE_TABLE, RepresentationRequest("csv"))
+    answer = await children.run(job, seconds=60, memory_bytes=1024 * MIB)
+    assert isinstance(answer.body, AsyncGenerator)
+    piece = await anext(answer.body)
+    await until_at_rest()
+
+    waiting = sum(waiting_bytes(child._channel.fileno()) for child in children._children)
+    # The generator keeps none: they are of the variable and of the call.
+    references = sys.getrefcount(piece)
+    await answer.body.aclose()
+
+    assert MAX_UNREAD_BYTES / 2 < len(piece) + waiting <= MAX_UNREAD_BYTES
+    assert references == 2
 
 
 @with_children
@@ -322,6 +374,32 @@ async def test_spares_that_could_not_be_forked_refuse_no_later_job(children: Chi
     answer = await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
 
     assert answer.status == 200
+
+
+@with_children
+async def test_refused_process_ends_no_other(children: Children) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    running = asyncio.create_task(
+        children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=1024 * MIB)
+    )
+    await busy_process(running)
+    await until(lambda: len(processes()) == 3)
+    job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_NEXT_SPARE_SECONDS", 60)
+        patch.setattr(threading, "_start_new_thread", refuse)
+        taken = [await children._take(), await children._take()]
+        with pytest.raises(Overloaded):
+            await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+    for child in taken:
+        child.kill()
+
+    assert not running.done()
+    assert (await children.run(job, body, seconds=1, memory_bytes=256 * MIB)).status == 200
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 @with_children

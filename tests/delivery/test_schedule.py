@@ -262,6 +262,35 @@ def test_estimated_time_of_work_selects_its_thread(scheduler: Scheduler) -> None
     assert asyncio.run(scheduler.run(this_thread, LONG)).startswith("posref-long")
 
 
+def test_scheduler_that_has_started_needs_no_further_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario(scheduler: Scheduler) -> set[str]:
+        works = (LONG, LONG, LONG, SHORT_SECONDS)
+        return set(
+            await asyncio.gather(*(scheduler.run(meet, seconds) for seconds in works)),
+        )
+
+    def meet() -> str:
+        everybody.wait(10)
+        return this_thread()
+
+    settings = default_settings().model_copy(update={"threads": 3})
+    started, refused = (Scheduler(settings, Refusals()) for _ in range(2))
+    everybody = threading.Barrier(4)
+    started.start()
+    monkeypatch.setattr(threading, "_start_new_thread", refuse)
+
+    assert len(asyncio.run(scenario(started))) == 4
+    with pytest.raises(RuntimeError, match="thread"):
+        refused.start()
+    started.close()
+    refused.close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has one niceness")
 def test_threads_of_long_work_have_a_lower_priority(scheduler: Scheduler) -> None:
     def niceness() -> int:
