@@ -418,7 +418,7 @@ async def test_end_of_a_child_is_noted_if_its_waiter_is_cancelled(children: Chil
 @with_children
 async def test_jobs_are_done_after_the_end_of_the_forkserver(children: Children) -> None:
     job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
-    await children.run(job, body, seconds=1, memory_bytes=256 * MIB)
+    children.start()
     (forkserver,) = forkservers(os.getpid())
     await until(lambda: len(processes()) == 2)
     spares = processes()
