@@ -420,7 +420,7 @@ async def test_jobs_are_done_after_the_end_of_the_forkserver(children: Children)
     job, body = job_of(DIAGNOSE), body_of(DIAGNOSE)
     children.start()
     (forkserver,) = forkservers(os.getpid())
-    await until(lambda: len(processes()) == 2)
+    await until(lambda: all(spare.done() for spare in children._spares))
     spares = processes()
 
     os.kill(forkserver, signal.SIGKILL)
