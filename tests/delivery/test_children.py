@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import wraps
 from inspect import Signature
@@ -75,6 +75,19 @@ def _ignore_children_of_others() -> None:
     """Ignore the children of applications in this process, which share the forkserver."""
     _of_others.clear()
     _of_others.update(processes())
+
+
+@pytest.fixture
+def client(client: Client) -> Iterator[Client]:
+    """Use the shared application, which has forked its spares when the next test begins."""
+    yield client
+    children = client.app.state.delivery.children
+
+    async def fill() -> None:
+        children.start()
+        await asyncio.gather(*children._spares)
+
+    client.run(fill())
 
 
 def forkservers(pid: int) -> list[int]:
