@@ -233,14 +233,15 @@ def angles_table(
 ) -> FormulaTable:
     """Return the angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
     count = _count(axes)
-    convert: Convert = float32_frequencies if rounding == "float32" else split_factors
+    is_exact = rounding == "exact"
+    convert: Convert = split_factors if is_exact else float32_frequencies
+    multiply = multiply_positions if is_exact else float32_angles
     converted = [Converted(axis.rule, convert) for axis in axes]
 
     def evaluate(rows: range, columns: range) -> Float64s:
         exact = np.empty((len(rows), count))
         for axis, frequencies in zip(axes, converted, strict=True):
             positions = axis.positions.at(rows.start, rows.stop)
-            multiply = multiply_positions if rounding == "exact" else float32_angles
             exact[:, list(axis.places)] = multiply(frequencies.get(), positions)
         return exact[:, columns.start : columns.stop]
 
