@@ -153,7 +153,6 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (sincos_grid, "ScaledFrequencies", float32_unit, grids_are_exact),
         (Along, "_coordinates", float32_coordinates, coordinates_are_exact),
         (Along, "_coordinates", float64_coordinates, coordinates_are_exact),
-        (masked_grid, "ScaledFrequencies", float32_unit, masked_grids_are_exact),
         (masked_grid, "normalized_unit", float64_quotients, masked_grids_are_exact),
         (masked_grid, "normalized_unit", no_epsilon, masked_grids_are_exact),
         (timesteps, "ScaledFrequencies", float32_unit, timesteps_are_exact),
