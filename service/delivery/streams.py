@@ -212,6 +212,8 @@ class BodyStream(Stream):
         body = self._cached() if self._cached and not self._blocks else None
         if body is None:
             return None
+        # What a step was computed for is sent now.
+        self._work = None
         stop = min(self._position + BLOCK_BYTES, self._stop or len(body))
         return memoryview(body)[self._position : stop]
 

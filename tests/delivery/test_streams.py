@@ -358,3 +358,20 @@ def test_a_cached_body_is_computed_only_after_its_eviction(
     asyncio.run(scenario())
 
     assert bool(body.computed) == (lookups < 99)
+
+
+def test_what_a_step_was_computed_for_is_not_sent_again_after_it_came_from_the_cache() -> None:
+    class Stepwise(Slow):
+        def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+            for block in super().blocks(start, stop):
+                yield b""
+                yield block
+
+    async def scenario() -> None:
+        found = iter([None, WHOLE])
+        body = Stepwise(seconds=TURN_SECONDS)
+        stream = BodyStream(body, at_once, BUDGET, 0, LENGTH, cached=lambda: next(found, None))
+        assert await stream.piece() == b""
+        assert await read(stream) == WHOLE
+
+    asyncio.run(scenario())
