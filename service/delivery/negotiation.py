@@ -153,7 +153,8 @@ def media_quality(accept: str | None, media_type: str) -> float:
     return 0.0
 
 
-@lru_cache(maxsize=8)
+# Two headers of one request; what a long one holds takes megabytes.
+@lru_cache(maxsize=2)
 def _ranges(accept: str) -> Mapping[str, float]:
     """Return the q-values in a header; a long one takes milliseconds, and each format asks."""
     found: dict[str, float] = {}
