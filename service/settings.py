@@ -38,11 +38,6 @@ _AT_LEAST = (
 _API_KEY = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*", re.ASCII)
 
 
-def _cores_but_one() -> int:
-    """Return the number of cores without the one of the event loop."""
-    return max(1, (os.cpu_count() or 1) - 1)
-
-
 def _check_keys(keys: SecretStr) -> SecretStr:
     text = keys.get_secret_value()
     # An empty key between commas is a mistake, and must not open the server to all.
@@ -84,7 +79,8 @@ class Settings(BaseSettings):
     port: Integer = _setting(8000, "Port to listen on; 0 picks one.", ge=0, le=65535)
     workers: Integer = _setting(1, "Worker processes.", ge=1, le=256)
     threads: Integer = Field(
-        default_factory=_cores_but_one,
+        # The event loop takes one of the cores.
+        default_factory=lambda: max(1, (os.cpu_count() or 1) - 1),
         description="Threads for long computations, in each process.",
         ge=1,
         le=256,
