@@ -37,10 +37,14 @@ from service.numerics.phase import (
 from service.numerics.phasors import Frequencies
 from service.numerics.tables import (
     ELEMENT_SECONDS,
+    STEP_ELEMENTS,
     Document,
     Setups,
+    Steps,
     StoredTable,
+    finish,
     read_blocks,
+    row_steps,
 )
 
 MAX_MASKS = 2**10
@@ -229,22 +233,37 @@ class Counts:
     rule: MaskedGridEncoding
     pairs: tuple[Int64s, Int64s]
     lasts: tuple[int, ...]
-    place: Int64s
+    place: NDArray[np.int32]
 
     @classmethod
-    def of(cls, rule: MaskedGridEncoding, valid: NDArray[np.bool_], axis: int) -> "Counts":
-        """Return the cumulative counts of valid pixels (h, w) along an axis."""
-        # Codes are at most the number of pixels and of lines together.
-        count = np.cumsum(valid, axis=axis, dtype=np.int32)
+    def steps(
+        cls, rule: MaskedGridEncoding, valid: NDArray[np.bool_], axis: int
+    ) -> Steps["Counts"]:
+        """Count valid pixels (h, w) along an axis, in one step unless the image is large."""
+        is_large = valid.size > STEP_ELEMENTS
+        count = np.empty(valid.shape, dtype=np.int32)
+        lines, out = (valid.T, count.T) if axis == 0 else (valid, count)
+        for part in row_steps(*lines.shape):
+            np.cumsum(lines[part], axis=1, out=out[part])
+            if is_large:
+                yield
         ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int32)
         lasts, last = np.unique(ends, return_inverse=True)
         span = int(count.max()) + 1
-        code = (last.reshape(ends.shape).astype(np.int32) * span + count).reshape(-1)
+        # Codes are at most the number of pixels and of lines together.
+        first = np.broadcast_to(last.reshape(ends.shape).astype(np.int32) * span, valid.shape)
         is_there = np.zeros(len(lasts) * span, dtype=np.bool_)
-        is_there[code] = True
+        for part in row_steps(*valid.shape):
+            is_there[first[part] + count[part]] = True
+            if is_large:
+                yield
         pairs = np.flatnonzero(is_there)
-        place = (np.cumsum(is_there, dtype=np.int32) - 1)[code]
-        return cls(rule, (pairs % span, pairs // span), tuple(lasts.tolist()), place)
+        places = np.cumsum(is_there, dtype=np.int32) - 1
+        for part in row_steps(*valid.shape):
+            if is_large:
+                yield
+            count[part] = places[first[part] + count[part]]
+        return cls(rule, (pairs % span, pairs // span), tuple(lasts.tolist()), count.reshape(-1))
 
     def values(self, frequencies: range, pixels: range) -> Float64s:
         """Return sine and cosine, alternating, of n frequencies at some pixels: (2n, pixels)."""
@@ -295,12 +314,12 @@ class MaskedGridTable:
         rates = (self.rule.rates(tuple(sorted({*line}))) for line in lines)
         return Setups(tuple(dict.fromkeys(rates)))
 
-    def _counts_of(self, line: int) -> Counts:
-        """Return the counts of an image down its columns, or the next ones, along its rows."""
+    def _counts_of(self, line: int) -> Steps[Counts]:
+        """Count an image down its columns, or the next ones along its rows, from the cache."""
         counts = self._counts.get(line)
         if counts is None:
             image, axis = divmod(line, 2)
-            counts = Counts.of(self.rule, self.masks.image(image), axis)
+            counts = yield from Counts.steps(self.rule, self.masks.image(image), axis)
             self._counts.put(line, counts, counts.place.nbytes + counts.pairs[0].nbytes * 2 + 1024)
         return counts
 
@@ -314,6 +333,6 @@ class MaskedGridTable:
             line, channel = divmod(planes.start + done, axis_channels)
             count = min(axis_channels - channel, len(planes) - done)
             pairs = range(channel // 2, (channel + count + 1) // 2)
-            values = self._counts_of(line).values(pairs, pixels)[channel % 2 :]
+            values = finish(self._counts_of(line)).values(pairs, pixels)[channel % 2 :]
             round_into(values[:count], block[done : done + count], self.dtype)
             done += count

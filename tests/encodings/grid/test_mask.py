@@ -11,6 +11,7 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from service.encodings.grid.mask import MAX_MASKS, MaskedGridEncoding, MaskedGridTable, Masks
+from service.formats.format import BinaryBody
 from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import size
 from tests.client import Client, npy_bytes
@@ -68,6 +69,20 @@ def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
     for y, x in [(0, 0), (29, 39), (17, 4)]:
         place = mpf(int(noise[0, : y + 1, x].sum())) / (int(noise[0, :, x].sum()) + mpf("1e-6"))
         assert abs(found[0, 0, y, x] - mpmath.sin(2 * mpmath.pi * place)) <= UNIT
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_pixels_of_a_large_image_are_counted_in_steps(*, normalize: bool) -> None:
+    rule = MaskedGridEncoding(d_model=4, normalize=normalize)
+    elements = np.zeros((1, 900, 500), dtype=np.int64)
+    elements[:, 700:], elements[:, :, 300:] = 1, 1
+    of_image, again = (MaskedGridTable(rule, Masks(elements, 0), FLOAT64) for _ in range(2))
+
+    blocks = list(BinaryBody((of_image,)).blocks())
+
+    assert blocks.count(b"") > 4
+    assert not list(BinaryBody((of_image,)).blocks()).count(b"")
+    assert b"".join(blocks) == again.read(0, size(again)).tobytes()
 
 
 def test_quotients_are_counted_per_final_count_of_rows_and_columns() -> None:
