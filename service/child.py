@@ -236,27 +236,13 @@ def _lift(limit: int) -> None:
 def _warm() -> None:
     """Run each kind of job once, and keep what is in memory out of later collections."""
     settings = default_settings()
-    jobs = [
-        (
-            Job(
-                RESOURCES[0].path,
-                ".png",
-                RESOURCES[0].example.encode(),
-                RepresentationRequest("png"),
-            ),
-            b"",
-        )
-    ]
+    drawn, request = RESOURCES[0], RepresentationRequest()
+    drawing = RepresentationRequest("png")
+    jobs = [(Job(drawn.path, ".png", drawn.example.encode(), drawing), b"")]
     for report in REPORTS:
-        inputs = report.inputs
+        inputs, query = report.inputs, report.example.encode()
         assert isinstance(inputs, JsonObject | ReportedArrays)
-        job = Job(
-            report.path,
-            report.path,
-            report.example.encode(),
-            RepresentationRequest(),
-            JSON.media_type,
-        )
+        job = Job(report.path, report.path, query, request, JSON.media_type)
         jobs.append((job, orjson.dumps(inputs.example)))
     for job, body in jobs:
         b"".join(answer_job(job, body, settings).blocks)

@@ -210,17 +210,15 @@ class Children:
             except asyncio.CancelledError:
                 self._spares.append(spare)
                 raise
-            if child is None and is_spare:
-                # Another one may be possible by now.
-                continue
-            if child is None:
-                detail = "the server cannot start a process for this request now"
-                raise self._refusals.overloaded("memory", detail)
-            if not child.ended.done():
+            if child is not None and not child.ended.done():
                 loop = asyncio.get_running_loop()
                 child.replacing = loop.call_later(_NEXT_SPARE_SECONDS, self._fill)
                 return child
-            child.kill()
+            if child is not None:
+                child.kill()
+            elif not is_spare:
+                detail = "the server cannot start a process for this request now"
+                raise self._refusals.overloaded("memory", detail)
 
     def _fill(self) -> None:
         while len(self._spares) < _SPARES and not self._is_closed:
@@ -324,10 +322,10 @@ class _Child:
         headers = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in head["headers"]
         ]
-        if length_bytes is not None and length_bytes <= _PIECE_BYTES:
-            whole = b"".join([piece async for piece in self._pieces(nullcontext)])
-            return ChildAnswer(status, headers, whole, head["seconds"])
         if length_bytes is not None:
+            if length_bytes <= _PIECE_BYTES:
+                whole = b"".join([piece async for piece in self._pieces(nullcontext)])
+                return ChildAnswer(status, headers, whole, head["seconds"])
             headers.append((b"content-length", b"%d" % length_bytes))
         pieces = self._pieces(turn)
         # Dropping a generator that has not begun would not kill the child.

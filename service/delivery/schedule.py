@@ -401,12 +401,9 @@ class Scheduler:
         )
 
     def start(self) -> None:
-        """Start all threads, so that none can be refused later, in the middle of a request.
-
-        Raises RuntimeError if the system refuses one.
-        """
-        for lane in (self.short, self.long):
-            lane.start()
+        """Start all threads, which no request needs then; raises RuntimeError if one is refused."""
+        self.short.start()
+        self.long.start()
 
     async def run(self, function: Callable[[], Result], seconds: float) -> Result:
         """Call a function on a thread and return its result; raises Overloaded.
