@@ -163,7 +163,7 @@ class BodyStream(Stream):
             self._blocks.take(count)
         self.is_complete = self._position == self._stop
         if not self._was_whole:
-            if self._budget.is_tight or not self._is_granted:
+            if self._budget.is_tight or not self._is_granted(self._piece_bytes):
                 self.forget()
         # Every writable connection accepts a first piece, which does not show that it is fast.
         elif was_whole or self._piece_bytes > FIRST_BYTES:
@@ -186,18 +186,19 @@ class BodyStream(Stream):
     def _grow(self, piece_bytes: int) -> None:
         """Make larger pieces, and have them granted unless memory is scarce.
 
-        Those that are not granted are dropped if the connection does not take them at once.
+        Those that are not granted are dropped if the connection does not take them at once, and
+        are half the largest at most.
         """
         piece_bytes = min(piece_bytes, BLOCK_BYTES)
         if self.can_forget and piece_bytes > self._piece_bytes:
-            self._piece_bytes = piece_bytes
             if not self._budget.is_tight:
                 with suppress(PosrefError):
                     self._grant.resize(_held_bytes(piece_bytes, self._state_bytes))
+            is_granted = self._is_granted(piece_bytes)
+            self._piece_bytes = piece_bytes if is_granted else min(piece_bytes, BLOCK_BYTES // 2)
 
-    @property
-    def _is_granted(self) -> bool:
-        return self._grant.size_bytes >= _held_bytes(self._piece_bytes, self._state_bytes)
+    def _is_granted(self, piece_bytes: int) -> bool:
+        return self._grant.size_bytes >= _held_bytes(piece_bytes, self._state_bytes)
 
     async def _next_piece(self) -> Block | None:
         following, self._following = self._following, b""

@@ -337,6 +337,21 @@ def test_piece_that_is_not_granted_is_dropped_unless_it_is_taken_at_once() -> No
     asyncio.run(scenario())
 
 
+def test_the_largest_pieces_are_granted_once_memory_is_not_scarce_any_more() -> None:
+    async def scenario() -> None:
+        budget = Budget(64 * MIB)
+        others = budget.grant("children", 42 * MIB)
+        stream = BodyStream(Numbers(), at_once, budget)
+        await read(stream, stop=lambda: stream.sent_bytes >= 16 * FIRST_BYTES)
+        others.release()
+        while len(piece := await stream.piece() or b"") < BLOCK_BYTES:
+            stream.take(len(piece), len(piece))
+
+        assert budget.granted()["streams"] > 2 * BLOCK_BYTES
+
+    asyncio.run(scenario())
+
+
 @BODIES
 @pytest.mark.parametrize("lookups", [0, 1, 3, 99])
 def test_a_cached_body_is_computed_only_after_its_eviction(
