@@ -141,15 +141,31 @@ class Budget:
         growth_bytes = size_bytes - grant.size_bytes
         if growth_bytes > 0:
             self._check(kind, size_bytes, growth_bytes)
-            is_small = grant.from_reserve and size_bytes <= _SMALL_BYTES
-            left_bytes = self._left_bytes(kind, size_bytes - growth_bytes)
-            self._make_room(kind, growth_bytes, 0 if is_small else self.reserve_bytes + left_bytes)
+            if not self.make_room(grant, kind, size_bytes):
+                detail = (
+                    f"{growth_bytes} more bytes of memory are not free "
+                    f"(POSREF_MEMORY_BYTES={self._memory_bytes})"
+                )
+                raise self._overloaded("memory", detail, kind)
         if kind != grant.kind or not grant.size_bytes:
             grant.since = monotonic()
         self._granted[grant.kind] -= grant.size_bytes
         self._granted[kind] += size_bytes
         grant.kind, grant.size_bytes = kind, size_bytes
         self._peak_bytes = max(self._peak_bytes, sum(self._granted.values()))
+
+    def make_room(self, grant: "Grant", kind: GrantKind, size_bytes: int) -> bool:
+        """Shrink the cache until a grant can have this kind and size; return whether it can."""
+        growth_bytes = size_bytes - grant.size_bytes
+        is_small = grant.from_reserve and size_bytes <= _SMALL_BYTES
+        left_bytes = self.reserve_bytes + self._left_bytes(kind, grant.size_bytes)
+        most_bytes = self.limit_bytes - (0 if is_small else left_bytes) - growth_bytes
+        while (excess_bytes := self.granted_bytes - most_bytes) > 0:
+            cache_bytes = self._granted["cache"]
+            self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))
+            if self.granted()["cache"] == cache_bytes:
+                return False
+        return True
 
     def take_back(self, grant: "Grant") -> None:
         """End a grant; any thread and any finalizer may call this, at any time.
@@ -195,19 +211,6 @@ class Budget:
         )
         return sum(max(0, unused_bytes) for unused_bytes in others)
 
-    def _make_room(self, kind: GrantKind, growth_bytes: int, left_bytes: int) -> None:
-        """Shrink the cache until a growth fits and leaves so much free; raises Overloaded."""
-        most_bytes = self.limit_bytes - left_bytes - growth_bytes
-        while (excess_bytes := self.granted_bytes - most_bytes) > 0:
-            cache_bytes = self._granted["cache"]
-            self.shrink_cache(min(excess_bytes, cache_bytes - self.least_cache_bytes))
-            if self.granted()["cache"] == cache_bytes:
-                detail = (
-                    f"{growth_bytes} more bytes of memory are not free "
-                    f"(POSREF_MEMORY_BYTES={self._memory_bytes})"
-                )
-                raise self._overloaded("memory", detail, kind)
-
     def _overloaded(self, reason: str, detail: str, kind: GrantKind) -> Overloaded:
         seconds = min(self._held_seconds[kind], _MAX_RETRY_SECONDS)
         return self.refusals.overloaded(reason, detail, seconds)
@@ -244,6 +247,11 @@ class Grant:
     def resize(self, size_bytes: int) -> None:
         """Change the size, from the event loop; raises as ``Budget.grant``."""
         self._budget.change(self, self.kind, size_bytes)
+
+    def grow_if_free(self, size_bytes: int) -> None:
+        """Increase the size if the memory is free, from the event loop; counts no refusal."""
+        if self._budget.make_room(self, self.kind, size_bytes):
+            self.resize(size_bytes)
 
     def move(self, kind: GrantKind) -> None:
         """Count the memory as another kind from now on, from the event loop."""

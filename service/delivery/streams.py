@@ -8,14 +8,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Protocol, TypeVar
 
 from service.delivery.budget import Budget, Grant
 from service.delivery.schedule import ThreadWork, joined_blocks
-from service.errors import PosrefError
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 from service.numerics.tables import TURN_SECONDS
 
@@ -192,8 +190,7 @@ class BodyStream(Stream):
         piece_bytes = min(piece_bytes, BLOCK_BYTES)
         if self.can_forget and piece_bytes > self._piece_bytes:
             if not self._budget.is_tight:
-                with suppress(PosrefError):
-                    self._grant.resize(_held_bytes(piece_bytes, self._state_bytes))
+                self._grant.grow_if_free(_held_bytes(piece_bytes, self._state_bytes))
             is_granted = self._is_granted(piece_bytes)
             self._piece_bytes = piece_bytes if is_granted else min(piece_bytes, BLOCK_BYTES // 2)
 

@@ -352,6 +352,21 @@ def test_the_largest_pieces_are_granted_once_memory_is_not_scarce_any_more() -> 
     asyncio.run(scenario())
 
 
+def test_larger_pieces_that_are_not_granted_are_no_refusal_of_a_request() -> None:
+    body, budget = Numbers(), Budget(64 * MIB)
+    others = [budget.grant("streams", size * MIB) for size in (21, 1)]
+
+    async def scenario() -> None:
+        assert not budget.is_tight
+        assert await read(BodyStream(body, at_once, budget)) == WHOLE
+
+    asyncio.run(scenario())
+    others.clear()
+
+    assert max(map(_size, body.computed)) == BLOCK_BYTES // 2
+    assert budget.refusals.counts["memory"] == 0
+
+
 @BODIES
 @pytest.mark.parametrize("lookups", [0, 1, 3, 99])
 def test_a_cached_body_is_computed_only_after_its_eviction(
