@@ -106,7 +106,7 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
         yield part[start:stop]
         return
     item = part.dtype.itemsize_bytes
-    block_bytes = min(BLOCK_BYTES, turn_elements(part) * item)
+    block_bytes = min(BLOCK_BYTES, turn_elements(part, most=BLOCK_BYTES // item) * item)
     while start < stop:
         end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item

@@ -8,6 +8,7 @@ This module is long because tables that gather or transform the elements of othe
 to what they have in common: shape, cost and the steps before the first element.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -289,17 +290,20 @@ def seconds(table: Table) -> float:
     return size(table) * table.element_seconds
 
 
-def turn_elements(table: Table, number_seconds: float = 0.0) -> int:
+def turn_elements(table: Table, number_seconds: float = 0.0, most: int = sys.maxsize) -> int:
     """Return how many elements of a table a turn computes.
 
-    They are at least those that the table only computes together, its attribute ``least_elements``.
+    They are those that the table only computes together, its attribute ``least_elements``, or a
+    multiple: a part of them takes as long as all.
 
     Args:
         table: the table.
         number_seconds: the processor seconds that each element takes once it is computed.
+        most: the most elements, where that is a multiple.
     """
     least: int = getattr(table, "least_elements", 1)
-    return max(least, int(TURN_SECONDS / (table.element_seconds + number_seconds)))
+    elements = min(most, int(TURN_SECONDS / (table.element_seconds + number_seconds)))
+    return max(least, elements - elements % least)
 
 
 STEP_ELEMENTS = 2**17

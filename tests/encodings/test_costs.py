@@ -390,8 +390,28 @@ def test_a_setup_is_cut_into_steps_again_where_the_caches_lose_it_within_a_table
     assert min(steps[1:-1]) >= 1
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/encoding?seq_len=4&d_model=65536",
+        "/encoding?seq_len=20&d_model=20000&dtype=float16",
+        "/encoding?seq_len=500&d_model=771",
+        "/encoding?positions=0:400:9&d_model=20000",
+        "/rope?head_dim=40000&seq_len=8&pack=concat&dtype=float64",
+    ],
+)
+def test_no_row_is_computed_for_two_blocks(url: str) -> None:
+    (table,) = read_url(url).document.arrays.values()
+    row_bytes = table.shape[-1] * table.dtype.itemsize_bytes
+
+    blocks = [block for block in BinaryBody((table,)).blocks() if block]
+
+    assert len(blocks) > 1
+    assert all(len(block) % row_bytes == 0 for block in blocks)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("url", [*EXAMPLES, *STRETCHED])
+@pytest.mark.parametrize("url", [*EXAMPLES, *STRETCHED, *WIDE])
 def test_a_block_takes_about_a_turn_at_most(url: str) -> None:
     document = read_url(url).document
     list(body(document).blocks())
