@@ -374,6 +374,7 @@ class FormulaTable:
         element_seconds: the processor seconds of an element.
         setup: what the function needs.
         overflows: whether a number may be too large for the type.
+        least_elements: those that the function only computes together.
     """
 
     shape: tuple[int, ...]
@@ -383,6 +384,7 @@ class FormulaTable:
     element_seconds: float = ELEMENT_SECONDS
     setup: Setup = NO_SETUP
     overflows: bool = False
+    least_elements: int = 1
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.row_elements, self.dtype, self._fill)

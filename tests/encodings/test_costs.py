@@ -397,6 +397,8 @@ def test_a_setup_is_cut_into_steps_again_where_the_caches_lose_it_within_a_table
         "/encoding?seq_len=20&d_model=20000&dtype=float16",
         "/encoding?seq_len=500&d_model=771",
         "/encoding?positions=0:400:9&d_model=20000",
+        "/relative?d_model=20000&offset=5",
+        "/relative?d_model=100&offsets=0:50",
         "/rope?head_dim=40000&seq_len=8&pack=concat&dtype=float64",
     ],
 )
@@ -404,7 +406,7 @@ def test_no_row_is_computed_for_two_blocks(url: str) -> None:
     (table,) = read_url(url).document.arrays.values()
     row_bytes = table.shape[-1] * table.dtype.itemsize_bytes
 
-    blocks = [block for block in BinaryBody((table,)).blocks() if block]
+    blocks = list(islice(filter(None, BinaryBody((table,)).blocks()), 9))
 
     assert len(blocks) > 1
     assert all(len(block) % row_bytes == 0 for block in blocks)

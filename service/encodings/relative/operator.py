@@ -93,6 +93,7 @@ class ShiftOperator(TableFamily, path="/relative"):
             self.d_model,
             partial(self._rows, rule_of_pairs, offsets),
             element_seconds=1.5 * ELEMENT_SECONDS,
+            least_elements=self.d_model,
             setup=both_phasors(rule_of_pairs),
         )
 
