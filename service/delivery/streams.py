@@ -217,10 +217,11 @@ class BodyStream(Stream):
 
     async def _computed(self, turn: Turn) -> Block | None:
         """Compute the next piece, or with an empty one a step of the setup before it."""
-        work = self._work = self._work or self._next_work()
+        # Not kept meanwhile: it refers to this stream, whose memory a cancellation gives back.
+        work, self._work = self._work or self._next_work(), None
         piece = await turn(work)
-        if piece is None or piece:
-            self._work = None
+        if piece is not None and not piece:
+            self._work = work
         return piece
 
     def _next_work(self) -> Callable[[], Block | None]:

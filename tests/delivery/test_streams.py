@@ -1,8 +1,10 @@
 """Streams: the sizes of pieces, what is computed when, and what is forgotten."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
@@ -165,6 +167,30 @@ def test_unread_pieces_of_a_turn_are_both_dropped_and_computed_again() -> None:
         assert body.computed[computed][0] == 8 * FIRST_BYTES
 
     asyncio.run(scenario())
+
+
+def test_a_stream_that_is_cancelled_gives_its_memory_back_at_once() -> None:
+    body, budget, is_stuck = Numbers(), Budget(64 * MIB), asyncio.Event()
+
+    async def turn(work: Callable[[], Result]) -> Result:
+        if sum(map(_size, body.computed)) > LENGTH / 2:
+            is_stuck.set()
+            await asyncio.Event().wait()
+        return await at_once(work)
+
+    async def scenario() -> None:
+        reading = asyncio.create_task(read(BodyStream(body, turn, budget)))
+        await is_stuck.wait()
+        assert budget.granted_bytes > BLOCK_BYTES
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+
+    gc.disable()
+    asyncio.run(scenario())
+    gc.enable()
+
+    assert budget.granted_bytes == 0
 
 
 def test_a_setup_of_several_turns_is_made_once() -> None:
