@@ -24,6 +24,9 @@ from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 
+# The forkserver and its children yield to the server, which answers requests while they start.
+os.nice(10)
+
 # A process with threads must not fork: BLAS starts its threads when NumPy is imported.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
@@ -50,7 +53,6 @@ from service.settings import MIB, Settings, default_settings  # noqa: E402
 
 _ENDPOINTS = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 _FORKSERVER = os.getpid()
-_NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 _STANDARD_STREAMS = 3
 _MOST_FILES = 4096
@@ -177,13 +179,12 @@ def _send(channel: socket.socket, frame: Block) -> None:
 
 
 def _leave_server(channel: socket.socket) -> None:
-    """End with the server, yield to it, and keep none of its files but the channel."""
+    """End with the server, and keep none of its files but the channel."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != _FORKSERVER:
         os._exit(1)
     os.setpgid(0, 0)
-    os.nice(_NICENESS)
     with suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
         file.write("1000")
     kept = channel.fileno()
