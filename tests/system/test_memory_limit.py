@@ -23,6 +23,10 @@ def test_no_process_is_killed_and_nothing_fails(outcome: Outcome) -> None:
     assert not outcome.traceback
 
 
+def test_every_answer_is_a_success_or_a_refusal(outcome: Outcome) -> None:
+    assert {status for _, status in outcome.answers} <= {200, 413, 503}
+
+
 def test_memory_is_given_back_when_all_have_left(outcome: Outcome) -> None:
     assert outcome.grown_bytes < outcome.peak_bytes / 2
 
