@@ -258,8 +258,8 @@ class Work:
 
     Attributes:
         has_begun: whether a turn has been requested; only work that has not begun is refused.
-        is_set_up: whether the last turn returned more than an empty block, a step of a setup, whose
-            turns have one tag: it is finished before the next one goes on.
+        is_set_up: false after a turn that returned an empty block, a step of a setup: the next turn
+            keeps its tag, so that a setup is finished before one with a later tag goes on.
     """
 
     def __init__(

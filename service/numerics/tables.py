@@ -10,7 +10,7 @@ to what they have in common: shape, cost and the steps before the first element.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -75,37 +75,41 @@ Steps: TypeAlias = Generator[None, None, Result]
 
 
 class Unfinished(Exception):
-    """A read needs the result of a computation whose first step alone is done.
+    """A read needs a computation of several steps; the first one is done.
 
     Attributes:
-        steps: the others. After the last one the cache has the result, and the read is repeated.
+        key: distinguishes it from the others that the read needs.
+        steps: the other steps.
     """
 
-    def __init__(self, steps: Steps[object]) -> None:
+    def __init__(self, key: Hashable, steps: Steps[object]) -> None:
         super().__init__()
-        self.steps = steps
+        self.key, self.steps = key, steps
 
 
-_is_repeated: ContextVar[bool] = ContextVar("is_repeated", default=False)
+# What the steps of a read have computed: the read is repeated after them.
+_finished: ContextVar[dict[Hashable, Any] | None] = ContextVar("finished", default=None)
 
 
-def finish(steps: Steps[Result]) -> Result:
+def finish(key: Hashable, steps: Steps[Result]) -> Result:
     """Do all steps of a computation and return its result.
 
-    Raises Unfinished after the first of several steps inside ``read_in_steps``.
+    Inside ``read_in_steps``, raises Unfinished after the first of several steps; when the read is
+    repeated, returns their result.
     """
+    finished = _finished.get()
+    result: Result
+    if finished is not None and key in finished:
+        result = finished[key]
+        return result
     while True:
         try:
             next(steps)
         except StopIteration as stop:
-            result: Result = stop.value
+            result = stop.value
             return result
-        if _is_repeated.get():
-            raise Unfinished(steps)
-
-
-# More than one read needs: if the caches hold less, the last of them computes all in one step.
-_READS = 32
+        if finished is not None:
+            raise Unfinished(key, steps)
 
 
 def read_in_steps(table: "Table", start: int, stop: int) -> Generator[bytes, None, Elements]:
@@ -114,18 +118,28 @@ def read_in_steps(table: "Table", start: int, stop: int) -> Generator[bytes, Non
     Yields an empty block after each step. No setup is held between reads: many tables that are read
     by turns may need more memory than the caches have.
     """
-    for _ in range(_READS):
-        token = _is_repeated.set(True)
+    finished: dict[Hashable, Any] = {}
+    while True:
+        token = _finished.set(finished)
         try:
             return table.read(start, stop)
         except Unfinished as unfinished:
-            steps = unfinished.steps
+            key, steps = unfinished.key, unfinished.steps
         finally:
-            _is_repeated.reset(token)
+            _finished.reset(token)
         yield b""
-        for _ in steps:
-            yield b""
-    return table.read(start, stop)
+        finished[key] = yield from _with_blanks(steps)
+
+
+def _with_blanks(steps: Steps[Result]) -> Generator[bytes, None, Result]:
+    """Do all steps, with an empty block after each; return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        yield b""
 
 
 class Setup(Protocol):
@@ -207,7 +221,7 @@ class KeptSetup(ABC, Generic[Kept]):
     def get(self) -> Kept:
         """Return the result from the cache, or compute it."""
         kept: Kept | None = self.cache.get(self)
-        return finish(self.steps()) if kept is None else kept
+        return finish(self, self.steps()) if kept is None else kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +259,7 @@ class OwnSetup(Generic[Result]):
 
     def get(self) -> Result:
         """Return the result, or compute it."""
-        finish(self.steps())
+        finish(self, self.steps())
         return self._kept[0]
 
 
@@ -293,8 +307,8 @@ def seconds(table: Table) -> float:
 def turn_elements(table: Table, number_seconds: float = 0.0, most: int = sys.maxsize) -> int:
     """Return how many elements of a table a turn computes.
 
-    They are those that the table only computes together, its attribute ``least_elements``, or a
-    multiple: a part of them takes as long as all.
+    The number is a multiple of the table's ``least_elements``, because a part of those takes as
+    long as all of them.
 
     Args:
         table: the table.

@@ -82,7 +82,7 @@ class IdleConnections:
 def _idle(
     connections: Iterable["LimitedProtocol"], now: float
 ) -> list[tuple[float, "LimitedProtocol"]]:
-    """Return idle connections, each with the time since when; those to close first come last.
+    """Return idle connections, each with its time; the last ones are closed first.
 
     Those of an address that holds at most half as many as another are left out: before they should
     be closed, the other may hold more again.

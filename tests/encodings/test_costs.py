@@ -225,6 +225,7 @@ def normal(*shape: int) -> Elements:
 
 
 MASK = np.arange(4 * 300 * 200).reshape(4, 300, 200) % 3 > 0
+MASKS = np.arange(1024 * 64).reshape(1024, 8, 8) % 5 > 0
 # Arrays by name, for a request whose inputs have names, or one without a name.
 POSTED: dict[str, dict[str, Elements]] = {
     "/encoding/apply?start=3": {"x": normal(4, 500, 512)},
@@ -233,6 +234,7 @@ POSTED: dict[str, dict[str, Elements]] = {
     "/encoding/fourier?log=true": {"x": np.abs(normal(1000)) + 1, "weight": normal(128)},
     "/encoding/mask?d_model=64&mask=padding": {"padding_mask": MASK},
     "/encoding/mask?d_model=64&mask=padding&normalize=true": {"padding_mask": MASK},
+    "/encoding/mask?d_model=4&mask=padding&normalize=true": {"padding_mask": MASKS},
     "/encoding/tokens?d_model=512&convention=fairseq": {
         "input_ids": np.arange(4000).reshape(8, -1)
     },
@@ -388,6 +390,23 @@ def test_a_setup_is_cut_into_steps_again_where_the_caches_lose_it_within_a_table
     assert b"".join(taken) == expected
     assert len(steps) > 2
     assert min(steps[1:-1]) >= 1
+
+
+def test_a_read_ends_that_needs_more_setups_than_the_caches_hold() -> None:
+    positions = "positions=20000000000,60000000000"
+    url = f"/rope?head_dim=512&{positions}&xpos=query&xpos_scale_base=987654321"
+    document = read_url(url).document
+    whole = list(body(document).blocks())
+    shrink_shared(0)
+
+    taken = []
+    for block in body(document).blocks():
+        shrink_shared(0)
+        taken.append(bytes(block))
+
+    assert b"".join(taken) == b"".join(whole)
+    assert whole.count(b"") > 10
+    assert taken.count(b"") < 3 * whole.count(b"")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,9 @@ MAX_QUOTIENTS = 2**16
 # Room for the counts of the largest image, along both axes.
 _COUNTS_BYTES = 32 * MAX_PIXELS
 
+# The processor seconds of counting the pixels of a small image along an axis.
+_LINE_SECONDS = 1.5e-4
+
 _KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
 
 
@@ -136,8 +139,11 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
             )
             raise InvalidBody(rule, f"/{name}")
         kind = next(kind for kind, known in _KINDS.items() if known == name)
+        table = MaskedGridTable(self, masks, self.element_type)
+        # It looks at all pixels: here, on a thread, and not where its cost is needed.
+        _ = table.setup
         return self.describe(
-            {"encoding": MaskedGridTable(self, masks, self.element_type)},
+            {"encoding": table},
             {"mask": kind} | self.canonical(),
             axes=("batch", "channel(sin|cos height + sin|cos width)", "height", "width"),
             states_axes=True,
@@ -303,15 +309,16 @@ class MaskedGridTable:
 
     @property
     def element_seconds(self) -> float:
-        return 2 * ELEMENT_SECONDS
+        height, width = self.shape[2:]
+        return 2 * ELEMENT_SECONDS + _LINE_SECONDS / (self.rule.d_model // 2 * height * width)
 
     @cached_property
     def setup(self) -> Setups:
         """The frequencies for the columns and for the rows of each image."""
         if not self.rule.normalize:
             return Setups((self.rule.rates((0,)),))
-        lines = (line for totals in self.masks.totals for line in totals.tolist())
-        rates = (self.rule.rates(tuple(sorted({*line}))) for line in lines)
+        lines = (np.unique(line) for totals in self.masks.totals for line in totals)
+        rates = (self.rule.rates(tuple(line.tolist())) for line in lines)
         return Setups(tuple(dict.fromkeys(rates)))
 
     def _counts_of(self, line: int) -> Steps[Counts]:
@@ -333,6 +340,6 @@ class MaskedGridTable:
             line, channel = divmod(planes.start + done, axis_channels)
             count = min(axis_channels - channel, len(planes) - done)
             pairs = range(channel // 2, (channel + count + 1) // 2)
-            values = finish(self._counts_of(line)).values(pairs, pixels)[channel % 2 :]
+            values = finish(line, self._counts_of(line)).values(pairs, pixels)[channel % 2 :]
             round_into(values[:count], block[done : done + count], self.dtype)
             done += count
