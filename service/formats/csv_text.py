@@ -54,8 +54,8 @@ class CsvBody(WholeBody):
             yield partial(self._lines, offset + first, (1, count), end)
 
     def _lines(self, start: int, shape: tuple[int, int], end: bytes = b"\n") -> Iterator[Block]:
-        text = yield from _lists(self.table, start, shape)
-        yield text[2:-2].replace(b"],[", b"\n") + end
+        # As in JSON, no name refers to the text.
+        yield (yield from _lists(self.table, start, shape))[2:-2].replace(b"],[", b"\n") + end
 
 
 def _lists(table: Table, start: int, shape: tuple[int, ...]) -> Generator[Block, None, bytes]:

@@ -165,8 +165,8 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[Part]
 
 def _items(table: Table, start: int, shape: tuple[int, ...], before: bytes) -> Iterator[Block]:
     """Write elements as the items of a list, after a comma unless they are its first."""
-    lists = yield from nested_lists(table, start, shape)
-    yield before + lists[1:-1]
+    # No name refers to the text: it would be in memory until the next block.
+    yield before + (yield from nested_lists(table, start, shape))[1:-1]
 
 
 def _float(text: str) -> float:

@@ -1,6 +1,7 @@
 """The tables that each format accepts, and arrays of request bodies."""
 
 import io
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -200,6 +201,24 @@ def test_a_body_of_unknown_length_is_only_computed_whole(extension: str) -> None
     for span in ((1, None), (0, 5)):
         with pytest.raises(ValueError, match="only computed whole"):
             list(body.blocks(*span))
+
+
+@pytest.mark.parametrize("extension", ["json", "csv"])
+def test_text_between_two_blocks_keeps_nothing_of_the_one_before(extension: str) -> None:
+    table = StoredTable(np.random.default_rng(1).standard_normal((500, 512)), FLOAT64)
+    body = FORMATS[extension].body(Document("noise", {}, {"noise": table}))
+    list(body.blocks())
+
+    tracemalloc.start()
+    blocks = filter(None, body.blocks())
+    block = next(block for block in blocks if len(block) > 100_000)
+    block_bytes = len(block)
+    del block
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held_bytes < block_bytes / 4
+    assert next(blocks)
 
 
 def test_integers_beyond_int64_are_refused_and_not_wrapped() -> None:
