@@ -24,6 +24,22 @@ It is an address, an IPv6 network of 64 bits, which is what one subscriber has, 
 API key.
 """
 
+PIPELINED = "posref.pipelined"
+"""The name of the ASGI extension of a request that came before the response to the last one."""
+
+IS_PIPELINED: ContextVar[bool] = ContextVar("is_pipelined", default=False)
+"""Whether the request that is answered is pipelined."""
+
+
+def ordered_client() -> str:
+    """Return the name by which the work of the current request is ordered.
+
+    The pipelined requests of a client count as those of another one, so that its other requests,
+    each of which somebody waits for, do not wait for all of them.
+    """
+    return f"{CLIENT.get()} pipelined" if IS_PIPELINED.get() else CLIENT.get()
+
+
 # Each name takes about 300 bytes.
 _MAX_NAMES = 4096
 _MAX_ADDRESS_LENGTH = 64

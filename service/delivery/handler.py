@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from service.delivery.budget import Budget
 from service.delivery.children import Job, memory_file
-from service.delivery.clients import CLIENT
+from service.delivery.clients import ordered_client
 from service.delivery.dispatch import Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
@@ -104,7 +104,7 @@ class Handler:
             seconds = reading_seconds(form, length_bytes)
             if is_report:
                 seconds += self.endpoint.inputs.seconds_of(length_bytes // _USUAL_ITEM_BYTES)
-            self.delivery.scheduler.children.check(CLIENT.get(), seconds)
+            self.delivery.scheduler.children.check(ordered_client(), seconds)
 
     def _job(self, request: Request) -> Job:
         scope, wanted = request.scope, RepresentationRequest.of(request)

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from service.delivery.clients import CLIENT
+from service.delivery.clients import ordered_client
 from service.errors import Overloaded, Refusals
 from service.formats.format import Block
 from service.numerics.tables import TURN_SECONDS
@@ -271,7 +271,7 @@ class Work:
         begin: Callable[[], object] = lambda: None,
     ) -> None:
         self._lane = lane
-        self._client = CLIENT.get()
+        self._client = ordered_client()
         self._seconds = seconds
         self._left_seconds = 0.0
         self._is_endless = is_endless

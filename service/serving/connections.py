@@ -213,9 +213,11 @@ class LimitedProtocol(UvicornProtocol):
 
     def on_response_complete(self) -> None:
         """Start the next request that waits; parse more of them if none does."""
+        self.is_pipelined = True
         super().on_response_complete()
         if self._unparsed:
             self._parse_unparsed()
+        self.is_pipelined = False
 
     def _parse_unparsed(self) -> None:
         """Parse portions until a request waits, or other connections should have a turn."""

@@ -14,6 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.delivery.clients import PIPELINED
 from service.delivery.streams import STREAM, Stream
 from service.formats.format import Block
 
@@ -153,12 +154,16 @@ class UvicornProtocol(HttpToolsProtocol):
       ``chunked_encoding``, ``expected_content_length``.
 
     Only this class changes a cycle; subclasses call its methods and read the attributes above.
+
+    Attributes:
+        is_pipelined: whether a request that starts now came before the last response.
     """
 
     url = b""
     transport: Any
     flow: HeldFlow
     stream: Stream | None = None
+    is_pipelined = False
     _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -196,7 +201,8 @@ class UvicornProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
-        cycle.scope["extensions"] = {STREAM: {}}
+        names = (STREAM, PIPELINED) if self.is_pipelined else (STREAM,)
+        cycle.scope["extensions"] = {name: {} for name in names}
 
         async def send(message: Any) -> None:
             if message["type"] == STREAM:

@@ -16,7 +16,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.delivery.clients import CLIENT
+from service.delivery.clients import CLIENT, IS_PIPELINED
 from service.delivery.schedule import (
     SHORT_SECONDS,
     Scheduler,
@@ -92,6 +92,21 @@ def test_work_of_another_client_overtakes_a_flood() -> None:
     begun = asyncio.run(scenario())
 
     assert begun == ["flood 0", "other", *(f"flood {number}" for number in range(1, 5))]
+
+
+def test_work_of_a_client_overtakes_its_own_pipelined_requests() -> None:
+    async def scenario() -> list[str]:
+        order = Order(lane_of())
+        async with busy(order.lane):
+            IS_PIPELINED.set(True)
+            for number in range(5):
+                await order.submit(f"pipelined {number}", "one", 1)
+            IS_PIPELINED.set(False)
+            await order.submit("awaited", "one", 1)
+        await asyncio.gather(*order.tasks)
+        return order.begun
+
+    assert asyncio.run(scenario()).index("awaited") == 1
 
 
 def test_the_shortest_work_of_strangers_is_first_and_that_of_one_client_in_order() -> None:

@@ -12,9 +12,11 @@ from functools import partial
 import numpy as np
 import orjson
 import pytest
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.delivery.budget import CONNECTION_BYTES
+from service.delivery.clients import PIPELINED, ClientAddresses
 from service.serving import connections
 from service.serving.connections import LimitedProtocol
 from service.serving.protocol import FreeingTransport
@@ -546,6 +548,29 @@ async def test_pipelined_requests_delay_no_other_connection(connection: Connecti
     assert protocol._unparsed
     assert len((await other.answer(PLAIN))[2]) == 192
     assert protocol._unparsed
+
+
+def test_requests_behind_another_one_are_pipelined(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    name_of = ClientAddresses.name_of
+
+    def watched(addresses: ClientAddresses, scope: Scope) -> str:
+        found.append(PIPELINED in scope["extensions"])
+        return name_of(addresses, scope)
+
+    monkeypatch.setattr(ClientAddresses, "name_of", watched)
+
+    @on_connection(fast_path=False)
+    async def ask(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        connection.writer.write(PLAIN.encode() * 20)
+        for _ in range(20):
+            await connection.answer("")
+        await connection.answer(PLAIN)
+
+    ask()
+
+    assert found == [False, False, *[True] * 19, False]
 
 
 @pytest.mark.full

@@ -17,7 +17,13 @@ from typing import TypeAlias
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.delivery.clients import CLIENT, FORWARDED_FOR, ClientAddresses
+from service.delivery.clients import (
+    CLIENT,
+    FORWARDED_FOR,
+    IS_PIPELINED,
+    PIPELINED,
+    ClientAddresses,
+)
 from service.delivery.streams import STREAM, Stream
 from service.delivery.telemetry.log import REQUEST_ID, Clock, LineWriter
 from service.formats import FORMATS
@@ -286,6 +292,7 @@ class TelemetryMiddleware:
         # Log records that are written during this request contain its id.
         REQUEST_ID.set(request_id)
         CLIENT.set(self.addresses.name_of(scope))
+        IS_PIPELINED.set(PIPELINED in scope.get("extensions", {}))
         response = _ResponseObserver(send, request_id)
         try:
             await self.app(scope, receive, response.send)
