@@ -67,7 +67,7 @@ def running(
     if not hashes:
         changes["hash $replica_key consistent;"] = ""
     changes["keepalive 64;"] = f"keepalive {keepalive};"
-    changes["server posref:8000 resolve max_fails=0;"] = " ".join(
+    changes["server posref:8000 resolve max_fails=0 max_conns=1024;"] = " ".join(
         f"server {HOST}:{each} max_fails=0;" for each in ports
     )
     _write(folder, port, changes)

@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 
+from benchmarks.scaling.edge import running as benchmarked
 from tests.system.nginx import Edge, unseen
 from tests.system.processes import wait_until
 from tests.system.servers import MIB, Server
@@ -32,6 +34,15 @@ def test_edge_caches_the_answer_of_posref(server: Server, edge: Edge, target: st
         assert answer.headers.get("ETag") == direct.headers.get("ETag")
         assert answer.headers["Cache-Control"] == direct.headers["Cache-Control"]
     assert [first.headers["X-Cache"], second.headers["X-Cache"]] == ["MISS", "HIT"]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_edge_of_the_scaling_benchmark_runs_the_deployed_files(
+    server: Server, tmp_path: Path, *, is_plain: bool
+) -> None:
+    with benchmarked([server.port], tmp_path, keeps=not is_plain, hashes=not is_plain) as edge:
+        target = unseen(BINARY)
+        assert httpx.get(f"{edge.origin}{target}").content == server.get(target).content
 
 
 @pytest.mark.parametrize("target", [TEXT, BINARY])
