@@ -273,7 +273,7 @@ class UvicornProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Start the next request; an idle connection keeps nothing of the last one."""
-        if not (self.pipeline or self.cycle.more_body):
+        if self.cycle is not _ANSWERED and not (self.pipeline or self.cycle.more_body):
             self.cycle, self._running, self.scope = _ANSWERED, None, None  # type: ignore[assignment]
         super().on_response_complete()
 
