@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same check fuzz bench load starvation scaling lock openapi docs pictures format clean
+.PHONY: serve test test-full test-system same check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -49,6 +49,12 @@ scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simula
 pictures: $(VENV)/dev.stamp ## Draw the pictures of the documentation
 	$(BIN)/python tests/data/draw_pictures.py
 
+wheel: $(VENV)/runtime.stamp ## Build the wheel in dist, with the same bytes each time
+	rm -rf build
+	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip --disable-pip-version-check wheel \
+	  --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build
+
 format: $(VENV)/dev.stamp ## Format, and apply the fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -64,7 +70,8 @@ lock: $(VENV)/dev.stamp ## Update the pinned requirements
 	for set in "pyproject.toml -o requirements/runtime.txt" \
 	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
 	  "requirements/build.in -o requirements/build.txt" \
-	  "requirements/fuzz.in -o requirements/fuzz.txt"; do \
+	  "requirements/fuzz.in -o requirements/fuzz.txt" \
+	  "requirements/generators.in -o requirements/generators.txt"; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
 	done

@@ -12,14 +12,14 @@ from service.delivery.clients import ClientAddresses
 from service.delivery.dispatch import STATE, Delivery
 from service.delivery.handler import RequestRoute, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
-from service.delivery.openapi.operations import complete_document
+from service.delivery.openapi.operations import openapi_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
 from service.routes import ENDPOINTS
-from service.routes.pages import add_pages
-from service.routes.table_urls import CONVENTION_URLS
+from service.routes.pages import PAGES, add_pages
+from service.routes.table_urls import CONVENTIONS
 from service.settings import Settings, load_settings
 
 
@@ -61,9 +61,10 @@ def create_app(
     for endpoint in ENDPOINTS:
         add_endpoint(app, endpoint, delivery)
     add_pages(app, delivery)
-    document = cache(partial(complete_document, app.openapi, ENDPOINTS))
+    about = {"title": app.title, "description": app.description, "version": app.version}
+    document = cache(partial(openapi_document, about, ENDPOINTS, PAGES))
     app.openapi = document  # type: ignore[method-assign]
-    add_problem_handlers(app, CONVENTION_URLS)
+    add_problem_handlers(app, CONVENTIONS)
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, cache=delivery.response_cache)
     if settings.keys:

@@ -39,7 +39,7 @@ import orjson  # noqa: E402
 from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds, Job  # noqa: E402
 from service.delivery.endpoints import READABLE_FORMATS, JsonObject, ReportedArrays  # noqa: E402
 from service.delivery.negotiation import RawHeaders, RepresentationRequest  # noqa: E402
-from service.delivery.plans import Plan, plan_get, read_post  # noqa: E402
+from service.delivery.plans import Plan, named_arrays, plan_get, read_post, read_query  # noqa: E402
 from service.delivery.problems import refusal  # noqa: E402
 from service.delivery.responses import Answer  # noqa: E402
 from service.delivery.schedule import joined_blocks  # noqa: E402
@@ -89,7 +89,8 @@ def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
         return _planned(plan_get(endpoint, job, settings))
     form = READABLE_FORMATS[job.media_type]
     job = replace(job, request=replace(request, default=form))
-    plan = read_post(endpoint, job, form, body).plan(settings)
+    query, form = read_query(endpoint, form, job.query)
+    plan = read_post(endpoint, job, query, form, body).plan(settings)
     return _planned(plan) if isinstance(plan, Plan) else _finished(plan)
 
 
@@ -164,10 +165,11 @@ def _answer(channel: socket.socket, job: Job, body: Block, settings: Settings) -
 def _begun(job: Job, body: Block, settings: Settings) -> JobAnswer:
     """Return the answer to a job with its first block computed, or the answer of a refusal."""
     try:
-        answer = answer_job(job, body, settings)
-        turns: Iterator[Block] = iter(partial(joined_blocks, answer.blocks, BLOCK_BYTES), None)
-        blocks = (block for block in turns if block)
-        first = list(islice(blocks, 1))
+        with named_arrays(job):
+            answer = answer_job(job, body, settings)
+            turns: Iterator[Block] = iter(partial(joined_blocks, answer.blocks, BLOCK_BYTES), None)
+            blocks = (block for block in turns if block)
+            first = list(islice(blocks, 1))
     except PosrefError as error:
         return _finished(refusal(error))
     return replace(answer, blocks=chain(first, blocks))

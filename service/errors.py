@@ -180,6 +180,10 @@ class URLTooLong(RequestNotParsed):
     """A URL beyond the limit."""
 
 
+class VersionNotSupported(RequestNotParsed):
+    """A request in a version of HTTP other than 1.0 and 1.1."""
+
+
 class RequestTimeout(RequestNotParsed):
     """A request that arrives too slowly."""
 

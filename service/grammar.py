@@ -7,6 +7,7 @@ ValueError with the rule that a value breaks.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from math import isfinite
 from typing import Annotated, Any, TypeVar
 
@@ -29,6 +30,7 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 # What ``float`` reads and JSON does not have, in numbers with commas around each.
 _NOT_JSON = re.compile(r"[^0-9.eE+,-]|[^0-9]\.|\.[^0-9]|[^eE]\+|,-?0[0-9]")
+_CLOSED_RANGE = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 _POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
 _OTHER_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
@@ -43,12 +45,12 @@ _SHORT_LIST_LENGTH = 256
 _LONGEST_PLAIN = 19
 
 
-def integer(value: Any) -> int:
+def integer(value: Any, *, example: str = "4 or -4") -> int:
     """Parse an integer: ``-?[0-9]+``."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str) or not _INTEGER.fullmatch(value):
-        raise ValueError("must be an integer, digits with at most a minus sign before them")
+        raise ValueError(f"must be an integer: digits, such as {example}")
     if len(value) > _MAX_INTEGER_DIGITS:
         raise ValueError(f"must be an integer of at most {_MAX_INTEGER_DIGITS} digits")
     return int(value)
@@ -111,13 +113,13 @@ def _parse_reals(items: list[Any] | tuple[Any, ...], rule: str) -> tuple[float, 
 def integers(value: Any) -> tuple[int, ...]:
     """Parse a list of integers, with commas between them."""
     rule = "a list of integers with commas between them"
-    return _parse_items(integer, _split(value, rule), rule)
+    return _parse_items(partial(integer, example="4"), _split(value, rule), rule)
 
 
 def _split(value: Any, rule: str) -> list[Any] | tuple[Any, ...]:
-    items = value.split(",") if isinstance(value, str) else value
+    items = value.split(",") if value and isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
-        raise ValueError(f"must be {rule}")
+        raise ValueError(f"must be {rule}{', not empty' if items in ('', [], (), {}) else ''}")
     return items
 
 
@@ -127,7 +129,7 @@ def positions(value: Any) -> Positions:
     columns = _plain_runs(value) if is_long else None
     if columns is not None:
         return Positions.of_columns(*columns)
-    items = _split([value] if type(value) is int else value, f"{_POSITIONS_RULE}, not empty")
+    items = _split([value] if type(value) is int else value, _POSITIONS_RULE)
     if {*map(type, items)} == {int} and -MAX_POSITION <= min(items) <= max(items) <= MAX_POSITION:
         return Positions.of_integers(np.array(items, dtype=np.int64))
     runs = list(_runs(items))
@@ -214,11 +216,15 @@ def _parse_item(parse: Callable[[Any], Item], item: Any, rule: str) -> Item:
     try:
         return parse(item)
     except ValueError as error:
-        raise ValueError(f"must be {rule}, and {shortened(item) or 'nothing'} {error}") from error
+        broken = "an item is empty" if item == "" else f"{shortened(item)} {error}"
+        raise ValueError(f"must be {rule}, and {broken}") from error
 
 
 def _run(item: Any) -> Run | int:
     if not isinstance(item, str) or ":" not in item:
+        closed = _CLOSED_RANGE.fullmatch(item) if isinstance(item, str) else None
+        if closed is not None and int(closed[1]) <= int(closed[2]):
+            raise ValueError(f"is no range: write {closed[1]}:{int(closed[2]) + 1}")
         return integer(item)
     bounds = item.split(":")
     if len(bounds) > 3:
@@ -241,6 +247,11 @@ def to_query(value: Any) -> str:
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     return str(value)
+
+
+def to_json(value: Any) -> str | float:
+    """Format a value for JSON: a number or text as it is, others as for a query."""
+    return value if isinstance(value, str | int | float) else to_query(value)
 
 
 # The grammar as types of pydantic models.

@@ -4,6 +4,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+
+PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+"""The pages whose commands are run; those of the page of encodings are run as it is written."""
+PAGES.remove("docs/encodings.md")
+
 
 @dataclass(frozen=True)
 class Step:

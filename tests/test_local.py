@@ -33,7 +33,7 @@ def test_local_answer_has_the_bytes_of_the_server(client: Client, url: str) -> N
         ("/rope/apply.npy", NotFound, "made of what is POSTed to a server"),
         ("/relative/t5/bias.npy", NotFound, "made of what is POSTed to a server"),
         ("/alibi.npy?num_heads=8", NotFound, "did you mean /relative/alibi?"),
-        ("/whisper", NotFound, "did you mean /encoding.convention=whisper?"),
+        ("/whisper", NotFound, "did you mean /encoding with convention=whisper"),
         ("/encoding.np?seq_len=1&d_model=1", NotFound, "There is no format np"),
         ("/encoding?seq_len=1", InvalidParameters, "d_model is required"),
         ("/encoding?seq_len=1&d_model=1&revision=9", InvalidParameters, "revision must be 1"),

@@ -67,10 +67,7 @@ def running(
     if not hashes:
         changes["hash $replica_key consistent;"] = ""
     changes["keepalive 64;"] = f"keepalive {keepalive};"
-    changes["server posref:8000 resolve max_fails=0 max_conns=1024;"] = " ".join(
-        f"server {HOST}:{each} max_fails=0;" for each in ports
-    )
-    _write(folder, port, changes)
+    _write(folder, port, ports, changes)
     command = [find("nginx"), "-e", "stderr", "-p", f"{folder}/", "-c", f"{folder}/nginx.conf"]
     command += ["-g", f"user {getpass.getuser()};"]
     with TemporaryFile() as log, started(command, log) as process:
@@ -92,7 +89,7 @@ def free_port() -> int:
         return port
 
 
-def _write(folder: Path, port: int, changes: Mapping[str, str]) -> None:
+def _write(folder: Path, port: int, upstreams: Sequence[int], changes: Mapping[str, str]) -> None:
     """Copy the deployed configuration with other ports, upstreams and changes."""
     (folder / "listeners").mkdir(parents=True)
     texts = [path for path in _DEPLOYED.glob("*.conf") if path.name not in _OF_COMPOSE]
@@ -100,7 +97,9 @@ def _write(folder: Path, port: int, changes: Mapping[str, str]) -> None:
     for old, new in changes.items():
         _change(copies, old, new)
     replicas = folder / "replicas.conf"
-    replicas.write_text(_moved(replicas.read_text()))
+    servers = " ".join(f"server {HOST}:{each} max_fails=0;" for each in upstreams)
+    text = re.sub(r"server posref:8000 [^;]+;", servers, replicas.read_text())
+    replicas.write_text(_moved(text))
     listener = f"server {{ listen {HOST}:{port} default_server; include locations.conf; }}\n"
     (folder / "listeners" / "plain.conf").write_text(listener)
 

@@ -81,7 +81,7 @@ class Sample:
         return whole if (whole == self.values).all() else None
 
     def reals(self) -> Float64s:
-        return self.values.astype(np.float64)
+        return self.values.astype(np.float64, copy=False)
 
 
 def real_numbers(elements: Elements, dtype: DType) -> Float64s | Int64s:

@@ -29,7 +29,8 @@ from service.numerics.dtypes import (
     Elements,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_of
+from service.numerics.setups import setup_of
+from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table
 
 Shape = tuple[int, ...]
 Bools = NDArray[np.bool_]

@@ -121,11 +121,11 @@ class Budget:
         fixed_bytes = sum(granted.values()) - spare_cache_bytes + self.reserve_bytes
         return self.limit_bytes - fixed_bytes < self.limit_bytes // 8
 
-    def has_fallen(self, least_bytes: int) -> bool:
-        """Return whether the sum of grants is below its peak since the last such fall.
+    def take_fall(self, least_bytes: int) -> bool:
+        """Return whether the sum of grants has fallen from its peak; if so, the peak is the sum.
 
-        It must be so by ``least_bytes``, or by a sixteenth of that if the sum has not changed since
-        the last call: then nothing more is about to fall.
+        A fall has ``least_bytes``, or a sixteenth of that if the sum has not changed since the last
+        call: then nothing more is about to fall.
         """
         granted_bytes = self.granted_bytes
         is_over, self._last_bytes = granted_bytes == self._last_bytes, granted_bytes

@@ -20,7 +20,7 @@ import socket
 import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -40,7 +40,7 @@ from service.settings import Settings
 LENGTH_BYTES = 8
 """The bytes of the length before each frame."""
 NEXT = b"."
-"""What asks a child for the next block."""
+"""A message to a child: compute and send the next block."""
 FAILED = 2**64 - 1
 """In place of the length of a block: the frame of a failure follows."""
 
@@ -192,7 +192,8 @@ class Children:
     async def close(self) -> None:
         """Kill all children, and wait until they have ended."""
         self._is_closed = True
-        await asyncio.gather(*self._starting)
+        while self._starting:
+            await asyncio.gather(*self._starting)
         spares = [spare.result() for spare in self._spares]
         children = {*self._children, *filter(None, spares)}
         for child in children:
@@ -242,9 +243,12 @@ class Children:
 
     async def _forked(self) -> "_Child | None":
         """Return a new child, or None if the system refuses one."""
-        loop = asyncio.get_running_loop()
         try:
-            process, channel = await loop.run_in_executor(self._starter, _fork)
+            fork = self._starter.submit(_fork)
+            process, channel = await asyncio.wrap_future(fork)
+        except asyncio.CancelledError:
+            fork.add_done_callback(_end)
+            raise
         except (OSError, EOFError, RuntimeError) as error:
             _log.warning("no process can be started: %r", error)
             return None
@@ -302,6 +306,7 @@ class _Child:
 
     async def send(self, message: object, body: bytes | int | None) -> None:
         """Send a message, and a body as an open file; raises _Lost if the child has ended."""
+        self._way_out = "request a smaller table" + ", or send the first rows" * (body is not None)
         pickled = pickle.dumps(message)
         frame = len(pickled).to_bytes(LENGTH_BYTES, "big") + pickled
         file = _file_with(body) if isinstance(body, bytes) else body
@@ -353,8 +358,11 @@ class _Child:
     async def _document(self) -> dict[str, Any]:
         """Receive the head of an answer; raises the error of a child that has failed."""
         document: dict[str, Any] = orjson.loads(await self._received(await self._length()))
+        if document.get("is_memory"):
+            rule = "the request needs more memory than a request can have (POSREF_MEMORY_BYTES)"
+            raise RequestTooLarge(f"{rule}: {self._way_out}")
         if "traceback" in document:
-            raise _failure(**document)
+            raise ChildFailed(document["traceback"])
         return document
 
     async def _next_length(self) -> int:
@@ -391,23 +399,12 @@ class _Child:
         code = await self._killed()
         if code == -signal.SIGXCPU:
             rule = "the request needs more processor time than it may have"
-            return RequestTooLarge(f"{rule} (POSREF_MAX_REQUEST_SECONDS): {_WAY_OUT}")
+            return RequestTooLarge(f"{rule} (POSREF_MAX_REQUEST_SECONDS): {self._way_out}")
         if code == 0:
             return _Lost()
         _log.warning("a child process ended with code %d before its answer", code)
         detail = "the process of this request was stopped: the server lacks memory"
         return self._refusals.overloaded("memory", detail)
-
-
-_WAY_OUT = "request a smaller table, or send smaller arrays"
-
-
-def _failure(traceback: str, *, is_memory: bool) -> Exception:
-    """Return the error that a child reports."""
-    if not is_memory:
-        return ChildFailed(traceback)
-    rule = "the request needs more memory than a request can have (POSREF_MEMORY_BYTES)"
-    return RequestTooLarge(f"{rule}: {_WAY_OUT}")
 
 
 def memory_file() -> int:
@@ -449,6 +446,16 @@ def _fork() -> tuple[BaseProcess, socket.socket]:
     finally:
         far_end.close()
     return process, channel
+
+
+def _end(fork: Future[tuple[BaseProcess, socket.socket]]) -> None:
+    """End the child of a fork that nobody waits for any more."""
+    if not fork.cancelled() and fork.exception() is None:
+        process, channel = fork.result()
+        channel.close()
+        process.kill()
+        process.join()
+        process.close()
 
 
 def _work(channel: socket.socket) -> None:

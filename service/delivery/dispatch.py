@@ -24,7 +24,7 @@ from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
 from service.errors import Refusals, RequestTooLarge
 from service.formats.format import BLOCK_BYTES
-from service.numerics.tables import TURN_SECONDS
+from service.numerics.setups import TURN_SECONDS
 from service.settings import MIB, Settings
 
 STATE = "delivery"
@@ -47,7 +47,7 @@ _CHILD_BYTES = 96 * MIB
 
 
 class Delivery:
-    """What one process needs to answer requests: settings, budget, caches, scheduler, metrics, log.
+    """The settings, budget, caches, scheduler, children, metrics and log of one process.
 
     Args:
         settings: the settings; the response cache gets 1/16 of ``cache_bytes``.
@@ -101,7 +101,7 @@ class Delivery:
             return bodiless
         span = head.span(preconditions)
         if span is None:
-            check_answer_size(representation, self.settings)
+            check_answer_size(representation, self.settings, plan.job)
         else:
             span = span.within(self.settings.max_response_bytes)
         if not self._is_cacheable(representation):

@@ -6,14 +6,14 @@ that can hold it, a report as JSON. Routes and OpenAPI are generated from the en
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from service.delivery.parameters import similar
 from service.encodings.family import (
@@ -21,17 +21,24 @@ from service.encodings.family import (
     ComposedFamily,
     Family,
     InputArray,
+    Integers,
     Parameters,
+    RealDTypeName,
     TableFamily,
     TransformFamily,
+    about,
+    optional,
 )
 from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
+from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
+from service.grammar import to_query
 from service.numerics.tables import ELEMENT_SECONDS, Document, StoredTable
+from service.settings import Settings
 
 ABSENT: Any = None
 """The default of an optional report field; the JSON contains the field only if it is set."""
@@ -46,6 +53,18 @@ class Report(BaseModel):
         """Return the JSON of the report."""
         return orjson.dumps(self.content())
 
+    def text(self) -> str:
+        """Return the report as short text, of which the first line is the answer."""
+        return "".join(f"{' '.join(line.split())}\n" for line in self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the text, ``name: value``; here those of text, numbers and lists."""
+        for name, value in self:
+            numbers = value if isinstance(value, list) else [value]
+            are_numbers = numbers and all(isinstance(each, int | float) for each in numbers)
+            if isinstance(value, str) or are_numbers:
+                yield f"{name}: {to_query(value)}"
+
     def content(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
         return self.model_dump(exclude_unset=True)
@@ -53,7 +72,7 @@ class Report(BaseModel):
 
 Count = Annotated[int, Field(ge=0)]
 # Integers stay integers in the JSON.
-Number = int | float
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 
 
 def _finite(number: float | None) -> float | None:
@@ -68,9 +87,33 @@ FiniteOrNull = Annotated[
 
 
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
-    {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}
+    {form.media_type: form for form in (NPY, SAFETENSORS, JSON, RAW)}
 )
 """The formats of request bodies that contain arrays, by media type."""
+
+_IntegerName: TypeAlias = Literal[
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+]
+ElementTypeName: TypeAlias = Literal[RealDTypeName, "complex64", "complex128", _IntegerName]
+
+
+class RawArray(Parameters):
+    """The shape and element type of an array that is sent without a header, as query parameters."""
+
+    shape: Integers = about(
+        "Lengths of the axes of the array in a body of application/octet-stream: its elements, "
+        "little-endian, in C order (an npy file is sent as application/x-npy, without this).",
+        "50,512",
+        max_length=MAX_RANK,
+    )
+    dtype: ElementTypeName | None = optional(
+        "Type of the elements in a body of application/octet-stream.", "float32"
+    )
+    x_dtype: ElementTypeName | None = optional(
+        "Type of the elements in a body of application/octet-stream; dtype is that of the answer.",
+        "float32",
+    )
+
 
 # The processor seconds of a report about a JSON object.
 _OBJECT_SECONDS = 3e-3
@@ -88,10 +131,12 @@ class Inputs(ABC):
     Attributes:
         formats: the formats of the body, by media type.
         has_parameters: whether the body may hold parameters.
+        shorter: what can be sent if the body is too long.
     """
 
     formats: Mapping[str, ReadableFormat] = MappingProxyType({JSON.media_type: JSON})
     has_parameters = True
+    shorter = "a shorter one"
 
     @abstractmethod
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
@@ -149,6 +194,7 @@ class ArrayInputs(Inputs):
 
     names: tuple[str, ...]
     formats = READABLE_FORMATS
+    shorter = "the first rows"
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
         content = form.read(body, self.names)
@@ -228,8 +274,9 @@ class NamedArrays(ArrayInputs):
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The accepted names of the arrays, aliases included."""
-        return tuple(name for each in self.inputs for name in (each.name, *each.aliases))
+        """The accepted names of the arrays, aliases and that of any single array included."""
+        own = [name for each in self.inputs for name in (each.name, *each.aliases)]
+        return tuple(dict.fromkeys((*own, "x")))
 
     @property
     def unnamed(self) -> InputArray | None:
@@ -238,11 +285,14 @@ class NamedArrays(ArrayInputs):
         return certain[0] if len(certain) == 1 else None
 
     def check(self, content: Input) -> None:
-        if not content.is_named and self.unnamed is None and self.choice is None:
-            names = ", ".join(each.name for each in self.inputs)
-            rule = f"a body in npy is one array without a name, and there are {names}"
-            raise InvalidBody(f"{rule}: send safetensors or JSON, which name them")
-        if content.is_named and not self._is_single(content):
+        is_named = self._is_named(content)
+        if not is_named and self.unnamed is None and self.choice is None:
+            names = " or ".join(each.name for each in self.inputs)
+            sent = ", ".join(content.arrays)
+            raise InvalidBody(
+                f"{sent} may be {names}: send it under its name, in safetensors or JSON"
+            )
+        if is_named:
             faults = [*self._unknown(content.arrays), *self._missing(content.arrays)]
             if faults:
                 raise InvalidBody.at(*faults)
@@ -265,12 +315,17 @@ class NamedArrays(ArrayInputs):
         has_integers = any(each.is_integer for each in self.inputs)
         return _NUMBER_BYTES * elements if has_integers else 0
 
-    def _is_single(self, content: Input) -> bool:
-        """Return whether one array is accepted and one is sent: then its name is ignored."""
-        return len(self.inputs) == len(content.arrays) == 1
+    def _is_named(self, content: Input) -> bool:
+        """Return whether the names of the arrays count.
+
+        A single array may be x, and have any name where no other array is possible.
+        """
+        if not content.is_named or len(self.inputs) == len(content.arrays) == 1:
+            return False
+        return set(content.arrays) != {"x"} or any(each.name == "x" for each in self.inputs)
 
     def _by_name(self, parameters: Parameters, content: Input) -> Mapping[str, StoredTable]:
-        if content.is_named and not self._is_single(content):
+        if self._is_named(content):
             if self.choice is not None:
                 self.choice.check(parameters, content.arrays)
             return content.arrays
@@ -288,10 +343,10 @@ class NamedArrays(ArrayInputs):
         faults = []
         for name in arrays:
             if name not in names:
-                match = self._nearest(name)
+                match, shown = self._nearest(name), shortened(name)
                 hint = f"did you mean {match}?" if match else f"rename it to {' or '.join(names)}"
-                detail = f"{shortened(name)} is no array here; {hint}"
-                faults.append(Fault("", shortened(name), detail, in_body=True))
+                detail = f"{shown} is no array here; {hint}"
+                faults.append(Fault(f"/{shown}", shown, detail, in_body=True))
         return faults
 
     def _nearest(self, name: str) -> str | None:
@@ -326,8 +381,9 @@ class Endpoint:
         summary: one line for the API documentation.
         parameters: the model of the parameters.
         inputs: the accepted body content in addition to parameters.
-        answer: takes the parameters and the arguments of ``inputs``; returns a document or a
-            report, or raises PosrefError.
+        answer: takes the parameters and the arguments of ``inputs``, and for a report the settings,
+            within whose limits its links are; returns a document or a report, or raises
+            PosrefError.
         example: a valid query; together with the example of ``inputs`` it is a valid request.
         report: the model of the report; None if the answer is a document.
     """
@@ -345,6 +401,21 @@ class Endpoint:
     def has_get(self) -> bool:
         """True if parameters alone determine the answer, so that GET is possible."""
         return isinstance(self.inputs, NoInput)
+
+    @property
+    def raw_array(self) -> Mapping[str, str]:
+        """The fields of RawArray in the query of a body without a header, and examples of them."""
+        if not isinstance(self.inputs, ArrayInputs):
+            return {}
+        has_own = self.report is None and "dtype" in self.parameters.model_fields
+        return {"shape": "50,512", "x_dtype" if has_own else "dtype": "float32"}
+
+    def answer_to(
+        self, parameters: Parameters, arguments: Iterable[Any], settings: Settings
+    ) -> Document | Report:
+        """Return the answer to a request; raises PosrefError."""
+        limits = () if self.report is None else (settings,)
+        return self.answer(parameters, *arguments, *limits)
 
 
 def endpoint_of(family: type[Family]) -> Endpoint:

@@ -22,9 +22,8 @@ from service.delivery.clients import ordered_client
 from service.delivery.dispatch import Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import RepresentationRequest
-from service.delivery.openapi.operations import get_operation, post_operation, with_extension
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
-from service.delivery.plans import Plan, Posted, plan_get, read_post
+from service.delivery.plans import Plan, Posted, named_arrays, plan_get, read_post, read_query
 from service.delivery.responses import Answer
 from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
@@ -78,19 +77,20 @@ class Handler:
         return await cancel_on_disconnect(request.receive, answer())
 
     async def post(self, request: Request) -> Answer:
-        inputs, job = self.endpoint.inputs, self._job(request)
-        query = parse_query(job.query)
-        if not inputs.has_parameters:
-            read_parameters(self.endpoint.parameters, query)
-        form = format_of_body(request, inputs.formats)
+        job = self._job(request)
+        form = format_of_body(request, self.endpoint)
         job = replace(job, request=replace(job.request, default=form), media_type=form.media_type)
-        body = ReceivedBody(form, self.delivery.settings, self.delivery.budget)
+        query, form = read_query(self.endpoint, form, job.query)
+        delivery, shorter = self.delivery, self.endpoint.inputs.shorter
+        body = ReceivedBody(form, delivery.settings, delivery.budget, shorter)
         try:
             length_bytes = body.announced_bytes(request)
             self._check_wait(form, length_bytes)
             body.expect(length_bytes)
             await body.receive(request)
-            answer = await cancel_on_disconnect(request.receive, self._answered(job, body))
+            with named_arrays(job):
+                answering = self._answered(job, query, body)
+                answer = await cancel_on_disconnect(request.receive, answering)
         except BaseException:
             body.close()
             raise
@@ -110,7 +110,7 @@ class Handler:
         scope, wanted = request.scope, RepresentationRequest.of(request)
         return Job(self.endpoint.path, scope["path"], scope["query_string"], wanted)
 
-    async def _answered(self, job: Job, body: "ReceivedBody") -> Answer:
+    async def _answered(self, job: Job, query: Mapping[str, str], body: "ReceivedBody") -> Answer:
         """Return the response to a POST, computed on threads in turns, or else by a child."""
         inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
         form, reading = body.form, reading_seconds(body.form, body.length_bytes)
@@ -127,7 +127,7 @@ class Handler:
             return await by_child(seconds=seconds)
 
         def read() -> Posted | Plan | Answer:
-            posted = read_post(self.endpoint, job, form, content)
+            posted = read_post(self.endpoint, job, query, form, content)
             return posted.plan(delivery.settings) if planning <= SHORT_SECONDS else posted
 
         body.grant.resize(max(body.grant.size_bytes, held_bytes))
@@ -156,48 +156,51 @@ class RequestRoute(APIRoute):
 def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:
     """Add the routes of an endpoint; documents also have routes with an extension."""
     handler = Handler(endpoint, delivery)
-    get = get_operation(endpoint) if endpoint.has_get else None
-    post = post_operation(endpoint)
     for suffix in ("", EXTENSION) if endpoint.report is None else ("",):
         path = endpoint.path + suffix
-        if get is not None:
-            shown = with_extension(endpoint, get) if suffix else get
-            app.add_api_route(path, handler.get, methods=["GET"], **shown)
-            app.add_api_route(path, handler.get, methods=["HEAD"], include_in_schema=False)
-        shown = with_extension(endpoint, post) if suffix else post
-        app.add_api_route(path, handler.post, methods=["POST"], **shown)
+        if endpoint.has_get:
+            app.add_api_route(path, handler.get, methods=["GET", "HEAD"])
+        app.add_api_route(path, handler.post, methods=["POST"])
 
 
-def add_page(
-    app: FastAPI,
-    path: str,
-    page: Callable[[Request], Awaitable[Response]],
-    **documentation: Any,
-) -> None:
+def add_page(app: FastAPI, path: str, page: Callable[[Request], Awaitable[Response]]) -> None:
     """Add GET and HEAD routes for a page without parameters."""
 
     async def get(request: Request) -> Response:
         read_parameters(NoParameters, parse_query(request.scope["query_string"]))
         return await page(request)
 
-    app.add_api_route(path, get, methods=["GET"], **documentation)
-    app.add_api_route(path, get, methods=["HEAD"], include_in_schema=False)
+    app.add_api_route(path, get, methods=["GET", "HEAD"])
 
 
-def format_of_body(request: Request, formats: Mapping[str, ReadableFormat]) -> ReadableFormat:
+def format_of_body(request: Request, endpoint: Endpoint) -> ReadableFormat:
     """Return the format that Content-Type names; raises UnsupportedMediaType."""
     coding = request.headers.get("content-encoding", "identity")
     if coding.strip().lower() != "identity":
         raise UnsupportedMediaType(
             f"Content-Encoding is {shortened(coding)}: send the body without a content coding"
         )
-    media_type = request.headers.get("content-type", "")
-    form = formats.get(media_type.partition(";")[0].strip().lower())
+    header, formats = request.headers.get("content-type", ""), endpoint.inputs.formats
+    media_type = header.partition(";")[0].strip().lower()
+    form = formats.get(media_type)
     if form is None:
+        wants = " or ".join(_choice(each, endpoint) for each in formats.values())
         raise UnsupportedMediaType(
-            f"Content-Type is {shortened(media_type) or 'missing'}: send {' or '.join(formats)}"
+            f"Content-Type is {shortened(header) or 'missing'}{_DEFAULTS.get(media_type, '')}: "
+            f"send the header Content-Type: {wants}"
         )
     return form
+
+
+def _choice(form: ReadableFormat, endpoint: Endpoint) -> str:
+    """Return a media type, and what goes with it."""
+    if form.with_header is None:
+        return form.media_type
+    query = "&".join(f"{name}={value}" for name, value in endpoint.raw_array.items())
+    return f"{form.media_type} (elements alone, little-endian, with {query} in the query)"
+
+
+_DEFAULTS = {"application/x-www-form-urlencoded": ", which curl, PHP and Ruby send by default"}
 
 
 class ReceivedBody:
@@ -211,8 +214,11 @@ class ReceivedBody:
         length_bytes: how much of it has been received.
     """
 
-    def __init__(self, form: ReadableFormat, settings: Settings, budget: Budget) -> None:
+    def __init__(
+        self, form: ReadableFormat, settings: Settings, budget: Budget, shorter: str
+    ) -> None:
         self.form = form
+        self._shorter = shorter
         self.grant = budget.grant("bodies", 0)
         self.length_bytes = 0
         self._settings = settings
@@ -248,7 +254,8 @@ class ReceivedBody:
         name = "max_json_body_bytes" if self.form is JSON else "max_body_bytes"
         limit: int = getattr(self._settings, name)
         if length_bytes > limit:
-            raise BodyTooLarge(f"the body is longer than {limit} bytes (POSREF_{name.upper()})")
+            rule = f"the body is longer than {limit} bytes (POSREF_{name.upper()})"
+            raise BodyTooLarge(f"{rule}: send {self._shorter}")
 
     def add(self, chunk: bytes) -> None:
         """Append received bytes."""

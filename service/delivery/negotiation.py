@@ -21,6 +21,7 @@ from service.numerics.tables import Document
 _ANYTHING = "*/*"
 _PAGE = "text/html"
 DIGEST_SUFFIX = ".sha256"
+TEXT_MEDIA_TYPE = "text/plain; charset=utf-8"
 
 
 def choose_format(
@@ -151,6 +152,12 @@ def media_quality(accept: str | None, media_type: str) -> float:
         if candidate in ranges:
             return ranges[candidate]
     return 0.0
+
+
+def prefers_text(accept: str | None) -> bool:
+    """Return whether plain text ranks above JSON in an Accept header."""
+    text = TEXT_MEDIA_TYPE.partition(";")[0]
+    return media_quality(accept, text) > media_quality(accept, FORMATS["json"].media_type)
 
 
 # Two headers of one request; what a long one holds takes megabytes.

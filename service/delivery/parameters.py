@@ -21,86 +21,50 @@ _MAX_FIELDS = 1000
 _PLAIN = re.compile(rb"[^%+\x80-\xff]*")
 _INCOMPLETE_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
-# Parameter names and values of other libraries, each with the names used here.
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "base": ("rope_theta", "max_period", "temperature"),
-    "bf16": ("bfloat16",),
-    "cache_position": ("query_positions",),
-    "candle": ("compact",),
-    "causal": ("masked",),
-    "channels": ("d_model",),
-    "class_token": ("cls_token",),
-    "cls_token": ("class_token",),
-    "d": ("d_model", "head_dim"),
-    "demb": ("d_model",),
-    "dim": ("d_model", "head_dim"),
-    "dims": ("dimensions", "d_model"),
-    "double": ("float64",),
-    "embed_dim": ("d_model", "embed_dim"),
-    "embedding_dim": ("d_model",),
-    "feat_shape": ("height",),
-    "float": ("float32",),
-    "fp16": ("float16",),
-    "fp32": ("float32",),
-    "fp64": ("float64",),
-    "frames": ("depth",),
-    "freq_base": ("rope_theta",),
-    "gguf": ("ggml",),
-    "gptj": ("interleaved",),
-    "grid": ("height",),
-    "grid_size": ("height",),
-    "h": ("height",),
-    "half": ("float16",),
-    "heads": ("num_heads", "num_attention_heads"),
-    "hidden_size": ("d_model",),
-    "k": ("offset",),
-    "key_length": ("key_len",),
-    "klen": ("key_len",),
-    "length": ("seq_len", "query_len"),
-    "length_k": ("key_len",),
-    "length_q": ("query_len",),
-    "library": ("convention",),
-    "llama.cpp": ("ggml",),
-    "llamacpp": ("ggml",),
-    "max_len": ("seq_len",),
-    "max_period": ("base",),
-    "max_relative_positions": ("max_position",),
-    "max_timescale": ("base",),
-    "max_wavelength": ("base",),
-    "meta": ("interleaved",),
-    "model": ("convention",),
-    "n": ("base",),
-    "n_ctx": ("seq_len",),
-    "n_heads": ("num_attention_heads", "num_heads"),
-    "n_state": ("d_model",),
-    "neox": ("half",),
-    "num_attention_heads": ("num_heads",),
-    "num_heads": ("num_attention_heads",),
-    "num_kv_heads": ("num_key_value_heads",),
-    "numpy": ("npy",),
-    "past": ("query_start",),
-    "past_key_values_length": ("past", "query_start"),
-    "past_seen_tokens": ("query_start",),
-    "position": ("positions",),
-    "position_buckets": ("bucket_size",),
-    "qlen": ("query_len",),
-    "query_length": ("query_len",),
-    "relative_attention_max_distance": ("max_distance",),
-    "relative_attention_num_buckets": ("num_buckets",),
-    "rope_parameters": ("rope_type",),
-    "rope_scaling": ("rope_type",),
-    "rotate_half": ("half",),
-    "scaling_factor": ("factor",),
-    "seq_len": ("query_len", "key_len"),
-    "su": ("longrope",),
-    "t": ("timesteps",),
-    "temperature": ("base", "temperature"),
-    "theta": ("rope_theta", "base"),
-    "time": ("depth",),
-    "timestep": ("timesteps",),
-    "type": ("rope_type",),
-    "w": ("width",),
-    "window": ("window_size",),
+# Parameter names and values, each with those of other libraries; of several, the first is meant.
+_OTHER_NAMES: Mapping[str, str] = {
+    "dimensions": "dims",
+    "d_model": "channels d demb dim dims embed_dim embedding_dim hidden_size n_state",
+    "head_dim": "d dim",
+    "rope_theta": "base freq_base theta",
+    "base": "max_period max_timescale max_wavelength n temperature theta",
+    "max_period": "base",
+    "temperature": "base",
+    "seq_len": "length max_len n_ctx",
+    "query_len": "length length_q seq_len",
+    "key_len": "length_k seq_len",
+    "bucket_size": "position_buckets",
+    "compact": "candle",
+    "convention": "library model",
+    "depth": "frames time",
+    "factor": "scaling_factor",
+    "float16": "f2 fp16 half",
+    "float32": "f4 float fp32",
+    "float64": "double f8 fp64",
+    "ggml": "gguf llama.cpp llamacpp",
+    "half": "neox rotate_half",
+    "height": "feat_shape grid grid_size h",
+    "int16": "i2",
+    "int32": "i4",
+    "int64": "i8",
+    "interleaved": "gptj meta",
+    "layout": "pack",
+    "longrope": "su",
+    "masked": "causal",
+    "max_distance": "relative_attention_max_distance",
+    "npy": "numpy",
+    "num_attention_heads": "heads n_heads num_heads",
+    "num_buckets": "relative_attention_num_buckets",
+    "num_heads": "heads n_heads",
+    "offset": "k",
+    "pack": "layout",
+    "past": "past_key_values_length",
+    "positions": "pos",
+    "query_positions": "cache_position",
+    "query_start": "past past_key_values_length past_seen_tokens",
+    "rope_type": "rope_parameters rope_scaling type",
+    "timesteps": "t",
+    "width": "w",
 }
 
 
@@ -109,7 +73,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _MAX_NAME_LENGTH:
         return None
     names = list(known)
-    synonyms = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
+    # NumPy writes the order of bytes before a type: only little-endian ones are known.
+    other = name.lower().lstrip("<=|")
+    synonyms = (own for own in _OTHER_NAMES if own in names and other in _OTHER_NAMES[own].split())
     return next(chain(synonyms, similar(name, names)), None)
 
 
@@ -119,7 +85,8 @@ def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     Negations of the name are left out. ``cutoff`` is the least similarity, 0 to 1.
     """
     matches = get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), cutoff=cutoff)
-    return [match for match in matches if not _is_opposite(name, match)]
+    near = (match for match in matches if 2 * len(match) > len(name))
+    return [match for match in near if not _is_opposite(name, match)]
 
 
 def _is_opposite(name: str, other: str) -> bool:
@@ -214,7 +181,7 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
         return Fault(shortened(name), value, _unknown(model, name, values))
-    return Fault(name, value, f"{name} {_rule(detail)}{_related_choice(model, name, values[name])}")
+    return Fault(name, value, _rule(name, detail) + _related_choice(model, name, values[name]))
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
@@ -232,7 +199,7 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
     elif len(known) > _MAX_LISTED:
         hint = f"there are {len(known)}, among them {', '.join(most_similar(name, known, _FEW))}"
     else:
-        hint = f"there are {', '.join(known)}" if known else "there are none"
+        hint = f"there {'is only' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
     return f"{shortened(name)} is not a parameter here; {hint}"
 
 
@@ -242,17 +209,16 @@ def _related_choice(model: type[Parameters], name: str, value: Any) -> str:
     return f"; {value} is one of {' and '.join(places)}" if places else ""
 
 
-def _rule(detail: ErrorDetails) -> str:
+def _rule(name: str, detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     if detail["type"] == "value_error":
-        return str(context["error"])
+        return f"{name} {context['error']}"
     if detail["type"] == "literal_error":
         near = nearest(str(detail["input"]), re.findall(r"'(.*?)'", context["expected"]))
-        return f"must be {context['expected']}" + (f"; did you mean {near}?" if near else "")
-    for bound, words in _BOUNDS.items():
-        if bound in context:
-            return f"{words} {context[bound]}"
-    return detail["msg"].lower()
+        hint = f"did you mean {name}={near}? " if near else ""
+        return f"{hint}{name} must be {context['expected']}"
+    bounds = (f"{words} {context[bound]}" for bound, words in _BOUNDS.items() if bound in context)
+    return f"{name} {next(bounds, 'must be a string')}"
 
 
 # Longer lists of names are cut to the most similar ones.

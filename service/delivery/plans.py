@@ -4,13 +4,14 @@ The functions here are synchronous and know no connection, so that the event loo
 and a child process plan in the same way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from service.delivery.children import Job
-from service.delivery.endpoints import Endpoint
-from service.delivery.negotiation import RawHeaders, raw
+from service.delivery.endpoints import Endpoint, RawArray
+from service.delivery.negotiation import TEXT_MEDIA_TYPE, RawHeaders, prefers_text, raw
 from service.delivery.parameters import given_twice, parse_query, read_parameters
 from service.delivery.representation import (
     Representation,
@@ -19,10 +20,11 @@ from service.delivery.representation import (
     represent,
 )
 from service.delivery.responses import Answer, ResponseHead
-from service.encodings.family import Parameters
-from service.errors import InvalidParameters
-from service.formats.format import Block, ReadableFormat
+from service.encodings.family import Parameters, refuse
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.formats.format import MAX_RANK, ArrayHeader, Block, ReadableFormat
 from service.formats.json_text import JSON
+from service.formats.raw import RAW
 from service.numerics.tables import Document
 from service.settings import Settings
 
@@ -46,11 +48,11 @@ def plan_get(endpoint: Endpoint, job: Job, settings: Settings) -> Plan:
     document = table_document(endpoint, parameters)
     request = replace(job.request, revision=revision_of(parameters))
     representation = represent(document, request)
-    headers = representation.headers(request, job.path, job.query)
+    headers = representation.headers(request, job.path, job.query, settings)
     content_headers, length_bytes = _content_of(representation)
     if length_bytes is None:
         # Without ranges HEAD has the limit of GET.
-        check_answer_size(representation, settings)
+        check_answer_size(representation, settings, job)
     else:
         content_headers.append((b"accept-ranges", b"bytes"))
     head = ResponseHead(representation.tag, raw(headers), content_headers, length_bytes)
@@ -73,29 +75,83 @@ class Posted:
     def plan(self, settings: Settings) -> Plan | Answer:
         """Compute a report, or plan the response with a document; raises PosrefError.
 
-        Neither is cached. A document is by default in the format of the request body. It has no
-        entity tag: hashing a million positions would take a third of a second.
+        Neither is cached. A report is JSON, or text where Accept prefers it. A document is by
+        default in the format of the request body. It has no entity tag: hashing a million positions
+        would take a third of a second.
         """
         headers = {"Cache-Control": "no-store"}
-        answer = self.endpoint.answer(self.parameters, *self.arguments)
+        answer = self.endpoint.answer_to(self.parameters, self.arguments, settings)
         if not isinstance(answer, Document):
-            headers = {"Content-Type": JSON.media_type} | headers
-            return Answer(200, raw(headers), answer.json_bytes())
+            is_text = prefers_text(self.job.request.accept)
+            headers["Content-Type"] = TEXT_MEDIA_TYPE if is_text else JSON.media_type
+            body = answer.text().encode() if is_text else answer.json_bytes()
+            return Answer(200, raw(headers), body)
         revision = revision_of(self.parameters) if self.endpoint.has_get else None
         request = replace(self.job.request, revision=revision)
         representation = represent(answer, request)
-        check_answer_size(representation, settings, has_ranges=False)
+        check_answer_size(representation, settings, self.job)
         headers |= array_headers(answer) | representation.vary(request)
         head = ResponseHead("", raw(headers), *_content_of(representation))
         return Plan(self.job, representation, head)
 
 
-def read_post(endpoint: Endpoint, job: Job, form: ReadableFormat, body: Block) -> Posted:
-    """Read the body of a POST in a format, and its query; raises PosrefError."""
+def read_post(
+    endpoint: Endpoint, job: Job, query: Mapping[str, str], form: ReadableFormat, body: Block
+) -> Posted:
+    """Read the body of a POST, with what ``read_query`` returned of it; raises PosrefError."""
     inputs = endpoint.inputs
     values, content = inputs.read(form, body)
-    parameters = read_parameters(endpoint.parameters, _merged(parse_query(job.query), values))
+    parameters = read_parameters(endpoint.parameters, _merged(query, values))
     return Posted(endpoint, job, parameters, inputs.arguments(parameters, content))
+
+
+@contextmanager
+def named_arrays(job: Job) -> Iterator[None]:
+    """Make problems name arrays of a body that is not JSON, and so has no pointers."""
+    try:
+        yield
+    except InvalidBody as error:
+        if job.media_type != JSON.media_type:
+            error.faults = tuple(
+                replace(fault, where=fault.where[1:], in_body=False) if fault.where else fault
+                for fault in error.faults
+            )
+        raise
+
+
+def read_query(
+    endpoint: Endpoint, form: ReadableFormat, text: bytes
+) -> tuple[Mapping[str, str], ReadableFormat]:
+    """Return the parameters in the query of a POST, and the format with the header from the query.
+
+    Raises InvalidParameters, also where the query has a header and the body has one of its own.
+    """
+    query = parse_query(text)
+    if not endpoint.inputs.has_parameters:
+        read_parameters(endpoint.parameters, query)
+    own, header = endpoint.parameters.model_fields, endpoint.raw_array
+    given = {name: value for name, value in query.items() if name in header}
+    if form.with_header is None:
+        rule = f"goes with Content-Type {RAW.media_type}, and the body is {form.name}: leave it out"
+        unused = [name for name in given if not (form.is_text and name in own)]
+        if form.is_text and "shape" in unused:
+            rule += " (the shape of a flat x goes into the JSON)"
+        refuse([Fault(name, shortened(given[name]), f"{name} {rule}") for name in unused])
+        return query, form
+    missing = (name for name in header if name not in given)
+    refuse([Fault(name, None, _required(name, header[name])) for name in missing])
+    # To parse 64 kB of numbers takes 50 ms of the event loop.
+    if given["shape"].count(",") >= MAX_RANK:
+        rule = f"shape must be at most {MAX_RANK} lengths, with commas between them"
+        refuse([Fault("shape", shortened(given["shape"]), rule)])
+    array = read_parameters(RawArray, given)
+    rest = {name: value for name, value in query.items() if name not in given}
+    return rest, form.with_header(ArrayHeader(array.shape, str(array.x_dtype or array.dtype)))
+
+
+def _required(name: str, example: str) -> str:
+    meaning = str(RawArray.model_fields[name].description).removesuffix(".")
+    return f"{name} is required, as in {name}={example}: {meaning[0].lower()}{meaning[1:]}"
 
 
 def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:

@@ -74,6 +74,9 @@ TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.HeadersTooLarge: ProblemType("headers-too-large", 431, "Headers too large"),
         errors.URLTooLong: ProblemType("url-too-long", 414, "URL too long"),
         errors.RequestTimeout: ProblemType("request-timeout", 408, "Request timeout"),
+        errors.VersionNotSupported: ProblemType(
+            "version-not-supported", 505, "HTTP version not supported"
+        ),
         errors.PosrefError: ProblemType("internal-error", 500, "Internal error"),
     }
 )
@@ -131,7 +134,7 @@ def add_problem_handlers(app: Starlette, named: Mapping[str, str]) -> None:
 
     Args:
         app: the application.
-        named: the URL of each convention by its name, for hints.
+        named: the path and parameter of each convention by its name, for hints.
     """
 
     async def refuse(_: Request, error: Exception) -> Answer:
@@ -176,7 +179,7 @@ def unknown_path(
     Args:
         path: the unknown path.
         known: the paths of all routes without path parameters.
-        named: the URL of each convention by its name, for hints.
+        named: the path and parameter of each convention by its name, for hints.
     """
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)

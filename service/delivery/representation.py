@@ -13,15 +13,18 @@ from hashlib import sha256
 from typing import ClassVar, TypeAlias
 from urllib.parse import quote
 
+from service.delivery.children import Job
 from service.delivery.negotiation import (
+    TEXT_MEDIA_TYPE,
     RepresentationRequest,
     choose_coding,
     choose_format,
     possible_formats,
 )
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
+from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Block, Body, Format, WholeBody
-from service.formats.json_text import parameter_text
+from service.formats.json_text import JSON, parameter_text
 from service.numerics.tables import Document, ParameterValue, size, size_bytes
 from service.settings import Settings
 
@@ -32,7 +35,6 @@ _DIGEST_BYTE_SECONDS = 5.5e-10
 _GZIP_BYTE_SECONDS = 2e-8
 
 GZIP = "gzip"
-DIGEST_MEDIA_TYPE = "text/plain; charset=utf-8"
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
@@ -125,16 +127,21 @@ class Representation:
             return 0.0
         return file_bytes * (_DIGEST_BYTE_SECONDS if self.is_digest else _GZIP_BYTE_SECONDS)
 
-    def headers(self, request: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
+    def headers(
+        self, request: RepresentationRequest, path: str, query: bytes, settings: Settings
+    ) -> dict[str, str]:
         """Return the headers of 200, 206 and 304: tag, caching, arrays and links.
 
         Args:
             request: the parts of the request that selected this representation.
             path: the path of the request, for the links.
             query: the query of the request, for the links.
+            settings: the limits of what is linked.
         """
         document, form, extension = self.document, self.form, request.extension
-        place = {} if self.is_digest else place_headers(path, query, document, form, extension)
+        place: dict[str, str] = {}
+        if not self.is_digest:
+            place = place_headers(path, query, document, form, extension, settings=settings)
         return {
             "ETag": self.tag,
             "Cache-Control": cache_control(extension, request.revision),
@@ -150,7 +157,7 @@ class Representation:
 
     def content_headers(self) -> dict[str, str]:
         """Return Content-Type, and Content-Encoding if the body has a content coding."""
-        media_type = DIGEST_MEDIA_TYPE if self.is_digest else self.form.media_type
+        media_type = TEXT_MEDIA_TYPE if self.is_digest else self.form.media_type
         headers = {"Content-Type": media_type}
         if self.coding is not None:
             headers["Content-Encoding"] = self.coding
@@ -190,34 +197,56 @@ def check_revision(document: Document, revision: int | None) -> None:
     raise InvalidParameters(Fault("revision", str(revision), rule))
 
 
-def check_answer_size(
-    representation: Representation, settings: Settings, *, has_ranges: bool = True
-) -> None:
+def linked_format(document: Document, settings: Settings) -> Format:
+    """Return JSON if one answer may have all of a document, else the first binary format.
+
+    Where a binary answer may not either, parts of it can be requested.
+    """
+    if JSON.refusal(document) is None and is_whole(document, JSON, settings):
+        return JSON
+    binary = (form for form in FORMATS.values() if not (form.is_text or form.is_drawn))
+    return next((form for form in binary if form.refusal(document) is None), JSON)
+
+
+def is_whole(document: Document, form: Format, settings: Settings) -> bool:
+    """Return whether one answer may have all of a document in a format."""
+    return form.body(document).limit_bytes <= _limit_of(form, settings)[0]
+
+
+def _limit_of(form: Format, settings: Settings) -> tuple[int, str]:
+    """Return the most bytes of an answer in a format, and the name of the setting."""
+    if form.is_text:
+        return settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
+    return settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
+
+
+def check_answer_size(representation: Representation, settings: Settings, job: Job) -> None:
     """Raise AnswerTooLarge if a whole body is longer than the limit of its format.
 
-    Args:
-        representation: the representation to send whole.
-        settings: the limits.
-        has_ranges: whether the error suggests Range for binary formats, which only GET supports.
+    The hint is the URL of the job in another format, or a range of it if the job is a GET.
     """
-    limit_bytes = representation.file.limit_bytes
+    document, form = representation.document, representation.form
+    limit_bytes, (limit, name) = representation.file.limit_bytes, _limit_of(form, settings)
+    label, way_out = f"the answer {'may take up to' if form.is_text else 'takes'}", "request "
     if representation.is_digest:
         limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
-        label, way_out = "the digest is of a file of up to", "request that of a smaller table"
-    elif representation.form.is_text:
-        limit, name = settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
-        label, way_out = (
-            "the answer may take up to",
-            "request npy or safetensors, or a smaller table",
-        )
-    else:
-        limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
-        ranges = "ranges of it (Range), or " if has_ranges else ""
-        label, way_out = "the answer takes", f"request {ranges}a smaller table"
-    if limit_bytes > limit:
-        raise AnswerTooLarge(
-            f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
-        )
+        label = "the digest is of a file of up to"
+    if limit_bytes <= limit:
+        return
+    if not representation.is_digest:
+        is_file = not (form.is_text or form.is_drawn)
+        other = form if is_file else linked_format(document, settings)
+        is_short = len(job.query) <= _MAX_LINKED_QUERY_BYTES
+        url = _url_in(other, job.path, job.query) if is_short else f"it as {other.extension}"
+        if is_whole(document, other, settings):
+            is_post = is_short and job.media_type is not None
+            way_out = f"POST the same to {url}, or request " if is_post else f"request {url}, or "
+        elif job.media_type is None:
+            last = settings.max_response_bytes - 1
+            way_out = f"request parts of {url} with the header Range: bytes=0-{last}, or "
+    raise AnswerTooLarge(
+        f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}a smaller table"
+    )
 
 
 def entity_tag(document: Document, form: Format, variant: str = "") -> str:
@@ -281,25 +310,36 @@ def cache_control(extension: str | None, revision: int | None) -> str:
 
 
 def place_headers(
-    path: str, query: bytes, document: Document, form: Format, extension: str | None
+    path: str,
+    query: bytes,
+    document: Document,
+    form: Format,
+    extension: str | None,
+    *,
+    settings: Settings,
 ) -> dict[str, str]:
     """Return the headers Content-Location (this representation) and Link (other formats).
 
-    They are left out for a long query, because proxies refuse large headers.
+    Link has the formats in which one answer may have all of the document. Both headers are left
+    out for a long query, because proxies refuse large headers.
     """
     if len(query) > _MAX_LINKED_QUERY_BYTES:
         return {}
-    resource = path if extension is None else path.removesuffix(f".{extension}")
-    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
     headers: dict[str, str] = {}
     if extension is None:
-        headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
+        headers["Content-Location"] = _url_in(form, path, query)
     links = [
-        f'<{resource}.{other.extension}{suffix}>; rel="alternate"; type="{other.media_type}"'
+        f'<{_url_in(other, path, query)}>; rel="alternate"; type="{other.media_type}"'
         for other in possible_formats(document)
-        if other is not form
+        if other is not form and is_whole(document, other, settings)
     ]
     return headers | ({"Link": ", ".join(links)} if links else {})
+
+
+def _url_in(form: Format, path: str, query: bytes) -> str:
+    """Return the URL in a format, from the path of a request, which may have an extension."""
+    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
+    return f"{path.partition('.')[0]}.{form.extension}{suffix}"
 
 
 def vary_header(form: Format, extension: str | None) -> dict[str, str]:

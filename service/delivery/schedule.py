@@ -35,7 +35,7 @@ from starlette.types import Receive
 from service.delivery.clients import ordered_client
 from service.errors import Overloaded, Refusals
 from service.formats.format import Block
-from service.numerics.tables import TURN_SECONDS
+from service.numerics.setups import TURN_SECONDS
 from service.settings import Settings
 
 Result = TypeVar("Result")

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from service.delivery.budget import Budget, Grant
 from service.delivery.schedule import ThreadWork, joined_blocks
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
-from service.numerics.tables import TURN_SECONDS
+from service.numerics.setups import TURN_SECONDS
 
 STREAM = "posref.stream"
 """The type of the ASGI message with a Stream, and the name of the extension that takes it."""
@@ -98,9 +98,8 @@ class BodyStream(Stream):
     """The stream of a body, or of a range of it, that worker threads compute.
 
     Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once; a turn
-    computes two of the largest, because handing a piece over takes half as long as computing it. A
-    body of unknown length is not computed from any byte on, but from the part on that has it
-    (Replay).
+    computes two of the largest, so that the threads are switched half as often. A body of unknown
+    length is not computed from any byte on, but from the part on that has it (Replay).
 
     Args:
         body: the body.

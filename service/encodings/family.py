@@ -25,7 +25,7 @@ from service.numerics.dtypes import (
     DType,
     to_float64,
 )
-from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
+from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MAX_LENGTH, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
@@ -42,39 +42,30 @@ _REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
 
 
-def _list_schema(types: list[str], pattern: str, items: Mapping[str, object]) -> WithJsonSchema:
-    """Return the JSON schema of a list: comma-separated text, an array, or a single item."""
-    schema = {"type": types, "pattern": f"^{pattern}$", "items": items, "minItems": 1}
-    return WithJsonSchema(schema)
+def _list_schema(pattern: str) -> WithJsonSchema:
+    """Return the JSON schema of a list in a query: comma-separated text."""
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
 
 
 Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),
-    _list_schema(["string", "array"], f"{_REAL}(,{_REAL})*", {"type": "number"}),
+    _list_schema(f"{_REAL}(,{_REAL})*"),
 ]
 Integers = Annotated[
     tuple[int, ...],
     BeforeValidator(grammar.integers),
-    _list_schema(["string", "array"], "-?[0-9]+(,-?[0-9]+)*", {"type": "integer"}),
+    _list_schema("[0-9]+(,[0-9]+)*"),
 ]
 PositionList = Annotated[
     InstanceOf[Positions],
     BeforeValidator(grammar.positions),
-    _list_schema(
-        ["string", "integer", "array"],
-        f"{_RANGE}(,{_RANGE})*",
-        {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
-    ),
+    _list_schema(f"{_RANGE}(,{_RANGE})*"),
 ]
 RealPositionList = Annotated[
     InstanceOf[Positions] | InstanceOf[RealPositions],
     BeforeValidator(grammar.real_positions),
-    _list_schema(
-        ["string", "number", "array"],
-        f"({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)",
-        {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
-    ),
+    _list_schema(f"({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)"),
 ]
 Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
@@ -116,6 +107,9 @@ class Parameters(BaseModel):
     related: ClassVar[Mapping[str, type["Parameters"]]] = {}
     """Families, by path, whose parameters are often sent here by mistake; hints name them."""
 
+    hints: ClassVar[Mapping[str, str]] = {}
+    """How to correct parameters that are unknown here, by name, where a similar name would not."""
+
     def chosen_part(self) -> str | None:
         """Return the name of the requested array (``part``); None if all arrays are requested."""
         part: str | None = getattr(self, "part", None)
@@ -133,7 +127,7 @@ class Parameters(BaseModel):
             name: the unknown parameter.
             values: all parameters that were sent, by name.
         """
-        return None
+        return cls.hints.get(name)
 
 
 def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
@@ -195,8 +189,14 @@ class FirstParameters(Parameters):
 class StartParameters(FirstParameters):
     """The positions of an array's rows: consecutive integers from start on, or a list."""
 
+    hints: ClassVar = {
+        "seq_len": "leave it out: the rows of the array are the positions",
+        "dtype": "leave it out: the answer has the type of the array",
+        "x_dtype": "a body of application/octet-stream has dtype, and so has its answer",
+    }
+
     positions: PositionList | None = optional(
-        "Position of each row, integers and half-open ranges, in place of seq_len and start.",
+        "Position of each row, integers and half-open ranges; consecutive from start unless given.",
         "0,5,9:20:2",
     )
 
@@ -216,7 +216,7 @@ class LengthParameters(FirstParameters):
     """The number of positions and the first position."""
 
     seq_len: Integer | None = optional(
-        "Number of positions; required unless positions is given.", 50, ge=1, le=2**63 - 1
+        "Number of positions; required unless positions is given.", 50, ge=1, le=MAX_LENGTH
     )
 
     def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
@@ -244,7 +244,7 @@ class RealPositionParameters(LengthParameters):
 
     positions: RealPositionList | None = optional(
         "Position of each row, integers and half-open ranges, or numbers of which some are "
-        "fractions, in place of seq_len and start.",
+        "fractions; consecutive from start unless given.",
         "0,5,9:20:2",
     )
 
@@ -434,6 +434,7 @@ class Family(Parameters):
         cls, arrays: Mapping[str, Table], parameters: Mapping[str, ParameterValue], **options: Any
     ) -> Document:
         """Return a Document of this kind and revision; options are further Document fields."""
+        options = {"layout": channel_order(parameters), **options}
         return Document(cls.kind(), parameters, arrays, revision=cls.revision_of_bytes, **options)
 
 
@@ -556,14 +557,22 @@ def transformed(
         try:
             results[name] = apply(_vectors(array))
         except InvalidBody as error:
-            raise InvalidBody(f"{shortened(name)}: {error.detail}") from error
+            where = shortened(name)
+            raise InvalidBody(f"{where}: {error.detail}", f"/{where}") from error
     first, *others = [parameters for _, parameters in results.values()]
     common = {
         name: value
         for name, value in first.items()
         if all(name in other and other[name] == value for other in others)
     }
-    return Document(kind, common, {name: table for name, (table, _) in results.items()})
+    tables = {name: table for name, (table, _) in results.items()}
+    return Document(kind, common, tables, layout=channel_order(common))
+
+
+def channel_order(parameters: Mapping[str, ParameterValue]) -> str | None:
+    """Return the order of the channels in the rows of an answer; None if parameters have none."""
+    order = parameters.get("output_layout", parameters.get("layout"))
+    return None if order is None else str(order)
 
 
 def _vectors(array: StoredTable) -> StoredTable:
@@ -572,5 +581,5 @@ def _vectors(array: StoredTable) -> StoredTable:
     if array.dtype in COMPLEX_DTYPES:
         raise InvalidBody("elements are complex numbers: send floating-point numbers")
     if len(array.shape) < 2:
-        raise InvalidBody("it has 1 axis, and must have two at least, positions and channels last")
+        raise InvalidBody("it has 1 axis, and needs at least 2: positions, then channels, last")
     return array

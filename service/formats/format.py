@@ -7,22 +7,27 @@ running any of them. Arrays of request bodies are checked here, too, whichever f
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from service.errors import InvalidBody, shortened
-from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
+from service.numerics.dtypes import (
+    COMPLEX_DTYPES,
+    INDEX_DTYPES,
+    INT64,
+    REAL_DTYPES,
+    DType,
+    Elements,
+)
+from service.numerics.setups import TURN_SECONDS, read_in_steps, setup_of
 from service.numerics.tables import (
-    TURN_SECONDS,
     Document,
     StoredTable,
     Table,
     is_finite,
     overflows,
-    read_in_steps,
-    setup_of,
     size,
     size_bytes,
     turn_elements,
@@ -110,7 +115,7 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
     while start < stop:
         end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item
-        elements = yield from read_in_steps(part, first, -(-end // item))
+        elements = yield from read_in_steps(partial(part.read, first, -(-end // item)))
         yield elements.view(np.uint8).data.toreadonly()[start - first * item : end - first * item]
         start = end
 
@@ -215,6 +220,9 @@ class Format:
         return f"it holds arrays of {most} axes, and this one has {rank}{axes}{hint}"
 
 
+UNNAMED = "x"
+"""The name of an array that has none."""
+
 MAX_RANK = 8
 _MAX_LENGTH = 2**63 - 1
 
@@ -244,6 +252,22 @@ class Input:
     integer_types: Mapping[str, str] = field(default_factory=dict)
     is_text: bool = False
 
+    @classmethod
+    def unnamed(cls, elements: Elements, dtype: DType | None) -> "Input":
+        """Return the content of a body that is one array; a type of None is that of integers."""
+        if dtype is not None:
+            return cls({UNNAMED: StoredTable(elements, dtype)}, is_named=False)
+        arrays, types = {UNNAMED: integers(UNNAMED, elements)}, {UNNAMED: elements.dtype.name}
+        return cls(arrays, is_named=False, integer_types=types)
+
+
+@dataclass(frozen=True)
+class ArrayHeader:
+    """The shape and element type of an array whose body has no header of its own."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadableFormat(Format):
@@ -253,10 +277,13 @@ class ReadableFormat(Format):
         read: reads a body from an untrusted client, without copying the elements of binary
             formats; raises InvalidBody. It also takes the names of the possible arrays, which a
             JSON object has among other members.
+        with_header: returns this format for bodies of a shape and type; None if bodies have a
+            header of their own.
         byte_seconds: the processor seconds of reading a byte.
     """
 
     read: Callable[[Block, Sequence[str]], Input]
+    with_header: "Callable[[ArrayHeader], ReadableFormat] | None" = None
     byte_seconds: float = 1e-10
 
     def count_elements(self, body: Block) -> int:
@@ -273,26 +300,35 @@ class ReadableFormat(Format):
             return 0
 
 
-def check_shape(name: str, shape: tuple[object, ...]) -> None:
+def check_shape(name: str, shape: tuple[object, ...], where: str = "") -> None:
     """Refuse the shape of a received array unless it has axes and elements.
 
     A shape that passes may still promise more elements than the body has.
     """
     if not 1 <= len(shape) <= MAX_RANK:
-        raise InvalidBody(f"{shortened(name)} has {len(shape)} axes: 1 to {MAX_RANK} are possible")
-    if any(isinstance(length, int) and length > _MAX_LENGTH for length in shape):
-        raise InvalidBody(f"{shortened(name)} has an axis longer than 2^63 - 1")
-    if not all(type(length) is int and length > 0 for length in shape):
+        rule = f"has {len(shape)} axes: 1 to {MAX_RANK} are possible"
+    elif any(isinstance(length, int) and length > _MAX_LENGTH for length in shape):
+        rule = "has an axis longer than 2^63 - 1"
+    elif not all(type(length) is int and length > 0 for length in shape):
         lengths = shortened(", ".join(map(str, shape)))
-        raise InvalidBody(f"{shortened(name)} has no elements: its shape is ({lengths})")
+        rule = f"has the shape ({lengths}): every axis needs a length of 1 or more"
+    else:
+        return
+    value = shortened(",".join(map(str, shape))) if where else None
+    raise InvalidBody(f"{shortened(name)} {rule}", where or f"/{shortened(name)}", value)
 
 
 def integers(name: str, elements: Elements) -> StoredTable:
     """Return elements of any of INTEGER_STORAGES as a table of int64, at most 64 MiB of them."""
+    shown, where = shortened(name), f"/{shortened(name)}"
     if elements.size > MAX_INTEGERS:
-        raise InvalidBody(
-            f"{shortened(name)} has {elements.size} integers: at most {MAX_INTEGERS} are possible"
-        )
+        rule = f"{shown} has {elements.size} integers: at most {MAX_INTEGERS} are possible"
+        raise InvalidBody(rule, where)
     if elements.dtype.str == "<u8" and elements.max() > np.uint64(2**63 - 1):
-        raise InvalidBody(f"{shortened(name)} holds integers beyond 2^63 - 1")
+        raise InvalidBody(f"{shown} holds integers beyond 2^63 - 1", where)
+    if elements.dtype == np.bool_ and (wrong := elements.view(np.uint8) > 1).any():
+        index = tuple(map(int, np.unravel_index(wrong.argmax(), wrong.shape)))
+        byte = int(elements.view(np.uint8)[index])
+        rule = f"{shown} holds the byte {byte} at index {list(index)}: a bool is 0 or 1"
+        raise InvalidBody(rule, where, str(byte))
     return StoredTable(elements, INT64)

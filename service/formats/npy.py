@@ -16,15 +16,15 @@ from service.errors import InvalidBody, shortened
 from service.formats.format import (
     EVERY_DTYPE,
     INTEGER_STORAGES,
+    UNNAMED,
     BinaryBody,
     Block,
     Input,
     ReadableFormat,
     check_shape,
-    integers,
 )
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
-from service.numerics.tables import Document, StoredTable, Table
+from service.numerics.tables import Document, Table
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64
@@ -47,9 +47,6 @@ _DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 _MAX_DIGITS = 20
 _DESCR = re.compile(r"[<>=|]?(?:\?|[biufc][0-9]{0,2})|bool|(?:u?int|float)[0-9]{1,2}", re.ASCII)
 
-# The name in problems of an array that has none.
-_UNNAMED = "the array"
-
 
 def _write(document: Document) -> BinaryBody:
     (table,) = document.arrays.values()
@@ -64,7 +61,7 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
     if order not in {"True", "False"} or shape is None:
         raise _unreadable(text)
     storage = _storage(members["descr"])
-    check_shape(_UNNAMED, shape)
+    check_shape(UNNAMED, shape)
     count = prod(shape)
     expected, received = count * storage.itemsize, len(body) - offset
     if expected != received:
@@ -74,11 +71,7 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
         )
     flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
     elements = flat.reshape(shape, order="F" if order == "True" else "C")
-    if storage.str in INTEGER_STORAGES:
-        types = {_UNNAMED: storage.name}
-        arrays = {_UNNAMED: integers(_UNNAMED, elements)}
-        return Input(arrays, is_named=False, integer_types=types)
-    return Input({_UNNAMED: StoredTable(elements, _READABLE[storage.str])}, is_named=False)
+    return Input.unnamed(elements, _READABLE.get(storage.str))
 
 
 def _header(table: Table) -> bytes:

@@ -20,7 +20,7 @@ from service.formats.format import (
     check_shape,
     integers,
 )
-from service.formats.json_text import parameter_text
+from service.formats.json_text import parameter_text, strict
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size_bytes
 
@@ -95,7 +95,7 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
 def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
     """Return code, shape, first byte and end of each tensor that a header describes."""
     try:
-        content = json.loads(header.decode("utf-8"))
+        content = strict(header)
         metadata = content.pop("__metadata__", None) or {}
         if not 1 <= len(content) <= MAX_TENSORS:
             rule = f"the file holds {len(content)} tensors: 1 to {MAX_TENSORS} are possible"
@@ -114,7 +114,7 @@ def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]
         and all(type(text) is str for text in texts)
         and all(type(number) is int and number >= 0 for number in numbers)
     ):
-        raise _unreadable("dtypes must be text, shapes and offsets integers")
+        raise _unreadable("dtypes must be text, shapes and offsets integers of 0 or more")
     return tensors
 
 

@@ -36,16 +36,8 @@ from service.numerics.phasors import (
     sines_and_cosines,
 )
 from service.numerics.positions import RowPositions
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    FormulaTable,
-    KeptSetup,
-    Setup,
-    Setups,
-    Steps,
-    convert_decimals,
-    row_steps,
-)
+from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 

@@ -65,15 +65,8 @@ from service.numerics.positions import (
     RealPositions,
     split_units,
 )
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    TURN_SECONDS,
-    KeptSetup,
-    Setups,
-    Steps,
-    convert_decimals,
-    row_steps,
-)
+from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps, convert_decimals
+from service.numerics.tables import ELEMENT_SECONDS, row_steps
 
 BLOCK_LENGTH = 64
 
@@ -170,7 +163,7 @@ SETUP_CACHE_BYTES = 64 * 1024 * 1024
 _FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
 _BATCH_CACHE_BYTES = 16 * 1024 * 1024
 MAX_FINE_WIDTH = SETUP_CACHE_BYTES // 2 // (2 * 8 * (2 * BLOCK_LENGTH - 1))
-"""The widest rows whose fine phasors are kept: those of wider ones take half of the cache."""
+"""The widest rows whose fine phasors are kept; those of wider ones take over half of the cache."""
 
 # The processor seconds of a coarse phasor, of a fine one that is not kept, of the fine phasors of
 # a channel, and of gathering the phasors of an element of scattered positions.

@@ -176,6 +176,10 @@ class Positions:
         positions: Int64s = np.repeat(first, count) + numbers * np.repeat(step, count)
         return positions
 
+    def beginning(self, count: int) -> "Positions":
+        """Return the first positions, count of them (at least one)."""
+        return Positions.of_integers(self.at(0, count))
+
     def moved(self, distance: int) -> "Positions":
         """Add a distance to every position; none may leave the range of int64."""
         first, step, more = self.columns
@@ -263,8 +267,16 @@ class RealPositions:
     def at(self, start: int, stop: int) -> Float64s:
         return np.array(self.values[start:stop])
 
+    def beginning(self, count: int) -> "RealPositions":
+        """Return the first positions, count of them (at least one)."""
+        return RealPositions(self.values[:count])
+
     def parameters(self) -> dict[str, tuple[float, ...]]:
         return {"positions": self.values}
+
+    def __str__(self) -> str:
+        """Format as numbers with commas: ``0.5,2``."""
+        return ",".join(repr(value).removesuffix(".0") for value in self.values)
 
 
 AnyPositions: TypeAlias = Positions | RealPositions

@@ -2,27 +2,22 @@
 
 A table has a shape and an element type and no stored elements. A formula of rows and columns is a
 ``FormulaTable``; tables that copy rounded elements read with ``read_blocks``. A document has tables
-by name, with the parameters that determine their numbers.
-
-This module is long because tables that gather or transform the elements of others are here, next
-to what they have in common: shape, cost and the steps before the first element.
+by name, with the parameters that determine their numbers. What a table computes before its first
+element is its setup (``setups``).
 """
 
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
-from itertools import islice
 from math import prod
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU, shared
+from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import (
     FLOAT64,
     DType,
@@ -32,6 +27,15 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Int64s
 from service.numerics.positions import Positions
+from service.numerics.setups import (
+    NO_SETUP,
+    TURN_SECONDS,
+    OwnSetup,
+    Setup,
+    Steps,
+    convert_decimals,
+    setup_of,
+)
 
 Result = TypeVar("Result")
 
@@ -65,209 +69,6 @@ ELEMENT_SECONDS = 2.5e-9
 All costs are seconds of one core of the machine on which they were calibrated. On another one they
 keep their ratios: tests hold each of them against measured time.
 """
-
-TURN_SECONDS = 0.004
-"""The longest that one block of a body may take, so that other work can run in between."""
-
-
-Steps: TypeAlias = Generator[None, None, Result]
-"""A computation in steps of at most TURN_SECONDS; it returns the result."""
-
-
-class Unfinished(Exception):
-    """A read needs a computation of several steps; the first one is done.
-
-    Attributes:
-        key: distinguishes it from the others that the read needs.
-        steps: the other steps.
-    """
-
-    def __init__(self, key: Hashable, steps: Steps[object]) -> None:
-        super().__init__()
-        self.key, self.steps = key, steps
-
-
-# What the steps of a read have computed: the read is repeated after them.
-_finished: ContextVar[dict[Hashable, Any] | None] = ContextVar("finished", default=None)
-
-
-def finish(key: Hashable, steps: Steps[Result]) -> Result:
-    """Do all steps of a computation and return its result.
-
-    Inside ``read_in_steps``, raises Unfinished after the first of several steps; when the read is
-    repeated, returns their result.
-    """
-    finished = _finished.get()
-    result: Result
-    if finished is not None and key in finished:
-        result = finished[key]
-        return result
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result = stop.value
-            return result
-        if finished is not None:
-            raise Unfinished(key, steps)
-
-
-def read_in_steps(table: "Table", start: int, stop: int) -> Generator[bytes, None, Elements]:
-    """Read elements of a table; a setup that the caches have lost is computed in steps.
-
-    Yields an empty block after each step. No setup is held between reads: many tables that are read
-    by turns may need more memory than the caches have.
-    """
-    finished: dict[Hashable, Any] = {}
-    while True:
-        token = _finished.set(finished)
-        try:
-            return table.read(start, stop)
-        except Unfinished as unfinished:
-            key, steps = unfinished.key, unfinished.steps
-        finally:
-            _finished.reset(token)
-        yield b""
-        finished[key] = yield from _with_blanks(steps)
-
-
-def _with_blanks(steps: Steps[Result]) -> Generator[bytes, None, Result]:
-    """Do all steps, with an empty block after each; return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-        yield b""
-
-
-class Setup(Protocol):
-    """What a table computes once, before its first element.
-
-    It is the attribute ``setup`` of the table; most tables have none.
-    """
-
-    @property
-    def seconds(self) -> float:
-        """The processor seconds that it takes, 0 if it is there already."""
-
-    def steps(self) -> Iterator[None]:
-        """Compute it in steps; ``read_in_steps`` does so where it is not there any more."""
-
-
-@dataclass(frozen=True)
-class Setups:
-    """Several setups, one after the other."""
-
-    parts: tuple[Setup, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        return sum(part.seconds for part in self.parts)
-
-    def steps(self) -> Iterator[None]:
-        for part in self.parts:
-            if part.seconds:
-                yield from part.steps()
-                yield
-
-
-NO_SETUP = Setups()
-
-
-class HasBytes(Protocol):
-    """An array, or several of them."""
-
-    @property
-    def nbytes(self) -> int: ...
-
-
-Kept = TypeVar("Kept", bound=HasBytes)
-
-
-class KeptSetup(ABC, Generic[Kept]):
-    """Base class of the setups whose results are kept in a cache, with the setup as the key.
-
-    A subclass is a frozen dataclass, and states how many bytes its cache may have.
-    """
-
-    cache: ClassVar[ByteBoundedLRU[Any, Any]]
-
-    def __init_subclass__(cls, capacity_bytes: int) -> None:
-        cls.cache = shared(ByteBoundedLRU(capacity_bytes))
-
-    @property
-    @abstractmethod
-    def new_seconds(self) -> float:
-        """The processor seconds of computing the result."""
-
-    @abstractmethod
-    def compute(self) -> Steps[Kept]:
-        """Compute the result in steps."""
-
-    @property
-    def seconds(self) -> float:
-        return 0.0 if self in self.cache else self.new_seconds
-
-    def steps(self) -> Steps[Kept]:
-        """Return the result from the cache, or compute it in steps."""
-        kept: Kept | None = self.cache.get(self)
-        if kept is None:
-            kept = yield from self.compute()
-            self.cache.put(self, kept, kept.nbytes + 1024)
-        return kept
-
-    def get(self) -> Kept:
-        """Return the result from the cache, or compute it."""
-        kept: Kept | None = self.cache.get(self)
-        return finish(self, self.steps()) if kept is None else kept
-
-
-@dataclass(frozen=True, eq=False)
-class OwnSetup(Generic[Result]):
-    """A setup whose result one table keeps.
-
-    Attributes:
-        compute: computes the result in steps.
-        new_seconds: the processor seconds that it takes.
-    """
-
-    compute: Callable[[], Steps[Result]]
-    new_seconds: float
-    _kept: list[Result] = field(default_factory=list, init=False, repr=False)
-
-    @classmethod
-    def check(cls, compute: Callable[[], Steps[Result]], new_seconds: float) -> "OwnSetup[Result]":
-        """Return the setup that checks sent elements; a check of one turn is done now.
-
-        A longer one is done in steps, before the first byte of the body.
-        """
-        setup = cls(compute, new_seconds)
-        if new_seconds <= TURN_SECONDS:
-            setup.get()
-        return setup
-
-    @property
-    def seconds(self) -> float:
-        return 0.0 if self._kept else self.new_seconds
-
-    def steps(self) -> Steps[None]:
-        """Compute the result in steps, unless it is there."""
-        if not self._kept:
-            self._kept.append((yield from self.compute()))
-
-    def get(self) -> Result:
-        """Return the result, or compute it."""
-        finish(self, self.steps())
-        return self._kept[0]
-
-
-def setup_of(table: object) -> Setup:
-    """Return the setup of a table; one without the attribute needs none."""
-    # Every response needs this: a check of a protocol takes ten times as long.
-    setup: Setup = getattr(table, "setup", NO_SETUP)
-    return setup
 
 
 def overflows(table: object) -> bool:
@@ -405,26 +206,6 @@ class FormulaTable:
 
     def _fill(self, rows: range, columns: range, block: Elements) -> None:
         round_numbers_into(self.evaluate(rows, columns), block, self.dtype)
-
-
-def convert_decimals(
-    numbers: Iterable[Decimal],
-    convert: Callable[[list[Decimal]], Result],
-    number_seconds: float,
-) -> Steps[list[Result]]:
-    """Compute decimals and convert them in steps, and return the results of all steps.
-
-    Args:
-        numbers: the decimals.
-        convert: converts the decimals of a step.
-        number_seconds: the processor seconds of computing and converting one.
-    """
-    rest, step = iter(numbers), max(1, int(TURN_SECONDS / number_seconds))
-    parts = [convert(list(islice(rest, step)))]
-    while part := list(islice(rest, step)):
-        yield
-        parts.append(convert(part))
-    return parts
 
 
 def _floats(numbers: list[Decimal]) -> Float64s:
@@ -751,8 +532,6 @@ def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
 
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
-
-
 Curves: TypeAlias = Literal["rows", "columns"]
 
 
@@ -765,6 +544,8 @@ class Document:
         parameters: every parameter that affects these numbers, in canonical form and order. Two
             documents of a kind with equal parameters are equal to the last bit.
         arrays: the tables by name; most documents have one.
+        layout: the order of channels that the rows go with, or ``any``; None if they have none.
+        pack: the name of the packing of a rotary table.
         has_parts: whether a client may request one of several arrays alone.
         error_bound: a bound of the distance from the formula, where the numbers are not its
             nearest values.
@@ -781,6 +562,8 @@ class Document:
     parameters: Mapping[str, ParameterValue]
     arrays: Mapping[str, Table]
     has_parts: bool = False
+    layout: str | None = None
+    pack: str | None = None
     error_bound: float | None = None
     axes: tuple[str, ...] = ()
     states_axes: bool = False
@@ -813,7 +596,5 @@ class Document:
 
     def part(self, name: str) -> "Document":
         """Return the document of one of several tables; its name becomes a parameter."""
-        parameters = {**self.parameters, "part": name}
-        return replace(
-            self, parameters=parameters, arrays={name: self.arrays[name]}, has_parts=False
-        )
+        parameters, arrays = {**self.parameters, "part": name}, {name: self.arrays[name]}
+        return replace(self, parameters=parameters, arrays=arrays, has_parts=False)

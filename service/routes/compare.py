@@ -1,12 +1,12 @@
 """``POST /compare``: report where arrays differ from a table of this server."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from service.analysis.comparison import (
     ULPS,
@@ -28,7 +28,7 @@ from service.delivery.endpoints import (
     Report,
     ReportedArrays,
 )
-from service.encodings.family import Parameters, Reals, optional
+from service.encodings.family import Reals, optional
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, axis_numbers
@@ -36,7 +36,16 @@ from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable
-from service.routes.table_urls import table_in_to, unknown_parameter_hint
+from service.routes.table_urls import (
+    ROTATED,
+    PostingReport,
+    ReportParameters,
+    Url,
+    arrays_in_to,
+    link_to,
+    table_in_to,
+)
+from service.settings import Settings
 
 MOST_RANGES = 64
 MOST_RUNS = 32
@@ -47,10 +56,12 @@ _LEAST_INTEGER, _INTEGERS_END = -(2.0**63), 2.0**64
 
 _COLUMN_AXES = ("channel", "pair", "dimension", "key")
 
-T = TypeVar("T")
-Value = Annotated[int | float | str, Field(description="NaN and infinities are strings.")]
+Value = Annotated[
+    int | float | str,
+    WithJsonSchema({"description": "A number; NaN and infinities are strings."}),
+]
 GoodPosition = Annotated[
-    int | float | None,
+    Number | None,
     Field(
         description="All positions up to this one are within the bound; null if the first is not."
     ),
@@ -68,12 +79,9 @@ class ErrorLocation(Report):
     theirs: Value
     part: Literal["real", "imaginary"] = ABSENT
 
-
-class ArrayAndTable(Report, Generic[T]):
-    """A property of the submitted array (yours) and of the table (theirs)."""
-
-    yours: T
-    theirs: T
+    def __str__(self) -> str:
+        channel = "" if self.channel is None else f", channel {self.channel}"
+        return f"position {self.position}{channel}: {self.yours} instead of {self.theirs}"
 
 
 class ArrayType(Report):
@@ -81,6 +89,20 @@ class ArrayType(Report):
 
     shape: list[Count]
     dtype: str
+
+
+class ArrayTypes(Report):
+    """The types of the submitted array (yours) and of the table (theirs)."""
+
+    yours: ArrayType
+    theirs: ArrayType
+
+
+class RemovedAxes(Report):
+    """The axes of length 1 that are removed from each shape."""
+
+    yours: list[Count]
+    theirs: list[Count]
 
 
 class ToleranceReport(Report):
@@ -101,13 +123,19 @@ class ComparedPrefix(Report):
     theirs: Count
     compared: Count
 
+    def __str__(self) -> str:
+        longer = "yours" if self.yours > self.theirs else "the table"
+        axis = f"axis {self.axis}" if self.axis else "an axis of length 1"
+        whole = f"{longer} has {max(self.yours, self.theirs)}"
+        return f"the first {self.compared} along {axis}, where {whole}"
+
 
 class AxesReport(Report):
     """The meaning of the axes, and how the two shapes differ."""
 
     position: str = Field(description="Name of the axis that positions refer to.")
     channel: str | None = Field(description="Name of the axis that channels refer to.")
-    removed: ArrayAndTable[list[Count]] = ABSENT
+    removed: RemovedAxes = ABSENT
     order: list[int | None] = Field(
         default=ABSENT, description="For each axis of the table, the index of the array's axis."
     )
@@ -166,7 +194,7 @@ class ComparisonVerdicts(Report):
 class ArrayDifferences(ComparisonVerdicts):
     """The verdicts, and the differences between an array and the table's array, if given."""
 
-    array: ArrayAndTable[ArrayType] = ABSENT
+    array: ArrayTypes = ABSENT
     tolerance: ToleranceReport = Field(
         default=ABSENT,
         description="atol + rtol·|number|; or a number of ulp of a type, at the number or at "
@@ -187,6 +215,24 @@ class ArrayDifferences(ComparisonVerdicts):
     errors_by_channel: list[ErrorRange] = ABSENT
     within_epsilon: list[EpsilonReport] = ABSENT
 
+    @property
+    def sentence(self) -> str:
+        """The strongest verdict that holds, for how much, and up to which position."""
+        verdict = "within the tolerance" if self.within else "beyond the tolerance"
+        if self.equal:
+            verdict = f"equal, every {'byte' if self.equal_bytes else 'number'}"
+        place = "at no position" if self.good_to is None else f"up to position {self.good_to}"
+        is_part = self.axes is not None and self.axes.prefix is not None
+        part = f", in {self.axes.prefix}" if is_part else ""
+        return verdict + part + f", good {place}" * (not self.within)
+
+    def lines(self) -> Iterator[str]:
+        yield from super().lines()
+        if self.largest is not None and self.largest.absolute is not None:
+            yield f"largest: {self.largest.absolute.error}, at {self.largest.absolute}"
+        if self.first_beyond is not None:
+            yield f"first_beyond: {self.first_beyond}"
+
 
 class ArrayComparison(ArrayDifferences):
     """The differences between a submitted array and the table's array."""
@@ -194,10 +240,14 @@ class ArrayComparison(ArrayDifferences):
     model_config = ConfigDict(json_schema_extra={"required": [*ArrayDifferences.model_fields]})
 
 
-class ComparedTable(ComparisonVerdicts):
+class ComparedTable(PostingReport, ComparisonVerdicts):
     """The verdicts, and the URL of the table."""
 
-    to: str = Field(json_schema_extra={"format": "uri-reference"})
+    to: Url = Field(description="Path and query of the table here.")
+    summary: str = Field(
+        description="The strongest verdict that holds, of each array if there are several, and how "
+        "much was compared if not everything was."
+    )
 
 
 # The order of the base classes determines the order of the JSON keys.
@@ -207,13 +257,24 @@ class CompareReport(ArrayDifferences, ComparedTable):
     not_sent: list[str] = ABSENT
     arrays: dict[str, ArrayComparison] = ABSENT
 
+    def lines(self) -> Iterator[str]:
+        """Yield the verdict, of each array if there are several, and the places of errors."""
+        yield self.summary
+        yield from super().lines()
+        yield from (f"not_sent: {name}" for name in self.not_sent or ())
+        for name, each in (self.arrays or {}).items():
+            yield from (f"{name}.{line}" for line in each.lines())
+        if not self.within:
+            yield "note: /diagnose, with the same to, allows the errors of float32 angles"
 
-class CompareParameters(Parameters):
+
+class CompareParameters(ReportParameters):
     """Parameters of a comparison."""
 
+    array_names: ClassVar[str] = "x, or by its name in the table if it has several arrays,"
     to: str = Field(
-        description="The table to compare with: path and query of its URL here, each & of it "
-        "written as %26.",
+        description="The table to compare with: path and query of its URL here. In a URL written "
+        "by hand, each & of it is %26.",
         examples=["/rope?head_dim=128&seq_len=4096"],
     )
     atol: Real | None = optional(
@@ -230,29 +291,29 @@ class CompareParameters(Parameters):
         max_length=16,
     )
 
-    @classmethod
-    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        return unknown_parameter_hint(
-            name, values, "x, or by its name in the table if it has several arrays,"
-        )
 
-
-def compare_arrays(parameters: CompareParameters, content: Input) -> CompareReport:
+def compare_arrays(
+    parameters: CompareParameters, content: Input, settings: Settings
+) -> CompareReport:
     """Return the report about the arrays of a body; raises PosrefError."""
     url, document = table_in_to(parameters.to)
+    arrays = _by_name(parameters.to, document, content)
+    link = link_to(url.request, document, settings)
+    link["to"] = link.pop("url")
     reports = {
         name: _compared(parameters, document, name, array, _dtype_name(array, content))
-        for name, array in _by_name(document, content).items()
+        for name, array in arrays.items()
     }
     if len(document.arrays) == 1:
         (single,) = reports.values()
-        return CompareReport(to=url.canonical, **dict(single))
+        return CompareReport(**link, summary=single.sentence, **dict(single))
     verdicts = {
         name: all(getattr(each, name) for each in reports.values())
         for name in ComparisonVerdicts.model_fields
     }
+    summary = "; ".join(f"{name} is {each.sentence}" for name, each in reports.items())
     missing = [name for name in document.arrays if name not in reports]
-    return CompareReport(to=url.canonical, **verdicts, not_sent=missing, arrays=reports)
+    return CompareReport(**link, summary=summary, **verdicts, not_sent=missing, arrays=reports)
 
 
 def _dtype_name(array: StoredTable, content: Input) -> str | None:
@@ -263,27 +324,17 @@ def _dtype_name(array: StoredTable, content: Input) -> str | None:
     return content.integer_types.get(name, array.dtype.name)
 
 
-def _by_name(document: Document, content: Input) -> Mapping[str, StoredTable]:
+def _by_name(url: str, document: Document, content: Input) -> Mapping[str, StoredTable]:
     """Return the arrays of a body, by the names in the document; raises InvalidBody."""
     arrays, names = content.arrays, tuple(document.arrays)
     if len(arrays) == len(names) == 1:
         return {names[0]: next(iter(arrays.values()))}
-    packs = "; with pack=half, interleaved or compact it has cos and sin" * (names == ("rope",))
-    known = f"the table of to has {' and '.join(names)}{packs}"
+    known = ROTATED if "rotated" in arrays else arrays_in_to(url, document, content)
     if not content.is_named:
-        raise InvalidBody(
-            f"{known}, and npy is one array without a name: add part={names[0]} to the URL in to, "
-            "or send safetensors or JSON"
-        )
+        raise InvalidBody(known)
     faults = [
-        Fault(
-            "",
-            shortened(name),
-            f"{shortened(name)} is not an accepted array name: {known}",
-            in_body=True,
-        )
-        for name in arrays
-        if name not in names
+        Fault(f"/{shown}", shown, f"{shown} is not an accepted array name: {known}", in_body=True)
+        for shown in (shortened(name) for name in arrays if name not in names)
     ]
     if faults:
         raise InvalidBody.at(*faults)
@@ -297,19 +348,9 @@ def _compared(
     array: StoredTable,
     dtype_name: str | None,
 ) -> ArrayComparison:
-    """Compare an array with one of a document.
+    """Compare an array with the one of this name in a document; raises PosrefError.
 
-    Args:
-        parameters: the tolerances.
-        document: the document of the table.
-        name: the name of the array in the document.
-        array: the array of the body.
-        dtype_name: the name of the array's dtype; None for JSON numbers, which are rounded to the
-            dtype of the table.
-
-    Raises:
-        InvalidBody: the array cannot be compared with the table.
-        InvalidParameters: the comparison takes too long.
+    ``dtype_name`` is None for JSON numbers, which are rounded to the dtype of the table.
     """
     table = document.arrays[name]
     if dtype_name is None:
@@ -361,7 +402,7 @@ class _ReportWriter:
             equal=comparison.is_equal,
             equal_bytes=is_same and is_same_type and array.shape == table.shape,
             within=comparison.is_within,
-            array=ArrayAndTable(
+            array=ArrayTypes(
                 yours=ArrayType(shape=list(array.shape), dtype=dtype_name or "number"),
                 theirs=ArrayType(shape=list(table.shape), dtype=table.dtype.name),
             ),
@@ -432,7 +473,7 @@ class _ReportWriter:
         alignment, columns = self.overlay.alignment, self.comparison.columns
         differences: dict[str, Any] = {}
         if alignment.is_squeezed:
-            differences["removed"] = ArrayAndTable(
+            differences["removed"] = RemovedAxes(
                 yours=[i for i, length in enumerate(alignment.shape) if length == 1],
                 theirs=[i for i, length in enumerate(alignment.table_shape) if length == 1],
             )

@@ -5,11 +5,12 @@ its family has this type, and the array is also compared with the tables of mist
 may also name the rotation that should have converted ``x`` to ``rotated``.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -23,7 +24,6 @@ from service.analysis.array import (
     TableRequest,
 )
 from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
-from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
 from service.analysis.diagnosis.waves import Narrowing
@@ -31,41 +31,45 @@ from service.analysis.identification.arithmetic import narrow_arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
-from service.delivery.endpoints import ABSENT, Count, Endpoint, Report, ReportedArrays
+from service.delivery.endpoints import ABSENT, Count, Endpoint, Number, Report, ReportedArrays
 from service.delivery.parameters import read_parameters
-from service.encodings.family import Parameters, optional
+from service.encodings.family import optional
 from service.encodings.rotary.angles import RotaryAngles, SequenceAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
-from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.errors import InvalidBody, shortened
 from service.formats.format import Input
-from service.grammar import integer, integers, real_positions, to_query
+from service.grammar import to_query
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
     FLOAT64,
-    INDEX_DTYPES,
     INT64,
     REAL_DTYPES,
-    Elements,
     to_float64,
 )
-from service.numerics.phase import Float64s
-from service.numerics.tables import Document, StoredTable, Table, size
+from service.numerics.tables import Document, StoredTable, size
+from service.routes.expected_tables import (
+    ROWS,
+    Expectation,
+    Rows,
+    alternative_tables,
+    bad_url,
+    beginning,
+    elements_of,
+    expected_tables,
+)
 from service.routes.table_urls import (
+    ReportParameters,
+    TableLink,
+    arrays_in_to,
+    link_to,
     pointing_at_to,
     table_in_to,
     table_request,
     tables,
-    unknown_parameter_hint,
-    url_of,
 )
-
-
-class TableLink(Report):
-    """A link to a table of this server."""
-
-    url: str = Field(json_schema_extra={"format": "uri-reference"})
+from service.settings import Settings
 
 
 class MistakeReport(Report):
@@ -83,7 +87,7 @@ class UnexplainedElement(Report):
 
     array: str
     index: list[Count]
-    position: int = Field(
+    position: Number = Field(
         default=ABSENT, description="Position of the row, in the table's numbering."
     )
     channel: Count = ABSENT
@@ -92,12 +96,25 @@ class UnexplainedElement(Report):
     error: float
     allowed: float
 
+    def __str__(self) -> str:
+        index = f"{self.array} at index {self.index}"
+        position = "" if self.position is None else f", position {self.position}"
+        channel = "" if self.channel is None else f", channel {self.channel}"
+        allowed = f"allowed: {self.allowed:.2g} more or less"
+        return f"{index}{position}{channel}: {self.have} instead of {self.want} ({allowed})"
+
 
 class CheckedElements(Report):
-    """The number of checked elements, and the tolerance."""
+    """The number of checked elements, the tolerance, and the rows where not all were sent."""
 
     elements: Count
-    allowed: float
+    allowed: float = Field(description="The largest tolerance of an element; they differ.")
+    rows: Count = Field(
+        default=ABSENT,
+        description="Only where the array is shorter than the table of to: the number of rows, "
+        "from the first on, that are expected.",
+    )
+    of: Count = Field(default=ABSENT, description="With rows: the number that the table of to has.")
 
 
 class DiagnoseReport(Report):
@@ -107,114 +124,139 @@ class DiagnoseReport(Report):
         description="equal: no mistake; diagnosed: the mistakes explain every element; "
         "none: no list of known mistakes does, and those named come nearest."
     )
+    reason: str = Field(
+        default=ABSENT, description="Of equal: why numbers differ by more than rounding alone."
+    )
     mistakes: list[MistakeReport]
     residual: float = Field(
         description="The largest difference from the expected table with the mistakes applied."
     )
-    correct: TableLink = Field(default=ABSENT, description="The expected table.")
+    correct: TableLink = Field(
+        default=ABSENT,
+        description="The expected table, with the rows that are expected; of /rope/apply, the "
+        "cosines and sines before inverse.",
+    )
     yours: TableLink = Field(
         default=ABSENT, description="The table that the array equals, if this server has it."
     )
     leaves_at: UnexplainedElement = ABSENT
     checked: CheckedElements
 
+    def lines(self) -> Iterator[str]:
+        """Yield the mistakes if they explain the array, else the verdict; then what was found."""
+        sentences = " ".join(mistake.sentence for mistake in self.mistakes)
+        if self.verdict == "none":
+            sentences = f"none of the known mistakes explains all; first wrong: {self.leaves_at}"
+        yield sentences or ", ".join(filter(None, (self.verdict, self.reason)))
+        for mistake in self.mistakes:
+            if self.verdict == "none":
+                yield f"nearest, but not enough: {mistake.name}"
+            else:
+                yield f"mistake: {mistake.name}"
+                yield f"correction: {mistake.correction}"
+        yield from super().lines()
+        if self.verdict != "none":
+            yield f"allowed: {self.checked.allowed}"
+        yield from (f"{name}: {link}" for name, link in self if isinstance(link, TableLink))
+        if self.checked.rows is not None:
+            yield f"checked: the first {self.checked.rows} of {self.checked.of} rows"
+        if self.leaves_at is not None:
+            yield f"leaves_at: {self.leaves_at}"
+
 
 _PAIR = ("cos", "sin")
-_NAMES = (
-    "have",
-    "want",
-    *(f"{role}_{part}" for role in ("have", "want") for part in _PAIR),
-    *_PAIR,
-    "x",
-    "rotated",
-)
+_ROLES = ("have", "want")
+_NAMES = (*_ROLES, *map("_".join, product(_ROLES, _PAIR)), *_PAIR, "x", "rotated")
 
 Arrays = Mapping[str, StoredTable]
 
 
-class DiagnoseParameters(Parameters):
+class DiagnoseParameters(ReportParameters):
     """Parameters of a diagnosis."""
 
+    array_names: ClassVar[str] = "x, and want,"
     to: str | None = optional(
-        "The URL of the expected table here, path and query, each & of it written as %26; in place "
-        "of want. For x and rotated: a URL of /rope or /rope/apply.",
+        "The expected table, in place of want: path and query of its URL here; in a URL written "
+        "by hand, each & of it is %26. For x and rotated: a URL of /rope or /rope/apply.",
         "/encoding?seq_len=2&d_model=4",
     )
 
-    @classmethod
-    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        return unknown_parameter_hint(name, values, "have, and want,")
 
-
-def diagnose_arrays(parameters: DiagnoseParameters, content: Input) -> DiagnoseReport:
+def diagnose_arrays(
+    parameters: DiagnoseParameters, content: Input, settings: Settings
+) -> DiagnoseReport:
     """Return the report about the arrays of a body; raises PosrefError."""
     arrays, url = content.arrays, parameters.to
     _check_names(content, url)
-    if {"x", "rotated"} & set(arrays):
+    if "rotated" in arrays:
         if set(arrays) != {"x", "rotated"}:
             raise InvalidBody("x and rotated go together, and with nothing else")
         if url is None:
-            raise _bad_url("to is required with x and rotated: a URL of /rope or /rope/apply")
-        return _report(*diagnose_rotation(url, arrays["x"], arrays["rotated"]))
-    have = _samples(_arrays_of("have", arrays, is_alone=url is not None))
+            raise bad_url("to is required with x and rotated: a URL of /rope or /rope/apply")
+        return _report(*diagnose_rotation(url, arrays["x"], arrays["rotated"]), settings)
+    sent = _arrays_of("have", arrays, is_alone=url is not None)
+    have = _samples(sent)
     if url is None:
         want = _samples(_arrays_of("want", arrays, is_alone=False))
         dtype = next(iter(want.values())).element_dtype
-        request, expected = None, ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
+        table = ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
+        rule = "send x with want, or have_cos and have_sin with want_cos and want_sin"
+        have = _by_expected_names(have, table.arrays, rule)
+        expectations: Iterable[Expectation] = [(None, table, {})]
     else:
-        elements = sum(sample.values.size for sample in have.values())
-        request, expected = expected_table(url, elements)
-    have = _by_expected_names(have, expected)
-    diagnosis = diagnose(have, expected, alternative_tables(request) if request else ())
+        _, document = table_in_to(url)
+        have = _by_expected_names(have, document.arrays, arrays_in_to(url, document, content))
+        expectations = expected_tables(url, document, have)
+    for expectation in expectations:
+        request, expected, rows = expectation
+        others = partial(alternative_tables, request) if request else tuple
+        diagnosis = diagnose(have, expected, others)
+        if diagnosis is not None and diagnosis.verdict != "none":
+            break
     if diagnosis is None:
-        (name, sample), *_ = have.items()
+        sample = next(iter(have.values()))
         other = next(iter(expected.arrays.values()))
         rule = (
             f"the array is {sample.dtype.name} of shape {sample.shape}, and the expected table "
             f"{other.dtype.name} of shape {other.shape}: these shapes have nothing in common"
         )
-        raise InvalidBody(rule, f"/{shortened(name)}")
-    return _report(request, with_matching_table(diagnosis, have, request))
-
-
-def _bad_url(rule: str, url: str | None = None) -> InvalidParameters:
-    """Return the error for the parameter ``to``."""
-    return InvalidParameters(Fault("to", url, rule))
+        raise InvalidBody(rule, f"/{shortened(next(iter(sent)))}")
+    diagnosis = with_matching_table(diagnosis, have, request, settings)
+    return _report(request, diagnosis, rows, settings)
 
 
 def _check_names(content: Input, url: str | None) -> None:
+    if url is None and not content.is_named:
+        raise bad_url("an unnamed array is read as x: set to to the URL of the expected table")
     unknown = [name for name in content.arrays if name not in _NAMES]
     if unknown and (len(content.arrays) > 1 or url is None):
-        if not content.is_named:
-            raise _bad_url(
-                "an unnamed array is read as have: set to to the URL of the expected table"
-            )
         rule = f"{shortened(unknown[0])} is not an accepted array name: use {', '.join(_NAMES)}"
         raise InvalidBody(rule, f"/{shortened(unknown[0])}")
     given = [name for name in content.arrays if name.startswith("want")]
     if given and url is not None:
         rule = f"to and {given[0]} are both the expected table: send one of them"
-        raise _bad_url(rule, shortened(url))
+        raise bad_url(rule, shortened(url))
 
 
 def _arrays_of(role: str, arrays: Arrays, *, is_alone: bool) -> Arrays:
     """Return the arrays with a role: one array, or cosines and sines; raises InvalidBody.
 
-    Args:
-        role: ``have`` (the submitted table) or ``want`` (the expected table).
-        arrays: the arrays of the body.
-        is_alone: whether the body has only arrays of this role: then cos and sin need no prefix.
+    The role is ``have`` (the submitted table, also x) or ``want`` (the expected one). In a body
+    with arrays of this role alone, cos and sin need no prefix.
     """
+    alone = [name for name in (role, "x" * (role == "have")) if name in arrays]
     pair = {part: arrays[name] for part in _PAIR if (name := f"{role}_{part}") in arrays}
     if not pair and is_alone:
         pair = {part: arrays[part] for part in _PAIR if part in arrays}
         if len(arrays) == 1:
             return arrays
-    if role in arrays and not pair:
-        return {role: arrays[role]}
-    if len(pair) == 2 and role not in arrays:
+    if len(alone) == 1 and not pair:
+        return {alone[0]: arrays[alone[0]]}
+    if len(pair) == 2 and not alone:
         return pair
-    rule = f"send {role}, or {role}_cos and {role}_sin"
+    rule = f"send {'x' if role == 'have' else role}, or {role}_cos and {role}_sin"
+    if len(alone) == 2:
+        rule = "x and have are two names of one array: send one of them"
     raise InvalidBody(rule if role == "have" else f"{rule}, or name the expected table in to")
 
 
@@ -233,8 +275,9 @@ def finite_sample(name: str, table: StoredTable) -> Sample:
         InvalidBody: the array has more than MAX_ELEMENTS elements, or an element that is not
             finite or has a magnitude above 2^64.
     """
-    shown = shortened(name)
-    rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible"
+    shown, rows = shortened(name), MAX_ELEMENTS * table.shape[-2:][0] // size(table)
+    part = f"at most {rows} rows, and later ones with start= in to" if rows else "fewer heads"
+    rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible: send {part}"
     if size(table) <= MAX_ELEMENTS:
         sample = Sample.of(table)
         if not sample.is_finite:
@@ -246,26 +289,22 @@ def finite_sample(name: str, table: StoredTable) -> Sample:
     raise InvalidBody(rule, f"/{shown}")
 
 
-def _by_expected_names(have: dict[str, Sample], expected: ExpectedTable) -> dict[str, Sample]:
+def _by_expected_names(
+    have: dict[str, Sample], names: Collection[str], rule: str
+) -> dict[str, Sample]:
     """Return the arrays by the table's array names; a single array may have any name.
 
-    Raises InvalidBody if the names differ.
+    Raises InvalidBody, with the rule, if the names differ.
     """
-    names = sorted(expected.arrays)
     if len(have) == len(names) == 1:
-        return {names[0]: next(iter(have.values()))}
-    if sorted(have) != names:
-        rule = f"to names {' and '.join(names)}: send the same, or name one by part in to"
-        if names == ["rope"]:
-            rule += "; with pack=half, interleaved or compact it has cos and sin"
+        return dict(zip(names, have.values(), strict=True))
+    if set(have) != set(names):
         raise InvalidBody(rule)
     return have
 
 
 # Identifying a larger array takes longer than diagnosing it.
 _MAX_IDENTIFIED_ELEMENTS = 2**19
-
-_ROWS = ("seq_len", "start", "positions")
 
 # For each arithmetic in a narrow type, the mistakes that describe it.
 _NARROW = {
@@ -281,16 +320,15 @@ _NARROW = {
 
 
 def with_matching_table(
-    diagnosis: Diagnosis, have: Mapping[str, Sample], expected: TableRequest | None
+    diagnosis: Diagnosis,
+    have: Mapping[str, Sample],
+    expected: TableRequest | None,
+    settings: Settings,
 ) -> Diagnosis:
     """Return the diagnosis with the table of this server that the arrays equal.
 
-    If no mistake explains the arrays, the mistake is that they are a different table.
-
-    Args:
-        diagnosis: the diagnosis so far.
-        have: the arrays.
-        expected: the expected table, if it has a URL.
+    If no mistake explains the arrays, the mistake is that they are a different table than the
+    expected one, which may have no URL. The settings limit the tables that mistakes name.
     """
     if diagnosis.verdict == "equal" or diagnosis.matching_table is not None:
         return diagnosis
@@ -301,7 +339,7 @@ def with_matching_table(
     matching_table = None if further else request
     if diagnosis.verdict == "diagnosed":
         return replace(diagnosis, matching_table=matching_table)
-    mistakes = (*_other_table(request, expected), *further)
+    mistakes = (*_other_table(match, expected, settings), *further)
     if not mistakes:
         return diagnosis
     return replace(
@@ -333,22 +371,26 @@ def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
     return (*transposed, *_NARROW.get(match.arithmetic[0], ()))
 
 
-def _other_table(match: TableRequest, expected: TableRequest | None) -> tuple[Mistake, ...]:
+def _other_table(
+    found: Verdict, expected: TableRequest | None, settings: Settings
+) -> tuple[Mistake, ...]:
     """Return the mistake that the arrays are another table; () if it is the expected one."""
+    match = found.proposal.request
+    url = str(TableLink(**link_to(match, found.document, settings)))
     if expected is None:
-        return (Mistake("another-table", {"have": url_of(match), "want": "what is wanted"}),)
+        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),)
     if are_alike(match, expected, tables):
         return ()
     if "positions" in match.parameters:
-        kept = {name: each for name, each in expected.parameters.items() if name not in _ROWS}
+        kept = {name: each for name, each in expected.parameters.items() if name not in ROWS}
         positions = {"positions": match.parameters["positions"]}
         moved = TableRequest(expected.resource, {**kept, **positions})
         if are_alike(match, moved, tables):
             have, want = (shortened(_positions(request)) for request in (moved, expected))
             return (Mistake("other-positions", {"have": have, "want": want}),)
     is_same = match.resource == expected.resource
-    values = {"have": url_of(match), "want": url_of(expected)}
-    return (Mistake("wrong-rule" if is_same else "another-table", values),)
+    want = str(TableLink(**link_to(expected, tables(expected), settings)))
+    return (Mistake("wrong-rule" if is_same else "another-table", {"have": url, "want": want}),)
 
 
 def _positions(request: TableRequest) -> str:
@@ -360,90 +402,6 @@ def _positions(request: TableRequest) -> str:
     return f"{start}:{start + int(str(given['seq_len']))}" if "seq_len" in given else "one by one"
 
 
-# The expected table may have this many times the elements of the array, plus _SHORT_ELEMENTS, and
-# at most _MOST_ELEMENTS.
-_TIMES_LONGER = 8
-_SHORT_ELEMENTS = 2**16
-_MOST_ELEMENTS = 2**24
-
-_ROUNDED = ("float32", "float16", "bfloat16", "complex64")
-
-
-def expected_table(url: str, array_elements: int) -> tuple[TableRequest, ExpectedTable]:
-    """Return the table that a URL names, before rounding where possible.
-
-    Args:
-        url: the value of ``to``.
-        array_elements: the number of elements of the submitted arrays.
-
-    Raises:
-        InvalidParameters: the URL has no table, or its table is far larger than the arrays.
-    """
-    _, document = table_in_to(url)
-    elements = sum(map(size, document.arrays.values()))
-    if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * array_elements + _SHORT_ELEMENTS):
-        raise _bad_url(
-            f"to names a table of {elements} elements, and {array_elements} are sent: "
-            "name the part that they should be, by seq_len or positions"
-        )
-    request = table_request(url)
-    return request, _expected(request, document)
-
-
-def alternative_tables(
-    request: TableRequest,
-) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
-    """Yield the tables for mistaken settings of a request: mistake, request, table."""
-    for mistake, other in variants(request):
-        try:
-            yield mistake, other, _expected(other, tables(other))
-        except InvalidParameters:
-            continue
-
-
-def _expected(request: TableRequest, document: Document) -> ExpectedTable:
-    """Read the table of a request, before rounding where possible."""
-    exact = document
-    if document.dtype in _ROUNDED:
-        with suppress(InvalidParameters):
-            exact = tables(request.with_parameters(dtype="float64"))
-    samples = {}
-    for name, table in exact.arrays.items():
-        dtype, elements = table.dtype, _elements(table)
-        if dtype.name in INDEX_DTYPES:
-            dtype, elements = INT64, elements.astype(np.int64)
-        samples[name] = Sample.of(StoredTable(elements, dtype))
-    name = "float32" if document.dtype == "complex64" else str(document.dtype)
-    dtype = REAL_DTYPES.get(name, FLOAT64)
-    return ExpectedTable(samples, dtype, row_positions(request), _grid(request))
-
-
-def _elements(table: Table) -> Elements:
-    return table.read(0, size(table)).reshape(table.shape)
-
-
-def row_positions(request: TableRequest) -> Float64s | None:
-    """Return the row positions that the request states; None if it states none."""
-    parameters = request.parameters
-    if "positions" in parameters:
-        positions = real_positions(parameters["positions"])
-        return positions.at(0, positions.count).astype(np.float64)
-    # From a far start, even the slowest angle has passed 2π: it does not determine the start.
-    if {"start", "seq_len"} <= set(parameters):
-        start, rows = (integer(parameters[name]) for name in ("start", "seq_len"))
-        return start + np.arange(rows, dtype=np.float64)
-    return None
-
-
-def _grid(request: TableRequest) -> tuple[int, int] | None:
-    """Return (height, width) if the rows are the tokens of a 2-D grid, else None."""
-    parameters = request.parameters
-    if {"height", "width"} <= set(parameters) and "depth" not in parameters:
-        return integer(parameters["height"]), integer(parameters["width"])
-    lengths = integers(parameters["grid"]) if "grid" in parameters else ()
-    return (lengths[0], lengths[1]) if len(lengths) == 2 else None
-
-
 _LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}
 _FORM = ("pack", "part", "batch", "dtype")
 _MOST_ROWS = 2**16
@@ -451,13 +409,10 @@ _MOST_ROWS = 2**16
 
 def diagnose_rotation(
     url: str, x: StoredTable, rotated: StoredTable
-) -> tuple[TableRequest, Diagnosis]:
+) -> tuple[TableRequest, Diagnosis, Rows]:
     """Diagnose an array that should have been rotated by the rotation of a URL.
 
-    Args:
-        url: ``/rope?…``, or ``/rope/apply?…``, which also has the layout.
-        x: the array before the rotation, (…, positions, head_dim).
-        rotated: the array after the rotation, with the same shape.
+    The arrays are (…, positions, head_dim). Only ``/rope/apply?…`` has the layout.
 
     Raises:
         InvalidParameters: the URL names no rotation.
@@ -467,12 +422,15 @@ def diagnose_rotation(
     with pointing_at_to(url):
         request = table_request(url)
     angles: RotaryAngles | None = None
+    rows: Rows = {}
     sign = 1.0
     if request.resource == "rope/apply":
         with pointing_at_to(url):
             parameters = read_parameters(RopeApply, request.parameters)
             angles = parameters.angles_of(x.shape)
         document = packed(angles, "compact", FLOAT64)
+        # A GET returns its cosines and sines.
+        request = TableRequest("rope", {**document.parameters, "pack": parameters.layout})
         sign = -1.0 if parameters.inverse else 1.0
         options: dict[str, Any] = {
             "layout": parameters.layout,
@@ -480,22 +438,27 @@ def diagnose_rotation(
             "rotary_offset": parameters.rotary_offset,
         }
     else:
-        document = _compact_table(url, request)
+        document = _rotation(url, request)
+        # Another axis than that before the channels may be the positions.
+        whole, (used, _) = request, beginning(request, document, max(x.shape[:-1]))
+        request, rows = beginning(whole, document, x.shape[-2])
+        document = _compact_table(used)
         if request.resource == "rope":
-            angles = read_parameters(Rope, request.parameters).rotary_angles()
+            angles = read_parameters(Rope, used.parameters).rotary_angles()
         options = {"layout": _LAYOUTS.get(str(request.parameters.get("pack")))}
     if isinstance(angles, SequenceAngles):
         frequencies = np.array([float(frequency) for frequency in angles.rule.exact()])
         positions = angles.positions.at(0, angles.rows).astype(np.float64)
         options |= {"positions": positions, "omega": sign * frequencies}
-    cos, sin = (_elements(document.arrays[name]) for name in _PAIR)
+    cos, sin = (elements_of(document.arrays[name]) for name in _PAIR)
     if 2 * cos.shape[1] > x.shape[-1]:
         rule = f"the rotation has {2 * cos.shape[1]} channels, and x has {x.shape[-1]}"
         raise InvalidBody(rule, "/x")
     if len(cos) < x.shape[-2]:
-        raise _bad_url(f"to names {len(cos)} rows, and x has {x.shape[-2]}: name as many at least")
+        raise bad_url(f"to names {len(cos)} rows, and x has {x.shape[-2]}: name as many at least")
     before, after = (to_float64(table.elements, table.dtype) for table in (x, rotated))
-    return request, diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
+    diagnosis = diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
+    return request, diagnosis, rows
 
 
 def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
@@ -511,46 +474,57 @@ def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
         raise InvalidBody(rule, "/rotated")
 
 
-def _compact_table(url: str, request: TableRequest) -> Document:
+def _rotation(url: str, request: TableRequest) -> Document:
     if request.resource not in {"rope", "rope/axial"}:
         path = f"/{request.resource}"
         rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
-        raise _bad_url(rule, path)
+        raise bad_url(rule, path)
     _, document = table_in_to(url)
-    if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
-        raise _bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
+    return document
+
+
+def _compact_table(request: TableRequest) -> Document:
     kept = {name: value for name, value in request.parameters.items() if name not in _FORM}
-    return tables(TableRequest(request.resource, {**kept, "pack": "compact", "dtype": "float64"}))
+    document = tables(
+        TableRequest(request.resource, {**kept, "pack": "compact", "dtype": "float64"})
+    )
+    if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
+        raise bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
+    return document
 
 
-def _report(request: TableRequest | None, diagnosis: Diagnosis) -> DiagnoseReport:
+def _report(
+    request: TableRequest | None, diagnosis: Diagnosis, rows: Rows, settings: Settings
+) -> DiagnoseReport:
     links = {"correct": request, "yours": diagnosis.matching_table}
     given: dict[str, Any] = {
-        name: TableLink(url=url_of(table)) for name, table in links.items() if table is not None
+        name: TableLink(**link_to(table, tables(table), settings))
+        for name, table in links.items()
+        if table is not None
     }
+    if diagnosis.verdict == "equal" and diagnosis.reason:
+        given["reason"] = diagnosis.reason
     if diagnosis.first_mismatch is not None:
         given["leaves_at"] = _unexplained(diagnosis.first_mismatch)
     return DiagnoseReport(
         verdict=diagnosis.verdict,
         mistakes=[
             MistakeReport(
-                **mistake.values,
-                name=mistake.name,
-                sentence=mistake.sentence,
-                correction=mistake.correction,
+                **each.values, name=each.name, sentence=each.sentence, correction=each.correction
             )
-            for mistake in diagnosis.mistakes
+            for each in diagnosis.mistakes
         ],
         residual=diagnosis.residual,
         **given,
-        checked=CheckedElements(elements=diagnosis.elements, allowed=diagnosis.allowed),
+        checked=CheckedElements(elements=diagnosis.elements, allowed=diagnosis.allowed, **rows),
     )
 
 
 def _unexplained(mismatch: FirstMismatch) -> UnexplainedElement:
     given: dict[str, Any] = {}
     if isinstance(mismatch.position, float):
-        given["position"] = int(mismatch.position)
+        position = mismatch.position
+        given["position"] = int(position) if position.is_integer() else position
     if len(mismatch.index) > 1:
         given["channel"] = mismatch.index[-1]
     return UnexplainedElement(
@@ -572,11 +546,11 @@ DIAGNOSE = Endpoint(
     inputs=ReportedArrays(
         names=_NAMES,
         example={
-            "have": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
+            "x": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
         },
-        copies=16,
+        copies=20,
         base_seconds=0.08,
-        root_seconds=6e-3,
+        root_seconds=8e-3,
     ),
     answer=diagnose_arrays,
     report=DiagnoseReport,

@@ -1,7 +1,7 @@
 """``POST /identify``: find the tables that equal an array, or else the nearest table."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -12,7 +12,6 @@ from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Count, Endpoint, FiniteOrNull, Report, ReportedArrays
 from service.encodings.family import (
-    Parameters,
     Position,
     RealDTypeName,
     RealPositionList,
@@ -26,7 +25,8 @@ from service.numerics.dtypes import FLOAT64, REAL_DTYPES
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
-from service.routes.table_urls import tables, unknown_parameter_hint, url_of
+from service.routes.table_urls import ReportParameters, TableLink, link_to, tables
+from service.settings import Settings
 
 Index = Annotated[list[Count], Field(description="The index in the submitted array.")]
 
@@ -41,8 +41,9 @@ def _plain(position: float | tuple[float, ...] | None) -> Any:
 PositionReport = Annotated[
     int | float | list[int | float] | None,
     BeforeValidator(_plain),
-    Field(description="A position, or one on each axis; null where rows have none."),
-    WithJsonSchema({"type": ["number", "array", "null"], "items": {"type": "number"}}),
+    WithJsonSchema(
+        {"description": "A position, or a list of one on each axis; null where rows have none."}
+    ),
 ]
 
 
@@ -57,10 +58,9 @@ class Residual(Report):
     position: PositionReport
 
 
-class IdentifiedTable(Report):
+class IdentifiedTable(TableLink):
     """A table, and how the array compares with it."""
 
-    url: str = Field(description="Path and query of the table here.")
     kind: str
     parameters: dict[str, Any] = Field(
         description="Every parameter that determines its elements, in canonical form."
@@ -119,6 +119,9 @@ class IdentifiedArray(Report):
     names: list[str] | None = Field(description="cos and sin for two arrays, else null.")
 
 
+_TRANSPOSED = ("transposed: the array has the axes of the table in reverse order",)
+
+
 class IdentifyReport(Report):
     """The tables that match an array, or else the nearest table."""
 
@@ -134,10 +137,25 @@ class IdentifyReport(Report):
     )
     notes: list[str]
 
+    def lines(self) -> Iterator[str]:
+        """Yield the URL of the table if it is certain, else the verdict; then what was found."""
+        yield str(self.hypotheses[0]) if self.verdict == "identified" else self.verdict
+        yield from super().lines()
+        for each in self.hypotheses:
+            yield f"url: {each}"
+            yield from _TRANSPOSED * each.transposed
+            yield f"arithmetic: {each.arithmetic[0].name}"
+        if self.nearest is not None:
+            yield f"nearest: {self.nearest}"
+            yield from _TRANSPOSED * self.nearest.transposed
+            yield f"agreeing: {self.nearest.agreeing}"
+        yield from (f"note: {note}" for note in self.notes)
 
-class IdentifyParameters(Parameters):
+
+class IdentifyParameters(ReportParameters):
     """Parameters of an identification."""
 
+    array_names: ClassVar[str] = "x, or cos and sin,"
     d_model: Integer | None = optional(
         "Number of channels of the whole encoding, if known.",
         512,
@@ -158,10 +176,6 @@ class IdentifyParameters(Parameters):
         "float32",
     )
 
-    @classmethod
-    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        return unknown_parameter_hint(name, values, "x, or cos and sin,")
-
     def row_positions(self, rows: int) -> Float64s | None:
         """Return the position of each row, (rows,); None if unknown."""
         if self.positions is None:
@@ -180,7 +194,9 @@ class IdentifyParameters(Parameters):
         return positions
 
 
-def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyReport:
+def identify_arrays(
+    parameters: IdentifyParameters, content: Input, settings: Settings
+) -> IdentifyReport:
     """Return the report about the submitted arrays; raise PosrefError if they are refused."""
     arrays = {
         name: Sample.of(_with_dtype(parameters.dtype, array, content))
@@ -200,7 +216,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
         ),
         hypotheses=[
             Hypothesis(
-                **_identified(verdict),
+                **_identified(verdict, settings),
                 arithmetic=[ArithmeticReport.model_validate(each) for each in verdict.arithmetic],
             )
             for verdict in outcome.hypotheses
@@ -208,7 +224,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
         nearest=None
         if nearest is None or nearest.first_mismatch is None
         else NearestTable(
-            **_identified(nearest),
+            **_identified(nearest, settings),
             agreeing=nearest.agreeing,
             leaves_at=MismatchReport.model_validate(nearest.first_mismatch),
         ),
@@ -221,7 +237,8 @@ def _by_name(content: Input) -> Mapping[str, StoredTable]:
     arrays = content.arrays
     count = sum(map(size, arrays.values()))
     if count > MAX_ELEMENTS:
-        raise InvalidBody(f"there are {count} numbers: at most {MAX_ELEMENTS} are possible")
+        rule = f"there are {count} numbers: at most {MAX_ELEMENTS} are possible"
+        raise InvalidBody(f"{rule}: send the first rows")
     if len(arrays) == 1:
         return {"x": next(iter(arrays.values()))}
     parts = {_part(name): array for name, array in arrays.items()}
@@ -259,11 +276,11 @@ def _are_float32(numbers: Float64s) -> bool:
     return all(float(str(single)) == number for single, number in pairs)
 
 
-def _identified(verdict: Verdict) -> dict[str, Any]:
+def _identified(verdict: Verdict, settings: Settings) -> dict[str, Any]:
     """Return the fields of an IdentifiedTable."""
     proposal, document = verdict.proposal, verdict.document
     return {
-        "url": url_of(proposal.request),
+        **link_to(proposal.request, document, settings),
         "kind": document.kind,
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value
@@ -283,7 +300,7 @@ IDENTIFY = Endpoint(
     inputs=ReportedArrays(
         names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),
         example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
-        copies=6,
+        copies=12,
         base_seconds=0.015,
         root_seconds=1.2e-3,
     ),

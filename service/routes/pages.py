@@ -1,12 +1,13 @@
 """Pages: the directory, probes, metrics and documentation."""
 
 import asyncio
+from gzip import compress
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
 import orjson
 from fastapi import FastAPI
-from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -14,21 +15,36 @@ from starlette.staticfiles import StaticFiles
 from service import __version__
 from service.delivery.dispatch import Delivery
 from service.delivery.handler import add_page
-from service.delivery.negotiation import list_header, media_quality, raw
-from service.delivery.openapi.operations import page_operation
+from service.delivery.negotiation import (
+    TEXT_MEDIA_TYPE,
+    choose_coding,
+    list_header,
+    media_quality,
+    raw,
+)
+from service.delivery.openapi.operations import Page
 from service.delivery.problems import HTML_MEDIA_TYPE as HTML
 from service.delivery.problems import html_headers
-from service.delivery.responses import Answer
+from service.delivery.representation import GZIP
+from service.delivery.responses import Answer, Preconditions, ResponseHead
 from service.encodings.registry import TABLE_REVISIONS
 from service.errors import NotReady
 from service.formats import FORMATS
+from service.formats.json_text import JSON
 from service.routes import ENDPOINTS
 
 _TABLES = [endpoint for endpoint in ENDPOINTS if endpoint.has_get]
 _POSTED = [endpoint for endpoint in ENDPOINTS if not endpoint.has_get]
-_JSON = "application/json"
-_TEXT = "text/plain; charset=utf-8"
 _ASSETS = "/docs/assets"
+PAGES = (
+    Page("/", "getHome", "All resources", JSON.media_type),
+    Page("/livez", "getLive", "Liveness probe", JSON.media_type),
+    Page("/readyz", "getReady", "Readiness probe", JSON.media_type),
+    Page("/metrics", "getMetrics", "Metrics for Prometheus", "text/plain"),
+    Page("/robots.txt", "getRobots", "Rules for crawlers", "text/plain"),
+)
+"""The pages of the OpenAPI document."""
+
 _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 
 
@@ -44,17 +60,11 @@ def add_pages(app: FastAPI, delivery: Delivery) -> None:
         accept = list_header(request.scope, b"accept")
         return _answer(*delivery.metrics.exposition(accept), vary="Accept")
 
-    for path, page, name, summary, media_type in (
-        ("/", _home, "getHome", "All resources", _JSON),
-        ("/livez", _alive, "getLive", "Liveness probe", _JSON),
-        ("/readyz", ready, "getReady", "Readiness probe", _JSON),
-        ("/metrics", counts, "getMetrics", "Metrics for Prometheus", "text/plain"),
-        ("/robots.txt", _robots, "getRobots", "Rules for crawlers", "text/plain"),
-    ):
-        schema = {"type": "object" if media_type == _JSON else "string"}
-        add_page(app, path, page, **page_operation(name, summary, media_type, schema))
-    add_page(app, "/openapi.json", _OpenApiPage().answer, include_in_schema=False)
-    add_page(app, "/docs", _docs, include_in_schema=False)
+    answers = (_home, _alive, ready, counts, _robots)
+    for page, answer in zip(PAGES, answers, strict=True):
+        add_page(app, page.path, answer)
+    add_page(app, "/openapi.json", _OpenApiPage().answer)
+    add_page(app, "/docs", _docs)
     static = files("fastapi_offline") / "static"
     app.mount(_ASSETS, StaticFiles(directory=str(static)), name="docs-assets")
 
@@ -68,10 +78,10 @@ def _answer(
 
 async def _home(request: Request) -> Response:
     accept = list_header(request.scope, b"accept")
-    if accept and media_quality(accept, HTML) > media_quality(accept, _JSON):
+    if accept and media_quality(accept, HTML) > media_quality(accept, JSON.media_type):
         page = _home_page()
         return Answer(200, html_headers(page, "no-store", vary="Accept"), page.encode())
-    return _answer(orjson.dumps(_directory()), _JSON, vary="Accept")
+    return _answer(orjson.dumps(_directory()), JSON.media_type, vary="Accept")
 
 
 def _directory() -> dict[str, object]:
@@ -126,36 +136,85 @@ def _home_page() -> str:
 
 
 async def _alive(_: Request) -> Response:
-    return _answer(b'{"status":"ok"}', _JSON)
+    return _answer(b'{"status":"ok"}', JSON.media_type)
 
 
 async def _robots(_: Request) -> Response:
-    return _answer(_ROBOTS.encode(), _TEXT, "public, max-age=86400")
+    return _answer(_ROBOTS.encode(), TEXT_MEDIA_TYPE, "public, max-age=86400")
 
 
 class _OpenApiPage:
     """The OpenAPI document, generated once, in a thread, at the first request."""
 
     def __init__(self) -> None:
-        self._body = b""
+        self._bodies: dict[str | None, bytes] = {}
+        self._digest = ""
         self._lock = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
+        coding = choose_coding(list_header(request.scope, b"accept-encoding"), (GZIP,))
         async with self._lock:
-            if not self._body:
-                self._body = await asyncio.to_thread(lambda: orjson.dumps(request.app.openapi()))
-        return _answer(self._body, _JSON, "public, max-age=3600")
+            if not self._bodies:
+                await asyncio.to_thread(self._generate, request.app)
+        # Two builds of zlib may compress the same bytes to different ones.
+        tag = f'"{self._digest}"' if coding is None else f'W/"{self._digest}-{coding}"'
+        kept = {"ETag": tag, "Cache-Control": "public, max-age=3600", "Vary": "Accept-Encoding"}
+        kind = {"Content-Type": JSON.media_type} | ({"Content-Encoding": coding} if coding else {})
+        head = ResponseHead(tag, raw(kept), raw(kind), len(self._bodies[coding]))
+        bodiless = head.without_body(Preconditions.of(request.scope))
+        return bodiless or head.streamed(None, self._bodies[coding])
+
+    def _generate(self, app: FastAPI) -> None:
+        plain = orjson.dumps(app.openapi())
+        self._digest = sha256(plain).hexdigest()[:32]
+        self._bodies = {None: plain, GZIP: compress(plain, mtime=0)}
+
+
+# Swagger UI takes seconds to parse the document as YAML, and to read all of it again for the
+# references of one operation. Here it gets the lines of all operations, and the rest of one when
+# that is opened. A reference within itself stays. The validator would be another host's.
+_DOCS_SCRIPT = """
+let whole;
+const mapped = (node, change) =>
+  Object.fromEntries(Object.entries(node).map(([key, value]) => [key, change(value)]));
+const at = keys => keys.reduce((node, key) => node?.[key], whole);
+const keysOf = reference => reference.split("/").slice(1).map(
+  key => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+const resolved = (node, within) => {
+  if (typeof node !== "object" || node === null || within.includes(node.$ref)) return node;
+  if (Array.isArray(node)) return node.map(each => resolved(each, within));
+  const {$ref, ...others} = node;
+  if (typeof $ref !== "string") return mapped(node, each => resolved(each, within));
+  return {...resolved(at(keysOf($ref)), [...within, $ref]), ...others};
+};
+const line = ({tags, summary, operationId}) => ({tags, summary, operationId});
+const parseToJson = (_, {specActions}) => text => {
+  whole = JSON.parse(text);
+  const paths = mapped(whole.paths, path => mapped(path, line));
+  specActions.updateJsonSpec({...whole, paths, components: {}});
+};
+const resolveSubtree = async (_, keys) => ({spec: resolved(at(keys), []), errors: []});
+SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  defaultModelsExpandDepth: -1,
+  syntaxHighlight: false,
+  validatorUrl: null,
+  plugins: [{fn: {resolveSubtree}, statePlugins: {spec: {wrapActions: {parseToJson}}}}],
+});
+"""
 
 
 async def _docs(_: Request) -> Response:
-    response = get_swagger_ui_html(
-        openapi_url="/openapi.json",
-        title="posref",
-        swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
-        swagger_css_url=f"{_ASSETS}/swagger-ui.css",
-        swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        # The validator would send the address of the document to another host.
-        swagger_ui_parameters={"validatorUrl": None},
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'
+        f'<link rel="icon" href="{_ASSETS}/favicon.png">'
+        f'<link rel="stylesheet" href="{_ASSETS}/swagger-ui.css">'
+        '<link rel="preload" href="/openapi.json" as="fetch" crossorigin>'
+        '<meta name="viewport" content="width=device-width">'
+        '</head><body><div id="swagger-ui"></div>'
+        f'<script src="{_ASSETS}/swagger-ui-bundle.js"></script>'
+        f"<script>{_DOCS_SCRIPT}</script></body></html>"
     )
-    page = bytes(response.body).decode()
     return Answer(200, html_headers(page, "public, max-age=3600"), page.encode())

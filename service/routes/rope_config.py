@@ -1,46 +1,53 @@
 """``POST /rope/config``: the rotary settings of a model, and the URLs of its tables."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Number, Report
 from service.delivery.parameters import read_parameters
-from service.delivery.representation import MAX_TABLE_BYTES
+from service.delivery.representation import linked_format
 from service.encodings.family import Parameters
-from service.encodings.rotary.angles import RotaryAngles
+from service.encodings.rotary.angles import packed
 from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.grammar import Integer, to_query
-from service.models.config_values import MEANINGS, RULE, RULE_TYPES, ResolvedValue
-from service.models.resolve import resolve
+from service.formats.npy import NPY
+from service.formats.safetensors_file import SAFETENSORS
+from service.grammar import Integer
+from service.models.config_values import MEANINGS, RULE, RULE_TYPES, ConfigWarning, ResolvedValue
+from service.models.resolve import Resolved, resolve
 from service.models.rotary_settings import LayerSettings
+from service.numerics.dtypes import FLOAT32
 from service.numerics.limits import MAX_LENGTH
+from service.numerics.tables import Document, size_bytes
+from service.routes.table_urls import PostingReport, Url, links_to
+from service.settings import Settings
 
 Layout = Literal["half", "interleaved"]
 Layers = list[Count]
 AtLeastOne = Annotated[int, Field(ge=1)]
-Url = Annotated[str, Field(json_schema_extra={"format": "uri-reference"})]
 RuleType = Annotated[str, Field(json_schema_extra={"enum": [*RULE_TYPES]})]
 Origins = dict[str, str]
 
-_SCHEMA_OF_TYPE: dict[type, dict[str, Any]] = {
-    float: {"type": "number"},
-    int: {"type": "integer", "minimum": 1},
-    bool: {"type": "boolean"},
-    tuple[float, ...]: {"type": "array", "items": {"type": "number"}},
-}
 
+class TableUrls(PostingReport):
+    """The URLs of the tables of rotary settings; ``pack`` is that of the layout."""
 
-class TableUrls(Report):
-    """The URLs of the tables of rotary settings."""
-
-    frequencies: Url
-    table: Url
-    file: Url
+    frequencies: Url = Field(description="The frequencies, and the intermediates of the rule.")
+    table: Url = Field(description="Cosines and sines, as JSON unless that would be too long.")
+    file: Url = Field(description="Cosines and sines, as safetensors.")
+    cos: Url = Field(description="The cosines, as npy.")
+    sin: Url = Field(description="The sines, as npy.")
+    apply: Url = Field(
+        default=ABSENT,
+        description="POST queries or keys to it to rotate them; absent for several position axes.",
+    )
+    shape: list[Count] = Field(description="Rows and width of the cosines, and of the sines.")
+    dtype: str = Field(description="The type of their elements.")
 
 
 class LengthRegime(TableUrls):
@@ -53,7 +60,8 @@ def _add_rule_keys(schema: dict[str, Any]) -> None:
     """Add the config keys of frequency rules to the properties of a JSON schema."""
     for name, kind in RULE_KEYS.items():
         if name in RULE:
-            schema["properties"].setdefault(name, _SCHEMA_OF_TYPE[kind.__origin__])
+            plain: Any = AtLeastOne if kind.__origin__ is int else kind.__origin__
+            schema["properties"].setdefault(name, TypeAdapter(plain).json_schema())
     schema["additionalProperties"] = False
 
 
@@ -79,12 +87,22 @@ class RotarySettings(TableUrls):
     mrope_section: list[int] = ABSENT
     mrope_interleaved: bool = ABSENT
     partial_rotary_factor: Number = ABSENT
-    layers: Literal["all"] | Layers | None = Field(
-        description="The layers that have these settings, from 0; null where the config does not "
-        "name them."
-    )
+    layers: Annotated[
+        Literal["all"] | Layers | None,
+        WithJsonSchema(
+            {
+                "description": "The layers that have these settings: all, or a list of numbers "
+                "from 0; null where the config does not name them."
+            }
+        ),
+    ]
     origin: Origins = Field(description="The source of each value.")
     regimes: list[LengthRegime] = ABSENT
+
+    def lines(self) -> Iterator[str]:
+        yield from super().lines()
+        for each in self.regimes or ():
+            yield from (f"regimes.{each.context_length}.{line}" for line in each.lines())
 
 
 class QueryTemperature(Report):
@@ -128,10 +146,17 @@ class RopeConfigReport(Report):
     attention: AttentionReport
     warnings: list[WarningEntry]
 
+    def lines(self) -> Iterator[str]:
+        """Yield the file of each entry of ``rope``, then the warnings and the settings."""
+        files = (entry.request(entry.file) for entry in self.rope.values())
+        yield " ".join(files) or "no rotary embedding"
+        yield from (f"warning: {warning.detail}" for warning in self.warnings)
+        yield from super().lines()
+        for label, entry in self.rope.items():
+            yield from (f"{label}.{line}" for line in entry.lines())
+
 
 _LENGTH = "max_position_embeddings"
-# A cosine and a sine in float32.
-_BYTES_PER_ANGLE = 8
 _TABLE_ONLY = ("mrope_section", "mrope_interleaved")
 
 
@@ -148,33 +173,35 @@ class ConfigParameters(Parameters):
     )
 
 
-def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> RopeConfigReport:
+def report_config(
+    parameters: ConfigParameters, config: Mapping[str, Any], settings: Settings
+) -> RopeConfigReport:
     """Return the report about a config; raises InvalidBody."""
     resolved, length = resolve(config, parameters.context_length), parameters.context_length
-    faults: dict[Fault, None] = {}
-    for entry in resolved.entries:
-        for each in (length, *entry.lengths):
-            faults |= dict.fromkeys(_faults(entry.at(each)))
-    if faults:
+    values = [entry.at(each) for entry in resolved.entries for each in (length, *entry.lengths)]
+    if faults := dict.fromkeys(chain.from_iterable(map(_faults, values))):
         raise InvalidBody.at(*faults)
     optional: dict[str, Any] = {}
     if resolved.text_model_type != resolved.model_type:
         optional["text_model_type"] = resolved.text_model_type
     if resolved.writes:
         optional["writes"] = resolved.writes
+    linker = _Linker(resolved, settings)
     return RopeConfigReport(
         model_type=resolved.model_type,
         layout=resolved.layout,
         **optional,
-        rope={entry.label: _settings(entry, length) for entry in resolved.entries},
+        rope={entry.label: _settings(entry, length, linker) for entry in resolved.entries},
         attention=AttentionReport(**resolved.attention),
-        warnings=[WarningEntry(**vars(warning)) for warning in resolved.warnings],
+        warnings=[*map(WarningEntry.model_validate, (*resolved.warnings, *linker.warnings))],
     )
 
 
-def _settings(entry: LayerSettings, context_length: int | None) -> RotarySettings:
+def _settings(
+    entry: LayerSettings, context_length: int | None, linker: "_Linker"
+) -> RotarySettings:
     values = dict(entry.at(context_length))
-    urls, attention_factor = _urls(values), _angles(values).scale
+    urls, attention_factor = linker.urls(entry, values), _rope(values).rotary_angles().scale
     if entry.offset:
         values["rotary_offset"] = entry.offset
     origin = {name: each.origin for name, each in values.items()}
@@ -183,7 +210,8 @@ def _settings(entry: LayerSettings, context_length: int | None) -> RotarySetting
     settings["attention_factor"] = attention_factor
     if entry.lengths:
         settings["regimes"] = [
-            LengthRegime(context_length=each, **_urls(entry.at(each))) for each in entry.lengths
+            LengthRegime(context_length=each, **linker.urls(entry, entry.at(each)))
+            for each in entry.lengths
         ]
     layers = "all" if entry.every_layer else entry.layers
     return RotarySettings(**settings, **urls, layers=layers, origin=origin)
@@ -192,32 +220,80 @@ def _settings(entry: LayerSettings, context_length: int | None) -> RotarySetting
 def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     """Yield the faults in the config for which its table cannot be computed."""
     try:
-        angles = _angles(values)
-        if _BYTES_PER_ANGLE * angles.rows * angles.count > MAX_TABLE_BYTES:
-            raise InvalidParameters(
-                Fault(_LENGTH, None, f"{_LENGTH} makes the table too large for a file")
-            )
+        _rope(values).rotary_angles()
     except InvalidParameters as error:
         for fault in error.faults:
             origin = values.get(fault.where or "", values["rope_type"])
             yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
 
 
-def _angles(values: Mapping[str, ResolvedValue]) -> RotaryAngles:
-    """Return the angles of the table; raises InvalidParameters."""
-    return read_parameters(Rope, _query(values)).rotary_angles()
+def _rope(values: Mapping[str, ResolvedValue]) -> Rope:
+    """Return the request for the table; raises InvalidParameters."""
+    return read_parameters(Rope, _query(values))
 
 
-def _urls(values: Mapping[str, ResolvedValue]) -> dict[str, str]:
-    """Return the URLs of a table: the fields of TableUrls, by name."""
-    query = {name: to_query(value) for name, value in _query(values).items()}
-    of_frequencies = {name: text for name, text in query.items() if name not in _TABLE_ONLY}
-    text = urlencode(query, safe=",")
-    return {
-        "frequencies": f"{RopeFrequencies.path}?{urlencode(of_frequencies, safe=',')}",
-        "table": f"{Rope.path}?{text}",
-        "file": f"{Rope.path}.npy?{text}",
-    }
+class _Linker:
+    """Makes the URLs of tables in the pack of a layout, with as many rows as one answer may have.
+
+    Attributes:
+        warnings: those about tables that have more rows.
+    """
+
+    def __init__(self, resolved: Resolved, settings: Settings) -> None:
+        self.warnings: dict[ConfigWarning, None] = {}
+        self._layout, self._writes = resolved.layout, resolved.writes
+        self._settings = settings
+
+    def urls(self, entry: LayerSettings, values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
+        """Return the fields of TableUrls: tables with the rows that their frequencies are for."""
+        rope, rule, length = _rope(values), _query(values), values[_LENGTH]
+        own = {name: rule.pop(name) for name in _TABLE_ONLY if name in rule}
+        rotation = {
+            "layout": self._layout,
+            "output_layout": self._writes,
+            "rotary_offset": entry.offset and entry.offset.value,
+            "inverse": entry.model.type.inverse,
+        }
+        applied = own | {name: value for name, value in rotation.items() if value}
+        rows = values.get("context_length", length).value
+        rows = self._rows(self._table(rope, rows), rows, length.pointer)
+        table = self._table(rope, rows)
+        if rows != length.value:
+            own["seq_len"] = rows
+        request = TableRequest("rope", own | {"pack": self._layout})
+        frequencies = RopeFrequencies.of(rope.rule(rope.head_dim))
+        requests: dict[str, tuple[TableRequest, str | None]] = {
+            "frequencies": (TableRequest("rope/frequencies"), self._extension(frequencies)),
+            "table": (request, self._extension(table)),
+            "file": (request, SAFETENSORS.extension),
+            "cos": (request.with_parameters(part="cos"), NPY.extension),
+            "sin": (request.with_parameters(part="sin"), NPY.extension),
+        }
+        if entry.model.type.axes == 1:
+            requests["apply"] = (TableRequest("rope/apply", applied), None)
+        size = {"shape": list(table.shape or ()), "dtype": table.dtype}
+        return links_to(requests, rule, self._settings) | size
+
+    def _extension(self, document: Document) -> str:
+        return linked_format(document, self._settings).extension
+
+    def _table(self, rope: Rope, rows: int) -> Document:
+        return packed(Rope.like(rope, seq_len=rows).rotary_angles(), self._layout, FLOAT32)
+
+    def _rows(self, table: Document, rows: int, pointer: str) -> int:
+        """Return how many of the rows one answer may have, with a warning if not all."""
+        limit_bytes = self._settings.max_response_bytes
+        excess_bytes = SAFETENSORS.body(table).limit_bytes - limit_bytes
+        if excess_bytes <= 0:
+            return rows
+        row_bytes = sum(map(size_bytes, table.arrays.values())) // rows
+        fewer: int = max(1, rows - -(-excess_bytes // row_bytes))
+        detail = (
+            f"the links have {fewer} of {rows} rows: an answer has at most {limit_bytes} "
+            "bytes (POSREF_MAX_RESPONSE_BYTES); start requests later rows"
+        )
+        self.warnings[ConfigWarning("fewer-rows", detail, pointer)] = None
+        return fewer
 
 
 def _query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:

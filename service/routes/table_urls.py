@@ -1,38 +1,84 @@
-"""URLs of tables: from a URL to its table, and from a table request to its URL."""
+"""URLs of tables: from a URL to its table, and from a table request to its URL.
 
+A GET of each URL in an answer returns the whole table: where JSON, the default, would be too long,
+the URL has the extension of another format. No URL has a revision: it would be refused once the
+table has another one, and it is a parameter of tables alone. Table-Revision in the answer names it.
+"""
+
+import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlencode, urlsplit
+from typing import Annotated, Any, ClassVar
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from pydantic import Field
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import (
+    ABSENT,
     COMPOSITIONS,
     RESOURCES,
     TRANSFORMS,
     Endpoint,
+    Report,
 )
 from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.plans import revision_of, table_document
 from service.delivery.problems import unknown_path
-from service.delivery.representation import check_revision
+from service.delivery.representation import check_revision, linked_format
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
-from service.grammar import to_query
-from service.numerics.tables import Document
+from service.formats.format import Input
+from service.formats.json_text import JSON
+from service.grammar import to_json, to_query
+from service.numerics.tables import Document, ParameterValue
+from service.settings import Settings
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
 _REPORTS = ("/rope/config", "/compare", "/identify", "/diagnose")
 _POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
 
-CONVENTION_URLS: Mapping[str, str] = {
-    name: f"{resource.path}?convention={name}"
+CONVENTIONS: Mapping[str, str] = {
+    name: f"{resource.path} with convention={name}"
     for resource in reversed(RESOURCES)
     for name in choices(resource.parameters, "convention")
 }
-"""The URL of the first table of each convention, by the convention's name."""
+"""The path and parameter of the first table of each convention, by the convention's name."""
+
+Url = Annotated[str, Field(json_schema_extra={"format": "uri-reference"})]
+
+ROTATED = "POST x and what it was rotated to, as rotated, to /diagnose, with the same to"
+
+
+class PostingReport(Report):
+    """A report with URLs of tables, and what to POST to them where a GET is not possible."""
+
+    post: dict[str, Any] = Field(
+        default=ABSENT,
+        description="Only where parameters are too long for a URL: the JSON object to POST to it.",
+    )
+
+    def request(self, url: str) -> str:
+        """Return one of its URLs, after the JSON to POST to it, if there is any."""
+        return url if self.post is None else f"POST {json.dumps(self.post)} to {url}"
+
+    def lines(self) -> Iterator[str]:
+        yield from super().lines()
+        if self.post is not None:
+            yield f"post: {json.dumps(self.post)}"
+
+
+class TableLink(PostingReport):
+    """A link to a table of this server."""
+
+    url: Url = Field(description="Path and query of the table here.")
+
+    def __str__(self) -> str:
+        return self.request(self.url)
+
 
 # urlsplit silently removes some of these characters.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -54,11 +100,11 @@ class TableUrl:
         return document
 
     @property
-    def canonical(self) -> str:
-        """The URL without a format extension; its parameters are in a fixed order."""
+    def request(self) -> TableRequest:
+        """The resource and the given parameters, in a fixed order."""
         given = self.parameters.model_fields_set
-        query = {name: value for name, value in self.parameters if name in given}
-        return url_of(TableRequest(self.resource.path[1:], query))
+        query = {name: to_json(value) for name, value in self.parameters if name in given}
+        return TableRequest(self.resource.path[1:], query)
 
 
 def read_url(url: str) -> TableUrl:
@@ -76,12 +122,11 @@ def read_url(url: str) -> TableUrl:
     resource = _OF_PATH.get(path)
     if resource is None:
         if path in _POSTED:
-            raise NotFound(
-                f"{path} is made of what is POSTed to a server; a URL alone names no table there"
-            )
+            rule = "is made of what is POSTed to a server; a URL alone names no table there"
+            raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
         if not path:
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
-        raise unknown_path(path, _OF_PATH, CONVENTION_URLS)
+        raise unknown_path(path, _OF_PATH, CONVENTIONS)
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(resource.parameters, _query(split))
     revision = revision_of(parameters)
@@ -125,27 +170,40 @@ def pointing_at_to(url: str) -> Iterator[None]:
         raise InvalidParameters(*faults) from error
 
 
-def unknown_parameter_hint(name: str, values: Mapping[str, object], arrays: str) -> str | None:
-    """Return a hint for an unknown parameter: an array, or a part of the URL in ``to``.
-
-    Args:
-        name: the unknown parameter.
-        values: all parameters; the URL in ``to`` may be cut at an ``&`` that was not encoded.
-        arrays: the accepted array names, for the hint.
-    """
-    if isinstance(values.get(name), list):
-        return f"an array goes by the name of {arrays} in JSON"
-    try:
-        path = split_url(str(values.get("to"))).path
-    except NotFound:
-        return None
-    resource = _OF_PATH.get(path.partition(".")[0])
-    if resource is None or name not in resource.parameters.model_fields:
-        return None
+def arrays_in_to(url: str, document: Document, content: Input) -> str:
+    """Return which arrays the table of ``to`` has, and how one is compared, for other ones."""
+    names, *others = document.arrays
+    known = f"the table of to has {' and '.join((names, *others))}"
+    if not others:
+        packs = "; with pack=half, interleaved or compact it has cos and sin"
+        return known + packs * (names == "rope")
+    part = f"add part={names} to the URL in to"
+    if content.is_named:
+        return f"{known}: send the same, or {part}"
+    one = shortened(quote(f"{url}&part={names}", safe="/?=,:"), 200)
     return (
-        "if it is part of the URL in to, write the & before it as %26: "
-        "curl does by --url-query 'to=…'"
+        f"{known}, and the body is one array without a name, as npy and application/octet-stream "
+        f"are: {part} (to={one}), or send safetensors or JSON"
     )
+
+
+class ReportParameters(Parameters):
+    """Parameters of a report about arrays, whose accepted names ``array_names`` says."""
+
+    array_names: ClassVar[str]
+
+    @classmethod
+    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
+        """Return a hint: an array, or a part of the URL in ``to``, cut at an ``&`` as it is."""
+        if isinstance(values.get(name), list):
+            own = f"an array goes by the name of {cls.array_names} in JSON"
+            return ROTATED if name == "rotated" else own
+        with suppress(NotFound):
+            resource = _OF_PATH.get(split_url(str(values.get("to"))).path.partition(".")[0])
+            if resource is not None and name in resource.parameters.model_fields:
+                rule = "if it is part of the URL in to, write the & before it as %26"
+                return f"{rule}: curl does by --url-query 'to=…'"
+        return None
 
 
 def tables(request: TableRequest) -> Document:
@@ -154,11 +212,44 @@ def tables(request: TableRequest) -> Document:
     return table_document(resource, read_parameters(resource.parameters, request.parameters))
 
 
-def url_of(request: TableRequest) -> str:
-    """Return the URL of a table request: path and query."""
-    query = {name: to_query(value) for name, value in request.parameters.items()}
-    path = f"/{request.resource}"
-    return f"{path}?{urlencode(query, safe=',:')}" if query else path
+def url_of(request: TableRequest, extension: str | None = None, shared: str = "") -> str:
+    """Return the URL of a table request: path, extension and query, which begins as ``shared``."""
+    path = f"/{request.resource}{f'.{extension}' if extension else ''}"
+    query = "&".join(filter(None, (shared, _query_text(request.parameters))))
+    return f"{path}?{query}" if query else path
+
+
+def _query_text(parameters: Mapping[str, ParameterValue]) -> str:
+    return urlencode({name: to_query(value) for name, value in parameters.items()}, safe=",:")
+
+
+def link_to(request: TableRequest, document: Document, settings: Settings) -> dict[str, Any]:
+    """Return the fields of a TableLink: the URL of a request, in a format for its document."""
+    form = linked_format(document, settings)
+    extension = None if form is JSON else form.extension
+    requests = {"url": (TableRequest(request.resource), extension)}
+    lasting = {name: value for name, value in request.parameters.items() if name != "revision"}
+    return links_to(requests, lasting, settings)
+
+
+def links_to(
+    requests: Mapping[str, tuple[TableRequest, str | None]],
+    shared: Mapping[str, ParameterValue],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Return the URLs of table requests with extensions, and ``post`` if one were too long.
+
+    Args:
+        requests: the requests by name, without the parameters that they share.
+        shared: these parameters.
+        settings: the limits.
+    """
+    text = _query_text(shared)
+    urls = {name: url_of(*request, text) for name, request in requests.items()}
+    if max(map(len, urls.values())) <= settings.max_url_bytes:
+        return urls
+    urls = {name: url_of(*request) for name, request in requests.items()}
+    return urls | {"post": {name: to_json(value) for name, value in shared.items()}}
 
 
 def split_url(url: str) -> SplitResult:
@@ -168,7 +259,7 @@ def split_url(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise NotFound(f"{shortened(url)} is no URL: {error}") from error
+        raise NotFound(f"{shortened(url)} is no URL: its host cannot be read") from error
 
 
 def _query(split: SplitResult) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ problem.
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterable
 from operator import itemgetter
@@ -28,6 +29,7 @@ from service.errors import (
     PosrefError,
     RequestTimeout,
     URLTooLong,
+    VersionNotSupported,
 )
 from service.serving.protocol import FreeingTransport, UvicornProtocol
 from service.settings import Settings
@@ -82,7 +84,7 @@ class IdleConnections:
 def _idle(
     connections: Iterable["LimitedProtocol"], now: float
 ) -> list[tuple[float, "LimitedProtocol"]]:
-    """Return idle connections, each with its time; the last ones are closed first.
+    """Return idle connections, and since when they are; those to close first come last.
 
     Those of an address that holds at most half as many as another are left out: before they should
     be closed, the other may hold more again.
@@ -113,6 +115,12 @@ _MAX_UNPARSED_BYTES = 16 * 1024
 # The longest time for which one connection is parsed while others wait.
 _PARSE_SECONDS = 0.002
 
+# A host and a port as RFC 3986 spells them, and a URL as the target of a request.
+_HOST = rb"(?:\[[\w.~!$&'()*+,;=:-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})*)(?::\d*)?"
+_SLASH = ord("/")
+_is_host = re.compile(_HOST).fullmatch
+_absolute = re.compile(rb"(?i:https?)://(?![/?:])" + _HOST + rb"(/[^?]*)?(\?.*)?").fullmatch
+
 
 class LimitedProtocol(UvicornProtocol):
     """A protocol with limits; a request that exceeds one is answered with a problem.
@@ -133,6 +141,7 @@ class LimitedProtocol(UvicornProtocol):
     _segment_bytes = 0
     _head_bytes = 0
     _is_new_head = False
+    _hosts: list[bytes] | None = None
     _stalled: tuple[int, float] | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -257,9 +266,7 @@ class LimitedProtocol(UvicornProtocol):
         self._unset_keepalive_if_required()
         self._segment_bytes = len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            return
+            self.feed(data)
         except httptools.HttpParserError:
             self._refuse(self._fault or MalformedRequest("the bytes are not an HTTP request"))
             return
@@ -320,10 +327,12 @@ class LimitedProtocol(UvicornProtocol):
     def cut_off(self) -> None:
         """End the running request because the process ends: with 503, or in the middle."""
         if self.may_answer():
-            self._refuse(NotReady("this process has ended: send the request to another"))
+            error = NotReady("this process has ended: send the request to another")
+            self._respond(refusal(error))
+            self.transport.close()
         else:
-            self.cancel_running()
             self.transport.abort()
+        self.cancel_running()
 
     def _fail(self, error: PosrefError) -> NoReturn:
         """Store an error and raise it in a parser callback; httptools would hide it."""
@@ -337,17 +346,55 @@ class LimitedProtocol(UvicornProtocol):
             limit = self.limits.max_connections
             detail = f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)"
             self._fail(self.delivery.refusals.overloaded("connections", detail))
+        codings = [
+            value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"
+        ]
+        if codings and codings != [b"chunked"]:
+            self._fail(MalformedRequest("Transfer-Encoding is not chunked alone"))
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_bytes = int(lengths[0]) if lengths else 0
         is_last = self.is_beyond or self.delivery.is_draining
         self.start_application(keep_alive=not is_last)
 
-    def _end_head(self) -> None:
+    def _end_head(self) -> bool:
+        """Check a head; return whether it offers an upgrade, and so is read once more."""
         self._in_head = False
+        if (version := self.parser.get_http_version()) not in {"1.0", "1.1"}:
+            self._fail(VersionNotSupported(f"HTTP/{version} is not spoken here: send HTTP/1.1"))
+        is_offer = self.parser.should_upgrade()
+        if is_offer and self.parser.get_method() == b"CONNECT":
+            self._fail(MalformedRequest("CONNECT is for proxies: send GET or POST"))
+        if b"#" in self.url:
+            self._fail(MalformedRequest("the target has a fragment: send what is before the #"))
+        if self.url[0] != _SLASH and self.url != b"*":
+            self._make_relative()
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if hosts != self._hosts:
+            self._check_hosts(hosts)
         # The portions with its start and its end are not counted yet.
         if self._head_bytes + 2 * _PORTION_BYTES > self._max_head_bytes:
             head_bytes = len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
             self._check_head_length(head_bytes)
+        return is_offer
+
+    def _make_relative(self) -> None:
+        """Reduce an absolute target, as for a proxy, to its path and query."""
+        parts = _absolute(self.url)
+        if parts is None:
+            self._fail(MalformedRequest("the target is neither a path nor an http or https URL"))
+        self.url = (parts[1] or b"/") + (parts[2] or b"")
+
+    def _check_hosts(self, hosts: list[bytes]) -> None:
+        """Refuse what RFC 9112 refuses: no Host, unless in HTTP/1.0; several, or an invalid one."""
+        if len(hosts) == 1 and _is_host(hosts[0]):
+            self._hosts = hosts
+        elif hosts or self.parser.get_http_version() != "1.0":
+            sent = b", ".join(hosts).decode("latin-1") if hosts else "missing"
+            self._fail(
+                MalformedRequest(
+                    f"Host is {sent[:64]}: send one, a name or an address, like localhost:8000"
+                )
+            )
 
     def _check_growing_head(self) -> None:
         """Refuse an incomplete head or trailers beyond the limit.
@@ -389,9 +436,12 @@ class LimitedProtocol(UvicornProtocol):
         return self._stalled is not None and now - self._stalled[1] > self.limits.stall_seconds
 
     def _refuse(self, error: PosrefError) -> None:
-        """Send a problem response, unless a response has begun, and close the connection."""
+        """Send a problem response, unless another has begun, and close the connection.
+
+        Nothing is sent while an earlier request waits: it would be taken for the answer to that.
+        """
         self._is_refused = True
-        if self.may_answer():
+        if self.may_answer() and (self.is_idle() or self.has_unread_body()):
             self._respond(refusal(error))
         self.cancel_running()
         self.transport.close()
@@ -410,9 +460,12 @@ class LimitedProtocol(UvicornProtocol):
         ]
         lines = [b"%s: %s\r\n" % header for header in headers]
         head = b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n"])
-        self.transport.write(head + answer.payload)
+        # Until a target has begun, the parser has the method of the request before.
+        is_head = bool(self.url) and self.parser.get_method() == b"HEAD"
+        body = b"" if is_head else answer.payload
+        self.transport.write(head + body)
 
-        body_bytes, seconds = len(answer.payload), max(0.0, self.loop.time() - self._begun)
+        body_bytes, seconds = len(body), max(0.0, self.loop.time() - self._begun)
         tally = tallies.of("other", answer.status_code, "problem", is_warm=False)
         tally.count(body_bytes, seconds)
         # The method may be missing or invalid.

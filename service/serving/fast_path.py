@@ -51,16 +51,14 @@ class CachedResponseProtocol(LimitedProtocol):
     def on_headers_complete(self) -> None:
         """Answer a request from the cache, or start the application on it."""
         begun_at = perf_counter()
-        self._end_head()
+        if self._end_head():
+            return
         key = self._request_key() if self._may_use_cache() else None
         cached = self.delivery.response_cache.find(key) if key else None
         if cached is None:
             # The timer runs if the previous request, in the same segment, was answered here.
             self._unset_keepalive_if_required()
             self._start()
-            if self.parser.should_upgrade():
-                # httptools drops bytes after an upgrade request; close, so that the client retries.
-                self.cycle.keep_alive = False
             return
         self._answer(*cached, begun_at)
         self.on_response_complete()
@@ -89,7 +87,6 @@ class CachedResponseProtocol(LimitedProtocol):
             parser.get_method() == b"GET"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
         )
         if not is_plain:
             return None

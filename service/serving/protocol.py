@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -101,6 +102,9 @@ def _chunked(piece: Block) -> bytes:
     return b"".join(framed)
 
 
+# The parser takes no body after an offer to upgrade, which RFC 9110 lets a server ignore.
+_OFFER = frozenset({b"upgrade", b"http2-settings"})
+
 # Replaces uvicorn's cycle object for a request that was answered without the application.
 _ANSWERED: Any = SimpleNamespace(
     response_complete=True, more_body=False, message_event=SimpleNamespace(set=lambda: None)
@@ -151,7 +155,7 @@ class UvicornProtocol(HttpToolsProtocol):
       ``_unset_keepalive_if_required``, ``_start_asgi_task``;
     - of ``RequestResponseCycle``: ``response_started``, ``response_complete``, ``more_body``,
       ``keep_alive``, ``disconnected``, ``message_event``, ``scope``, ``send``,
-      ``chunked_encoding``, ``expected_content_length``.
+      ``chunked_encoding``, ``expected_content_length``, ``waiting_for_100_continue``.
 
     Only this class changes a cycle; subclasses call its methods and read the attributes above.
 
@@ -176,6 +180,24 @@ class UvicornProtocol(HttpToolsProtocol):
         self.cancel_running()
         super().connection_lost(exc)
 
+    def feed(self, data: bytes) -> None:
+        """Parse bytes; read a head that offers an upgrade once more, without the offer."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as end:
+                data = self._without_offer() + data[end.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            else:
+                return
+
+    def _without_offer(self) -> bytes:
+        """Return the head that was read last, without its offer to upgrade."""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%s: %s\r\n" % header for header in self.headers if header[0] not in _OFFER]
+        return b"".join([b"%s %s HTTP/%s\r\n" % (method, self.url, version), *lines, b"\r\n"])
+
     def on_message_begin(self) -> None:
         """Begin a request without a scope."""
         self.url = b""
@@ -184,14 +206,22 @@ class UvicornProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Mark the request body as complete and wake the application."""
-        self.cycle.more_body = False
-        self.cycle.message_event.set()
+        if not self.parser.should_upgrade():
+            # Trailers may end the connection; the parser then reads nothing more.
+            if not self.parser.should_keep_alive():
+                if self.cycle.response_complete:
+                    self.transport.close()
+                else:
+                    self.cycle.keep_alive = False
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
     def start_application(self, *, keep_alive: bool) -> None:
         """Create the scope, which uvicorn does at the first byte, and start the application."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
-        self.url, self.headers, self.expect_100_continue = url, headers, expects
+        self.url, self.headers = url, headers
+        self.expect_100_continue = expects and self.parser.get_http_version() != "1.0"
         self.scope["headers"] = headers
         super().on_headers_complete()
         # Trailers are not headers of the request.
@@ -208,6 +238,9 @@ class UvicornProtocol(HttpToolsProtocol):
             if message["type"] == STREAM:
                 await self._send_stream(cycle, message["stream"])
             else:
+                if cycle.waiting_for_100_continue and cycle.more_body:
+                    # The client may leave out the body, and send its next request.
+                    cycle.keep_alive = False
                 await cycle.send(message)
 
         async def with_streams(scope: Any, receive: Any, _send: Any) -> None:

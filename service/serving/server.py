@@ -173,7 +173,7 @@ class Server(uvicorn.Server):
         now = asyncio.get_running_loop().time()
         for connection in self._connections():
             connection.check(now)
-        if self._delivery.budget.has_fallen(_FALLEN_BYTES):
+        if self._delivery.budget.take_fall(_FALLEN_BYTES):
             # Another executor would start a thread, which may be refused.
             self._delivery.scheduler.long.executor.submit(give_back_freed)
         if self._channel is not None:

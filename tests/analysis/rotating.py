@@ -30,6 +30,7 @@ class Engine:
     sine_factor: float | None = None
     linear: float = 1.0
     llama3: bool = False
+    powers: str = "power"
     angle_factor: float = 1.0
     signs: tuple[int, int] = (-1, 1)
     is_own: bool = False
@@ -52,7 +53,12 @@ class Engine:
     def frequencies(self, dtype: Any = np.float64) -> Array:
         exponents = np.arange(self.width // 2, dtype=dtype) * dtype(2)
         exponents /= dtype(self.series or self.width)
-        omega = (dtype(1) / dtype(self.base) ** exponents) / dtype(self.linear)
+        power = dtype(self.base) ** exponents
+        if self.powers == "logarithm":
+            power = np.exp(np.log(dtype(self.base)) * exponents)
+        if self.powers == "products":
+            power = 1 / np.cumprod(np.append(1, 1 / power[1:2].repeat(len(power) - 1)), dtype=dtype)
+        omega = (dtype(1) / power) / dtype(self.linear)
         if self.llama3:
             wavelength = 2 * np.pi / omega
             smooth = np.clip((64 / wavelength - 1) / 3, 0, 1)

@@ -3,6 +3,7 @@
 import gzip
 
 import httpx
+import orjson
 import pytest
 
 from service.app import create_app
@@ -12,6 +13,7 @@ from tests.client import Client, client_of
 JSON = "/encoding.json?seq_len=40&d_model=16"
 CSV = "/encoding.csv?seq_len=40&d_model=16"
 NPY = "/encoding.npy?seq_len=40&d_model=16"
+OPENAPI = "/openapi.json"
 
 
 def raw_body(client: Client, url: str, **headers: str) -> tuple[httpx.Response, bytes]:
@@ -44,6 +46,21 @@ def test_text_formats_are_gzipped_on_request(url: str, entry_bytes: int) -> None
         assert "Content-Encoding" not in plain.headers
 
 
+def test_openapi_document_is_compact_and_gzipped_on_request(client: Client) -> None:
+    plain, plain_body = raw_body(client, OPENAPI)
+    packed, packed_body = raw_body(client, OPENAPI, accept_encoding="gzip, deflate, br")
+
+    assert gzip.decompress(packed_body) == plain_body
+    assert len(packed_body) < len(plain_body) / 4
+    assert plain_body == orjson.dumps(orjson.loads(plain_body))
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Vary"] == plain.headers["Vary"] == "Accept-Encoding"
+    assert packed.headers["ETag"].startswith('W/"')
+    assert plain.headers["ETag"].startswith('"')
+    assert client.get(OPENAPI, if_match='"other"').status_code == 412
+
+
 def test_binary_formats_are_never_compressed(fresh_client: Client) -> None:
     for _ in range(2):
         answer, body = raw_body(fresh_client, NPY, accept_encoding="gzip")
@@ -62,12 +79,15 @@ def test_gzipped_and_plain_bodies_are_built_once_each(fresh_client: Client) -> N
     assert fresh_client.app.state.delivery.cache.builds == 2
 
 
-def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh_client: Client) -> None:
-    packed, _ = raw_body(fresh_client, JSON, accept_encoding="gzip")
-    plain, _ = raw_body(fresh_client, JSON)
+@pytest.mark.parametrize("url", [JSON, OPENAPI])
+def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(
+    fresh_client: Client, url: str
+) -> None:
+    packed, _ = raw_body(fresh_client, url, accept_encoding="gzip")
+    plain, _ = raw_body(fresh_client, url)
 
     def status(tag: str, coding: str) -> int:
-        answer, _ = raw_body(fresh_client, JSON, accept_encoding=coding, if_none_match=tag)
+        answer, _ = raw_body(fresh_client, url, accept_encoding=coding, if_none_match=tag)
         return answer.status_code
 
     assert status(packed.headers["ETag"], "gzip") == 304
@@ -77,7 +97,7 @@ def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh_client: Cl
 
 
 @pytest.mark.parametrize("excluded", ["identity;q=0", "*;q=0", "br, *;q=0", "gzip;q=0, *;q=0"])
-@pytest.mark.parametrize("url", [JSON, NPY])
+@pytest.mark.parametrize("url", [JSON, NPY, OPENAPI])
 def test_406_if_accept_encoding_excludes_every_coding(
     fresh_client: Client, url: str, excluded: str
 ) -> None:
@@ -89,13 +109,14 @@ def test_406_if_accept_encoding_excludes_every_coding(
     assert "identity" in answer.json()["detail"]
 
 
-def test_head_has_the_content_encoding_of_get(fresh_client: Client) -> None:
-    head = fresh_client.request("HEAD", JSON, headers={"Accept-Encoding": "gzip"})
-    get, _ = raw_body(fresh_client, JSON, accept_encoding="gzip")
+@pytest.mark.parametrize("url", [JSON, OPENAPI])
+def test_head_has_the_content_encoding_of_get(fresh_client: Client, url: str) -> None:
+    head = fresh_client.request("HEAD", url, headers={"Accept-Encoding": "gzip"})
+    get, _ = raw_body(fresh_client, url, accept_encoding="gzip")
 
     assert head.headers["ETag"] == get.headers["ETag"]
     assert head.headers["Content-Encoding"] == "gzip"
-    assert fresh_client.app.state.delivery.cache.builds == 2
+    assert fresh_client.app.state.delivery.cache.builds == (2 if url == JSON else 0)
 
 
 def test_answers_to_posted_parameters_are_gzipped_too(fresh_client: Client) -> None:

@@ -83,7 +83,7 @@ def validators(client: Client, examination: Endpoint) -> Mapping[int, Draft20201
         described = answer
         for part in answer.get("$ref", "#")[2:].split("/") if "$ref" in answer else ():
             described = (document if described is answer else described)[part]
-        (media,) = described["content"].values()
+        media, *_ = described["content"].values()
         schema = {**media["schema"], "components": document["components"]}
         found[int(status)] = Draft202012Validator(schema)
     return found

@@ -208,4 +208,4 @@ def test_max_response_bytes_shortens_ranges_and_refuses_whole_tables(entry_bytes
             assert part.headers["Content-Range"] == "bytes 50-149/192"
             assert (len(part.content), len(rest.content)) == (100, 42)
             assert whole.status_code == several.status_code == 413
-            assert "request ranges of it (Range)" in whole.json()["detail"]
+            assert "with the header Range: bytes=0-99" in whole.json()["detail"]

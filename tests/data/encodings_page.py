@@ -34,15 +34,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "encodings.md"
 SECTIONS = ("Formula", "Source", "Notes", "Bound", "Trap")
 ORDER = (*SECTIONS[:3], "Channels", "Parameters", "Keys", "Intermediates", *SECTIONS[3:])
 
-INTRODUCTION = """# Encodings
+INTRODUCTION = """# Every encoding
 
 Every family of tables and every convention that posref serves: formula, source, error bound,
-parameters, the trap it is known for, and an example. [tables.md](tables.md) describes what all of
-them share: formats, element types, positions, and how to send arrays.
+parameters, the trap it is known for, and an example, such as these two rows of Whisper's table. An
+answer states the convention and every parameter that fixes the table, defaults included.
+"""
+FIRST_EXAMPLE = "convention=whisper&seq_len=2&d_model=4"
 
-This page is written by `make docs` from the classes and conventions of the service. The examples
-work with a server on port 8000 (`make serve`). An answer states the convention and every parameter
-that fixes the table, defaults included.
+NOTATION = """[tables.md](tables.md) describes what all tables share: formats, element types,
+positions, and how to send arrays. This page is written by `make docs` from the classes and
+conventions of the service. The examples work with a server on port 8000 (`make serve`).
 
 - u is 2^-53, half the distance from 1 to the next float64. Bounds hold for the float64 value; any
   other element type is that value rounded once, to nearest and ties to even.
@@ -106,8 +108,20 @@ def write_page() -> str:
     """Return the page: the introduction, every family, the shared parameters, the pictures."""
     with client_of(create_app()) as client:
         entries = [line for family in FAMILIES for line in _entry(family, client)]
+        example = _console(_get("/encoding", FIRST_EXAMPLE), client)
+        first = [INTRODUCTION, *example, *_contents(), NOTATION]
     shared = ["## Shared parameters", "", *_shared_rows(), ""]
-    return "\n".join([INTRODUCTION, *entries, *shared, PICTURES])
+    return "\n".join([*first, *entries, *shared, PICTURES])
+
+
+def _contents() -> _Lines:
+    """Write the list of families, each a link to its entry."""
+    yield from ("| family | gives |", "| --- | --- |")
+    for family in FAMILIES:
+        heading = heading_of(family)
+        anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        yield f"| [{heading}](#{anchor}) | {_as_sentence(family.summary)} |"
+    yield ""
 
 
 def heading_of(family: type[Family]) -> str:
@@ -365,8 +379,7 @@ def _value(schema: dict[str, Any]) -> str:
     """Describe the values of a parameter: choices, or the type with its bounds."""
     if "enum" in schema:
         return ", ".join(f"`{choice}`" for choice in schema["enum"])
-    types = schema.get("type", "")
-    kind = "list" if isinstance(types, list) or types == "array" else types
+    kind = "list" if "pattern" in schema else schema.get("type", "")
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
     bounds = [f"{words[name]} {_number(schema[name])}" for name in words if name in schema]
     return " ".join((kind, *bounds))

@@ -233,6 +233,19 @@ def test_posted_answer_past_its_limit_offers_no_ranges() -> None:
     assert answer.json()["detail"].endswith(": request a smaller table")
 
 
+def test_posted_text_past_its_limit_names_where_to_post_the_same() -> None:
+    with client_of(create_app(Settings(max_text_bytes=10))) as limited:
+        answer = limited.post("/encoding?seq_len=4", json={"d_model": 4})
+        detail = answer.json()["detail"]
+        url = detail.partition(": POST the same to ")[2].removesuffix(
+            ", or request a smaller table"
+        )
+        posted = limited.post(url, json={"d_model": 4})
+
+    assert (answer.status_code, url) == (413, "/encoding.npy?seq_len=4")
+    assert posted.headers["Array-Shape"] == "4, 4"
+
+
 def test_limit_is_checked_before_preconditions() -> None:
     url = "/encoding.json?seq_len=100&d_model=4"
     with client_of(create_app(Settings(max_text_bytes=1000))) as limited:

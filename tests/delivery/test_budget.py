@@ -242,16 +242,16 @@ def test_single_grant_may_take_the_shares_of_other_kinds() -> None:
 def test_fall_of_the_grants_is_noted_once() -> None:
     budget = Budget(LIMIT)
     held, fallen = budget.grant("results", 5 * MIB), budget.grant("results", 32 * MIB)
-    assert not budget.has_fallen(32 * MIB)
+    assert not budget.take_fall(32 * MIB)
     fallen.resize(1)
-    assert not budget.has_fallen(32 * MIB)
+    assert not budget.take_fall(32 * MIB)
     fallen.release()
 
-    assert budget.has_fallen(32 * MIB)
-    assert not budget.has_fallen(MIB)
+    assert budget.take_fall(32 * MIB)
+    assert not budget.take_fall(MIB)
     held.release()
-    assert not budget.has_fallen(32 * MIB)
-    assert budget.has_fallen(32 * MIB)
+    assert not budget.take_fall(32 * MIB)
+    assert budget.take_fall(32 * MIB)
 
 
 SIZES = st.integers(0, LARGEST + MIB) | st.integers(0, 2 * MIB)

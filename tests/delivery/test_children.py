@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -13,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import wraps
 from inspect import Signature
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -495,8 +497,13 @@ async def test_job_beyond_its_processor_time_is_refused(children: Children) -> N
 
 @with_children
 async def test_job_beyond_its_memory_is_too_large(children: Children) -> None:
-    with pytest.raises(RequestTooLarge, match="POSREF_MEMORY_BYTES"):
+    table = Job("/encoding", "/encoding", LARGE_TABLE, RepresentationRequest("png"))
+    smaller = r"\(POSREF_MEMORY_BYTES\): request a smaller table"
+
+    with pytest.raises(RequestTooLarge, match=f"{smaller}, or send the first rows$"):
         await children.run(DIAGNOSIS, SLOW, seconds=60, memory_bytes=8 * MIB)
+    with pytest.raises(RequestTooLarge, match=f"{smaller}$"):
+        await children.run(table, seconds=60, memory_bytes=0)
 
 
 @with_children
@@ -549,6 +556,32 @@ async def leave():
 if __name__ == "__main__":
     asyncio.run(leave())
 """
+
+
+def test_child_whose_start_is_cancelled_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(job_of(DIAGNOSE), body_of(DIAGNOSE))  # Starts the forkserver, whose files stay.
+    files = files_of("self")
+    children = Children(default_settings(), Refusals())
+    has_begun, may_fork, fork = threading.Event(), threading.Event(), module._fork
+
+    def fork_later() -> tuple[BaseProcess, socket.socket]:
+        has_begun.set()
+        may_fork.wait()
+        return fork()
+
+    async def start() -> None:
+        monkeypatch.setattr(module, "_fork", fork_later)
+        children.start()
+        await until(has_begun.is_set)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(start())
+    may_fork.set()
+    children._starter.shutdown()
+
+    with asyncio.Runner() as runner:
+        runner.run(until(lambda: processes() == []))
+    assert len(files_of("self")) <= len(files)
 
 
 @pytest.mark.full

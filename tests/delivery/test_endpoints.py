@@ -21,7 +21,7 @@ from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.tables import StoredTable
-from service.settings import default_settings
+from service.settings import Settings, default_settings
 from tests.client import Client, client_of, npy_bytes
 
 
@@ -104,10 +104,22 @@ def test_ambiguous_unnamed_array_is_refused() -> None:
     optional = replace(ARRAYS, inputs=(replace(BIAS, is_required=False), MASK))
 
     assert refused(ARRAYS, False, array=ONE).detail == (
-        "a body in npy is one array without a name, and there are bias, buckets, mask: "
-        "send safetensors or JSON, which name them"
+        "array may be bias or buckets or mask: send it under its name, in safetensors or JSON"
     )
-    assert "there are bias, mask:" in refused(optional, False, array=ONE).detail
+    assert refused(optional, True, x=ONE).detail.startswith("x may be bias or mask: ")
+
+
+def test_a_single_array_may_be_x() -> None:
+    single = replace(ARRAYS, inputs=(BIAS,))
+    weighed = replace(ARRAYS, inputs=(MASK, BIAS))
+    own = replace(ARRAYS, inputs=(replace(BIAS, name="x"), BUCKETS))
+
+    for inputs in (single, weighed):
+        assert "x" in inputs.names
+        assert resolved(inputs, x=ONE) == {"bias": ONE}
+    assert resolved(CHOSEN, KindParameters(kind="numbers"), x=ONE) == {"bias": ONE}
+    assert refused(own, x=ONE).detail.startswith("buckets is missing")
+    assert refused(weighed, x=ONE, mask=stored([[1]], INT64)).faults[0].value == "x"
 
 
 class KindParameters(NoParameters):
@@ -152,7 +164,7 @@ def test_alias_is_refused_with_the_right_name() -> None:
     aliased = replace(MASK, aliases=("padding", "bias_mask"))
     inputs = NamedArrays((replace(BIAS, is_required=False), aliased))
 
-    assert inputs.names == ("bias", "mask", "padding", "bias_mask")
+    assert inputs.names == ("bias", "mask", "padding", "bias_mask", "x")
     for alias in aliased.aliases:
         error = refused(inputs, **{alias: stored([[1]], INT64)})
         assert error.detail == f"{alias} is no array here; did you mean mask?"
@@ -221,8 +233,8 @@ def test_unknown_and_missing_arrays_are_reported_together() -> None:
     error = refused(buckts=RIGHT["buckets"], zzz=RIGHT["bias"])
 
     assert [(fault.where, fault.value, fault.detail) for fault in error.faults] == [
-        ("", "buckts", "buckts is no array here; did you mean buckets?"),
-        ("", "zzz", "zzz is no array here; rename it to bias or buckets or mask"),
+        ("/buckts", "buckts", "buckts is no array here; did you mean buckets?"),
+        ("/zzz", "zzz", "zzz is no array here; rename it to bias or buckets or mask"),
         ("", None, "bias is missing: the bias of each bucket, (buckets, heads)"),
         ("", None, "buckets is missing: a bucket for each pair"),
     ]
@@ -249,7 +261,7 @@ class SumsReport(Report):
     types: list[str]
 
 
-def _examine(parameters: TimesParameters, content: Input) -> SumsReport:
+def _examine(parameters: TimesParameters, content: Input, _: Settings) -> SumsReport:
     sums = {
         name: parameters.times * float(np.abs(array.elements).sum())
         for name, array in content.arrays.items()
@@ -281,10 +293,13 @@ def test_reports_read_arrays_of_every_format(sums: Client) -> None:
     array = np.array([1.5, -2.0], "<f4")
     binary = {"application/x-npy": npy_bytes(array)}
     binary["application/vnd.safetensors"] = safetensors.numpy.save({"x": array})
+    binary["application/octet-stream"] = array.tobytes()
     for media_type, body in binary.items():
-        answer = sums.post("/sums?times=2", content=body, headers={"Content-Type": media_type})
+        described = "&shape=2&dtype=float32" * (media_type == "application/octet-stream")
+        url, headers = f"/sums?times=2{described}", {"Content-Type": media_type}
+        answer = sums.post(url, content=body, headers=headers)
         assert list(answer.json()["sums"].values()) == [7.0]
-        assert answer.json()["named"] == (media_type != "application/x-npy")
+        assert answer.json()["named"] == (media_type == "application/vnd.safetensors")
     answer = sums.post("/sums", json={"x": [1.5, -2], "y": [[1]], "times": 2})
 
     assert answer.json()["sums"] == {"x": 7.0, "y": 2.0}

@@ -25,7 +25,8 @@ from service.formats import FORMATS, safetensors_file
 from service.lru import shrink_shared
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
-from service.numerics.tables import TURN_SECONDS, Document
+from service.numerics.setups import TURN_SECONDS
+from service.numerics.tables import Document
 from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of, npy_bytes
@@ -111,7 +112,7 @@ NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
         (np.ones((2, 4), "<i8"), NO_REALS),
         (np.ones((2, 4), "|b1"), NO_REALS),
         (np.ones((2, 4), "<c8"), "x: elements are complex numbers: send floating-point numbers"),
-        (np.ones(4), "x: it has 1 axis, and must have two at least, positions and channels last"),
+        (np.ones(4), "x: it has 1 axis, and needs at least 2: positions, then channels, last"),
     ],
 )
 @pytest.mark.parametrize("form", ["npy", "safetensors"])
@@ -361,9 +362,10 @@ def test_media_type_may_have_parameters_and_any_case(client: Client) -> None:
         ("application/json", {"max_json_body_bytes": 100}, "POSREF_MAX_JSON_BODY_BYTES"),
     ],
 )
+@pytest.mark.parametrize("path", ["/rope/apply", "/diagnose"])
 @pytest.mark.parametrize("announced", [True, False])
-def test_body_past_its_limit_is_refused_with_the_setting(
-    media_type: str, limits: dict[str, int], setting: str, announced: bool
+def test_body_past_its_limit_is_refused_with_the_setting_and_the_way_out(
+    media_type: str, limits: dict[str, int], setting: str, announced: bool, path: str
 ) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(11):
@@ -371,18 +373,18 @@ def test_body_past_its_limit_is_refused_with_the_setting(
 
     content = b" " * 101 if announced else chunks()
     with client_of(create_app(Settings(**limits))) as limited:  # type: ignore[arg-type]
-        answer = limited.post("/rope/apply", content=content, headers={"Content-Type": media_type})
+        answer = limited.post(path, content=content, headers={"Content-Type": media_type})
 
     assert answer.status_code == 413
     assert answer.json()["type"] == "urn:posref:problem:body-too-large"
-    assert setting in answer.json()["detail"]
+    assert answer.json()["detail"].endswith(f"({setting}): send the first rows")
 
 
 def test_parameters_are_posted_as_json_only(client: Client) -> None:
     answer = client.post("/encoding", content=GOOD, headers={"Content-Type": NPY})
 
     assert answer.status_code == 415
-    assert answer.json()["detail"].endswith("send application/json")
+    assert answer.json()["detail"].endswith("send the header Content-Type: application/json")
 
 
 def test_body_with_a_content_coding_is_refused(client: Client) -> None:
@@ -444,7 +446,7 @@ def test_integers_sent_as_floating_point_numbers_are_granted_with_their_copy() -
         answer = client.post(url, content=ids, headers=headers)
 
         assert answer.status_code == 200
-        assert budget.has_fallen(8 * 2**20)
+        assert budget.take_fall(8 * 2**20)
 
 
 def announced(body: bytes, **headers: str) -> dict[str, str]:
@@ -648,7 +650,7 @@ def test_long_body_is_not_received_if_its_answer_would_wait_too_long(
 def test_body_in_chunks_of_any_size_is_kept_whole(length_bytes: int) -> None:
     content = np.random.default_rng(1).bytes(length_bytes)
     budget = Budget(2**30)
-    body = ReceivedBody(FORMATS["npy"], default_settings(), budget)  # type: ignore[arg-type]
+    body = ReceivedBody(FORMATS["npy"], default_settings(), budget, "")  # type: ignore[arg-type]
     tracemalloc.start()
     for start in range(0, length_bytes, 100):
         body.add(content[start : start + 100])

@@ -16,6 +16,7 @@ from service.delivery.parameters import (
 )
 from service.encodings.family import Parameters, choices
 from service.errors import MAX_FAULTS, InvalidParameters
+from service.routes.diagnose import DiagnoseParameters
 
 
 class Model(Parameters):
@@ -69,7 +70,7 @@ def test_query_is_decoded(query: bytes, values: dict[str, str]) -> None:
             (
                 "dtype",
                 "flaot32",
-                "dtype must be 'float32', 'float64' or 'bfloat16'; did you mean float32?",
+                "did you mean dtype=float32? dtype must be 'float32', 'float64' or 'bfloat16'",
             ),
         ),
         (b"seq_len=1&even=007", ("even", "007", "even must be a multiple of 2")),
@@ -78,15 +79,11 @@ def test_query_is_decoded(query: bytes, values: dict[str, str]) -> None:
         (b"seq_len=11", ("seq_len", "11", "seq_len must be at most 10")),
         (
             b"seq_len=NaN",
-            (
-                "seq_len",
-                "NaN",
-                "seq_len must be an integer, digits with at most a minus sign before them",
-            ),
+            ("seq_len", "NaN", "seq_len must be an integer: digits, such as 4 or -4"),
         ),
         (
             b"seq_len=1&layout=halv",
-            ("layout", "halv", "layout must be 'interleaved' or 'half'; did you mean half?"),
+            ("layout", "halv", "did you mean layout=half? layout must be 'interleaved' or 'half'"),
         ),
         (
             b"seq_len=1&zzz=1",
@@ -243,18 +240,42 @@ def test_unknown_name_where_no_parameters_exist() -> None:
     assert details_of(NoParameters, x=1) == ["x is not a parameter here; there are none"]
 
 
+def test_unknown_name_where_one_parameter_exists() -> None:
+    assert details_of(DiagnoseParameters, zz=1) == ["zz is not a parameter here; there is only to"]
+
+
+def test_a_name_that_is_half_another_one_is_not_taken_for_it() -> None:
+    assert nearest("atol", ["to"]) is None
+    assert nearest("too", ["to"]) == "to"
+
+
+def test_a_value_that_must_be_a_string_says_so() -> None:
+    assert details_of(DiagnoseParameters, to=5) == ["to must be a string"]
+
+
 def test_nearest_name_is_similar() -> None:
     assert nearest("seqlen", ["seq_len", "start"]) == "seq_len"
+    assert nearest("pos", ["positions", "xpos"]) == "positions"
     assert nearest("zzz", ["seq_len", "start"]) is None
     assert nearest("seq_len" * 20, ["seq_len"]) is None
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("FLOAT32", "float32"), ("fp16", "float16"), ("BF16", "bfloat16"), ("double", "float64")],
+    [
+        *(("FLOAT32", "float32"), ("fp16", "float16"), ("BF16", "bfloat16"), ("double", "float64")),
+        *(
+            ("f4", "float32"),
+            ("i8", "int64"),
+            ("<f8", "float64"),
+            ("|f2", "float16"),
+            (">f4", None),
+            ("half", "float16"),
+        ),
+    ],
 )
-def test_nearest_type_may_be_a_synonym(name: str, expected: str) -> None:
-    assert nearest(name, ["float16", "bfloat16", "float32", "float64"]) == expected
+def test_nearest_type_may_be_a_synonym(name: str, expected: str | None) -> None:
+    assert nearest(name, ["float16", "bfloat16", "float32", "float64", "int8", "int64"]) == expected
 
 
 @pytest.mark.parametrize(

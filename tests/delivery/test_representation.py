@@ -29,10 +29,12 @@ from service.formats.format import BinaryBody
 from service.formats.json_text import JSON
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import Document, StoredTable
+from service.settings import default_settings
 
 DOCUMENT = Document("encoding", {"base": 1.0}, {"encoding": StoredTable(np.zeros((2, 2)), FLOAT64)})
 NPY = FORMATS["npy"]
 TAG = entity_tag(DOCUMENT, NPY)
+LIMITS = default_settings()
 
 
 def test_tag_is_strong_and_stays_the_same() -> None:
@@ -102,19 +104,17 @@ def test_urls_with_a_revision_are_immutable_and_negotiated_answers_private(
 
 
 def test_long_query_is_not_repeated() -> None:
-    assert place_headers("/encoding", b"a" * 513, DOCUMENT, NPY, None) == {}
-    assert set(place_headers("/encoding", b"a" * 512, DOCUMENT, NPY, None)) == {
-        "Content-Location",
-        "Link",
-    }
+    assert place_headers("/encoding", b"a" * 513, DOCUMENT, NPY, None, settings=LIMITS) == {}
+    headers = place_headers("/encoding", b"a" * 512, DOCUMENT, NPY, None, settings=LIMITS)
+    assert set(headers) == {"Content-Location", "Link"}
 
 
 def test_query_is_quoted_in_headers() -> None:
     query = b'a=>;"\xc3\xa4 b&c=%3E'
 
-    location = place_headers("/encoding", query, DOCUMENT, NPY, None)["Content-Location"]
+    headers = place_headers("/encoding", query, DOCUMENT, NPY, None, settings=LIMITS)
 
-    assert location == "/encoding.npy?a=%3E%3B%22%C3%A4%20b&c=%3E"
+    assert headers["Content-Location"] == "/encoding.npy?a=%3E%3B%22%C3%A4%20b&c=%3E"
 
 
 def test_file_name_has_shape_and_tag() -> None:

@@ -28,7 +28,7 @@ from service.delivery.schedule import (
 )
 from service.errors import Overloaded, Refusals
 from service.formats.format import BLOCK_BYTES, Block
-from service.numerics.tables import TURN_SECONDS
+from service.numerics.setups import TURN_SECONDS
 from service.settings import default_settings
 
 LONG = 2 * SHORT_SECONDS

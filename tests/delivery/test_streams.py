@@ -15,7 +15,7 @@ import pytest
 from service.delivery.budget import Budget
 from service.delivery.streams import FIRST_BYTES, BodyStream, Replay, Stream
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
-from service.numerics.tables import TURN_SECONDS
+from service.numerics.setups import TURN_SECONDS
 from service.settings import MIB
 
 Result = TypeVar("Result")

@@ -15,7 +15,7 @@ from service.delivery.children import Job
 from service.delivery.endpoints import COMPOSITIONS, TRANSFORMS, Endpoint, JsonObject
 from service.delivery.handler import reading_seconds
 from service.delivery.negotiation import RepresentationRequest
-from service.delivery.parameters import read_parameters
+from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.plans import Plan, read_post
 from service.delivery.representation import represent
 from service.encodings.family import ComposedFamily, TableFamily
@@ -30,7 +30,8 @@ from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.lru import shrink_shared
 from service.numerics.dtypes import FLOAT64, INT64, Elements
-from service.numerics.tables import TURN_SECONDS, Document, StoredTable, size
+from service.numerics.setups import TURN_SECONDS
+from service.numerics.tables import Document, StoredTable, size
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY
@@ -211,7 +212,8 @@ def test_estimated_seconds_of_an_examination_of_noise_are_near_the_measured(
     def examine() -> None:
         _, content = endpoint.inputs.read(NPY, sent)
         parameters = read_parameters(endpoint.parameters, query)
-        endpoint.answer(parameters, *endpoint.inputs.arguments(parameters, content))
+        arguments = endpoint.inputs.arguments(parameters, content)
+        endpoint.answer_to(parameters, arguments, default_settings())
 
     def ratios() -> Iterator[float]:
         while True:
@@ -254,7 +256,7 @@ def answered(endpoint: Endpoint, form: ReadableFormat, query: str, sent: bytes) 
     """Answer a POST, and return its estimated seconds."""
     request = RepresentationRequest(default=form)
     job = Job(endpoint.path, endpoint.path, query.encode(), request, form.media_type)
-    planned = read_post(endpoint, job, form, sent).plan(default_settings())
+    planned = read_post(endpoint, job, parse_query(job.query), form, sent).plan(default_settings())
     estimate = reading_seconds(form, len(sent))
     estimate += endpoint.inputs.seconds_of(form.count_elements(sent))
     if isinstance(planned, Plan):

@@ -3,12 +3,13 @@
 import io
 import tracemalloc
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from service.errors import InvalidBody
+from service.errors import Fault, InvalidBody
 from service.formats import FORMATS
 from service.formats.format import (
     INTEGER_STORAGES,
@@ -154,10 +155,10 @@ def test_shapes_with_axes_and_elements_are_valid(shape: tuple[int, ...]) -> None
     [
         ((), "x has 0 axes: 1 to 8 are possible"),
         ((1,) * (MAX_RANK + 1), "x has 9 axes: 1 to 8 are possible"),
-        ((0,), r"x has no elements: its shape is \(0\)"),
-        ((3, -1), r"its shape is \(3, -1\)"),
-        ((True, 2), r"its shape is \(True, 2\)"),
-        ((2.0, 2), r"its shape is \(2.0, 2\)"),
+        ((0,), r"x has the shape \(0\): every axis needs a length"),
+        ((3, -1), r"has the shape \(3, -1\)"),
+        ((True, 2), r"has the shape \(True, 2\)"),
+        ((2.0, 2), r"has the shape \(2.0, 2\)"),
         ((2**63, 0), r"x has an axis longer than 2\^63 - 1"),
         ((16**5000,), "an axis longer"),
     ],
@@ -187,10 +188,16 @@ def test_the_least_and_the_largest_integer_of_a_type_are_kept(storage: str) -> N
     assert table.read(0, 2).tolist() == ends
 
 
-def test_any_nonzero_byte_is_a_true_boolean() -> None:
-    stored = np.frombuffer(bytes([0, 1, 2, 255] * 9), dtype="|b1")
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_boolean_is_0_or_1_and_the_first_other_byte_is_named(order: Literal["C", "F"]) -> None:
+    stored = np.array([[0, 1, 0], [1, 255, 2]], dtype=np.uint8, order=order).view(np.bool_)
 
-    assert integers("mask", stored).elements.tolist() == [0, 1, 1, 1] * 9
+    assert integers("mask", stored[:1]).elements.tolist() == [[0, 1, 0]]
+    with pytest.raises(InvalidBody) as caught:
+        integers("mask", stored)
+
+    rule = "mask holds the byte 255 at index [1, 1]: a bool is 0 or 1"
+    assert caught.value.faults == (Fault("/mask", "255", rule, in_body=True),)
 
 
 @pytest.mark.parametrize("extension", ["json", "csv", "png"])

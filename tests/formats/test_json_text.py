@@ -45,23 +45,32 @@ ROW = stored([1.0])
 @pytest.mark.parametrize(
     ("document", "metadata", "data"),
     [
-        (Document("k", {"base": 1.0}, {"k": ROW}), b'{"base":1.0},"shape":[1]', b"[1.0]"),
-        (Document("k", {}, {"b": ROW, "a": ROW}), b'{},"shape":[1]', b'{"b":[1.0],"a":[1.0]}'),
-        (Document("k", {}, {"k": stored(0.5)}), b'{},"shape":[]', b"0.5"),
-        (
-            Document("k", {}, {"k": stored([[0.0], [np.inf]])}),
-            b'{},"shape":[2,1]',
-            b"[[0.0],[null]]",
-        ),
+        (Document("k", {"base": 1.0}, {"k": ROW}), '{"base":1.0},"shape":[1]', "[1.0]"),
+        (Document("k", {}, {"k": stored(0.5)}), '{},"shape":[]', "[0.5]"),
+        (Document("k", {}, {"k": stored([[0.0], [np.inf]])}), '{},"shape":[2,1]', "[[0.0],[null]]"),
     ],
-    ids=["vector", "two arrays", "scalar", "infinity"],
+    ids=["vector", "scalar", "infinity"],
 )
-def test_a_document_is_one_object_with_metadata_first(
-    document: Document, metadata: bytes, data: bytes
+def test_one_array_is_a_table_with_metadata_first(
+    document: Document, metadata: str, data: str
 ) -> None:
     text = written(document)
 
-    assert text == b'{"kind":"k","parameters":%s,"dtype":"float64","data":%s}' % (metadata, data)
+    head = f'{{"kind":"k","type":"table","parameters":{metadata},"dtype":"float64"'
+    assert text.decode() == f'{head},"data":{data}}}'
+    assert len(text) <= JSON.body(document).limit_bytes
+
+
+def test_several_arrays_are_tables_with_shapes_and_types_by_name() -> None:
+    document = Document("k", {}, {"b": ROW, "a": ROW})
+
+    text = written(document)
+
+    assert text == (
+        b'{"kind":"k","type":"tables","parameters":{},"shape":[1],"dtype":"float64",'
+        b'"shapes":{"b":[1],"a":[1]},"dtypes":{"b":"float64","a":"float64"},'
+        b'"data":{"b":[1.0],"a":[1.0]}}'
+    )
     assert len(text) <= JSON.body(document).limit_bytes
 
 
@@ -70,23 +79,31 @@ def test_error_bound_and_axes_follow_the_element_type(options: dict[str, Any]) -
     text = written(Document("k", {}, {"k": ROW}, **options, states_axes="axes" in options))
 
     added = {name: list(value) if name == "axes" else value for name, value in options.items()}
-    head: dict[str, Any] = {"kind": "k", "parameters": {}, "shape": [1], "dtype": "float64"}
-    expected = {**head, **added, "data": [1.0]}
+    head: dict[str, Any] = {"kind": "k", "type": "table", "parameters": {}}
+    expected = {**head, "shape": [1], "dtype": "float64", **added, "data": [1.0]}
     assert list(json.loads(text).items()) == list(expected.items())
+
+
+def test_layout_and_pack_stand_beside_the_parameters() -> None:
+    content = json.loads(written(Document("k", {}, {"k": ROW}, layout="half", pack="concat")))
+
+    assert list(content)[2:5] == ["parameters", "layout", "pack"]
+    assert (content["layout"], content["pack"]) == ("half", "concat")
 
 
 def test_bfloat16_is_written_as_the_float32_of_its_value() -> None:
     assert b'"data":[0.100097656]' in written(Document("k", {}, {"k": stored([0.1], "bfloat16")}))
 
 
-def test_shapes_and_types_that_differ_are_objects_by_name() -> None:
+def test_a_shape_or_a_type_that_differs_is_given_by_name_only() -> None:
     arrays = {"q": stored(1.0), "k": stored([0.0, 2.0], "float32")}
 
     content = json.loads(written(Document("rope-apply", {}, arrays)))
 
-    assert content["shape"] == {"q": [], "k": [2]}
-    assert content["dtype"] == {"q": "float64", "k": "float32"}
-    assert content["data"] == {"q": 1.0, "k": [0.0, 2.0]}
+    assert not {"shape", "dtype"} & {*content}
+    assert content["shapes"] == {"q": [], "k": [2]}
+    assert content["dtypes"] == {"q": "float64", "k": "float32"}
+    assert content["data"] == {"q": [1.0], "k": [0.0, 2.0]}
 
 
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
@@ -142,30 +159,83 @@ def test_names_of_arrays_separate_them_from_parameters() -> None:
 @pytest.mark.parametrize(
     ("body", "where", "rule"),
     [
-        (b"", "", "not JSON"),
-        (b"[1]", "", "must be a JSON object"),
-        (b'{"x": [[1]]', "", "not JSON"),
+        (b"", "", "not JSON: it ends early$"),
+        (b"[1]", "", r'must be a JSON object: send an array as {"x": \[…\]}$'),
+        (b'{"x": [[1]]', "", "not JSON: it ends early$"),
+        (b'{"x":\n [1,]}', "", r"not JSON: line 2, column 5 cannot be read: \]}$"),
+        (b"\xef\xbb\xbf{}", "", "begins with a byte order mark: send the JSON without it$"),
+        (b'{"x": [' + b"9" * 5000 + b"]}", "", "^an integer has more than 4300 digits$"),
         (b"\xff", "", "not UTF-8"),
         (b'{"x": [[1, 2], [3]]}', "/x", "numbers of one length"),
         (b'{"x": [["1"]]}', "/x", "numbers only"),
-        (b'{"x": [[null]]}', "/x", "numbers only"),
-        (b'{"x": {}}', "", "x has 0 axes"),
+        (
+            b'{"x": "AACAPw=="}',
+            "/x",
+            r"send lists of numbers, not a string \(nor base64\), or its bytes as",
+        ),
+        (
+            b'{"x": [[null]]}',
+            "/x",
+            "JavaScript writes null for them; send the array as npy, safetensors or",
+        ),
+        (
+            b'{"x": {"0": 1, "1": 0.5}}',
+            "/x",
+            r"send Array.from\(x\) for a typed array x, or its bytes as",
+        ),
+        (b'{"x": [{"0": 1}, {"0": 2}]}', "/x", "in JavaScript, send Array.from"),
+        (b'{"x": 1}', "/x", "x has 0 axes"),
+        (b"{'x': [[1.0, 2.0]]}", "", "line 1, column 2 .* double quotes, as json.dumps writes"),
+        (
+            b'{"x": [1, 2, 3], "shape": [2, 2]}',
+            "/shape",
+            r"\[3\], and cannot have \[2, 2",
+        ),
+        (
+            b'{"x": [[1, 2]], "shape": [2, 1]}',
+            "/shape",
+            r"\[1, 2\], and cannot have",
+        ),
+        (b'{"x": [1], "shape": [1, 0]}', "/shape", "a length of 1 or more"),
+        (b'{"x": [1], "shape": []}', "/shape", "shape must be a list of integers"),
+        (b'{"x": [1], "shape": [1.0]}', "/shape", "shape must be a list of integers"),
         (b'{"x": [[1e400]]}', "/x", "within the range"),
         (b'{"x": [[NaN]]}', "", "NaN is not JSON"),
         (b'{"x": [[1]], "x": [[2]]}', "/x", "given twice"),
         (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "", "nested too deeply|all of a"),
-        (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "", "x has 70 axes"),
+        (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "/x", "x has 70 axes"),
         (b'{"x": [[true, 2.0]]}', "/x", "numbers only"),
-        (b'{"x": []}', "", r"no elements: its shape is \(0\)"),
+        (b'{"x": []}', "/x", r"has the shape \(0\)"),
         (b'{"x": [[1]], "\\ud800": 1}', "", "half of a surrogate pair"),
+        (b'{"x": 1, "a": [{"b": 1}, {"b~": 1, "b~": 2}]}', "/a/1/b~0", "a/1/b~0 is given twice"),
+        (b'{"note": "it\'s", }', "", "cannot be read: [^;]*$"),
+        (b"{\"note\": 'a'}", "", "column 10 .* need double quotes"),
     ],
-    ids=range(16),
+    ids=range(31),
 )
 def test_invalid_json_bodies_are_refused_with_a_pointer(body: bytes, where: str, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule) as caught:
         JSON.read(body, ("x",))
 
     assert where == caught.value.faults[0].where
+
+
+def test_only_a_body_of_arrays_is_told_which_formats_have_nan() -> None:
+    with pytest.raises(InvalidBody, match="NaN is not JSON: only npy, safetensors and app"):
+        JSON.read(b'{"x": [NaN]}', ("x",))
+    with pytest.raises(InvalidBody, match=r"NaN is not JSON: its numbers are finite$"):
+        read_object(b'{"rope_theta": NaN}')
+
+
+def test_a_flat_list_has_the_shape_beside_it() -> None:
+    flat = JSON.read(b'{"x": [1, 2, 3, 4, 5, 6], "shape": [2, 3], "start": 1}', ("x",))
+    nested = JSON.read(b'{"x": [[true], [false]], "shape": "2,1"}', ("x",))
+
+    assert flat.arrays["x"].elements.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert flat.parameters == {"start": 1}
+    assert nested.arrays["x"].shape == (2, 1)
+    with pytest.raises(InvalidBody, match="shape goes with one array: send x and y as nested"):
+        JSON.read(b'{"x": [1], "y": [1], "shape": [1, 1]}', ("x", "y"))
 
 
 def test_integers_of_any_size_are_the_nearest_numbers() -> None:

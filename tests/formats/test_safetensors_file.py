@@ -95,10 +95,10 @@ def test_axes_are_stated_where_their_order_is_a_convention() -> None:
     assert header(body(stated))["__metadata__"]["axes"] == "query, key"
 
 
-def crafted(shape: list[int], code: str = "F32", itemsize_bytes: int = 4) -> bytes:
+def crafted(shape: list[int], code: str = "F32", itemsize_bytes: int = 4, name: str = "x") -> bytes:
     """Return a file with one tensor, of a shape that the library may refuse to write."""
     size = itemsize_bytes * math.prod(shape)
-    text = json.dumps({"x": {"dtype": code, "shape": shape, "data_offsets": [0, size]}}).encode()
+    text = json.dumps({name: {"dtype": code, "shape": shape, "data_offsets": [0, size]}}).encode()
     return len(text).to_bytes(8, "little") + text + bytes(size)
 
 
@@ -138,12 +138,13 @@ GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
         ),
         (safetensors.numpy.save({}), "holds 0 tensors"),
         (crafted([1] * 65), "x has 65 axes"),
-        (crafted([0, 2**62]), "no elements"),
+        (crafted([0, 2**62]), "a length of 1 or more"),
         (crafted([0, 2**63]), "an axis longer"),
         (crafted([]), "x has 0 axes"),
         (MANY, f"holds {MAX_TENSORS + 1} tensors: 1 to {MAX_TENSORS}"),
+        (crafted([1], name="\ud800"), "not that of tensors"),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_invalid_files_are_refused_with_the_reason(raw: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):

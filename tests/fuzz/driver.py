@@ -11,6 +11,7 @@ PARSERS = (
     "npy",
     "safetensors_file",
     "json_text",
+    "raw",
     "ranges",
     "conditional",
     "accept",

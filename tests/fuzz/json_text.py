@@ -34,8 +34,9 @@ def check(body: bytes) -> bool:
     assert _names_said(body) == _members(content)
     arrays = {name: content.pop(name) for name in _NAMES if name in content}
     assert set(sent.arrays) == set(arrays)
+    shape = content.pop("shape", None) if arrays else None
     for name, value in arrays.items():
-        _check_as_nested(sent.arrays[name], value)
+        _check_as_nested(sent.arrays[name], value, shape)
     _check_equal(dict(sent.parameters), content)
     if arrays:
         check_written(sent.arrays)
@@ -55,17 +56,26 @@ def _has_more(content: Any) -> bool:
     return any(abs(number) > _LARGEST for number in numbers)
 
 
-def _check_as_nested(table: StoredTable, value: Any) -> None:
+def _check_as_nested(table: StoredTable, value: Any, given: Any) -> None:
     nested = _nested(value)
     assert nested is not None
     shape, leaves = nested
-    assert table.shape == shape
+    if given is None:
+        assert table.shape == shape
+    else:
+        assert shape in {table.shape, (len(leaves),)}
+        assert ",".join(map(str, table.shape)) == _listed(given)
     if isinstance(leaves[0], bool):
         assert table.dtype.name == "int64"
         assert table.elements.reshape(-1).tolist() == [int(leaf) for leaf in leaves]
         return
     assert table.dtype.name == "float64"
     assert table.elements.tobytes() == np.array([float(leaf) for leaf in leaves]).tobytes()
+
+
+def _listed(shape: Any) -> str:
+    items = shape.split(",") if isinstance(shape, str) else shape
+    return ",".join(str(int(item)) for item in items)
 
 
 def _nested(value: Any, depth: int = 0) -> tuple[tuple[int, ...], list[Any]] | None:
@@ -116,7 +126,8 @@ def _must_be_read(body: bytes) -> bool:
         return False
     if _names_said(body) > _members(content):
         return False
-    return all(_is_array(content[name]) for name in _NAMES if name in content)
+    arrays = [content[name] for name in _NAMES if name in content]
+    return all(map(_is_array, arrays)) and not (arrays and "shape" in content)
 
 
 def _lists(body: bytes) -> int:
@@ -172,7 +183,7 @@ _NUMBERS = (
     "{}",
     "[]",
 )
-_OBJECT_NAMES = ('"x"', '"mask"', '"q"', '"a/b~"', '"\\u0078"', '""', "x")
+_OBJECT_NAMES = ('"x"', '"mask"', '"shape"', '"q"', '"a/b~"', '"\\u0078"', '""', "x")
 
 
 def build(source: Source) -> bytes:
@@ -198,6 +209,10 @@ def _list(source: Source, shape: list[int], leaf: str) -> str:
 _SEEDS = (
     b'{"x": [[1.5, -0.0], [1e-7, 3]], "d_model": 512}',
     b'{"x": [true, false], "mask": [[1]], "q": {"a": [null, "b", {"c": 1.0}]}}',
+    b'{"x": [1, 2, 3, 4], "shape": [2, 2]}',
+    b'{"x": [[1, 2]], "shape": "1,2", "q": 1}',
+    b'{"x": [1, 2], "shape": [2, 2]}',
+    b'{"x": [1e308]}',
     b'{"x": [1, 2], "x": [3]}',
     b'{"x": [[1], [2, 3]]}',
     b'{"x": [1, [2]]}',
@@ -218,5 +233,16 @@ HARNESS = Harness(
     check,
     build,
     _SEEDS,
-    (b'"x":', b'"mask":', b"true", b"NaN", b"\\ud83d", b"\\ude00", b"1e308", b"[[", b"]]"),
+    (
+        b'"x":',
+        b'"mask":',
+        b'"shape":',
+        b"true",
+        b"NaN",
+        b"\\ud83d",
+        b"\\ude00",
+        b"1e308",
+        b"[[",
+        b"]]",
+    ),
 )

@@ -60,6 +60,8 @@ def _must_be_read(body: bytes) -> bool:
     text = body[10:offset] if body[6] == 1 else body[12:offset]
     if text.decode("latin-1").rstrip(" \n") != _spelled(described):
         return False
+    if dtype.str == "|b1":
+        return max(body[offset:]) <= 1
     return dtype.str != "<u8" or not (np.frombuffer(body, dtype, offset=offset) >= 2**63).any()
 
 

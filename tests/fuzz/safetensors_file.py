@@ -71,7 +71,22 @@ def _must_be_read(body: bytes) -> bool:
         tensors = deserialize(body)  # type: ignore[no-untyped-call]
     except SafetensorError:
         return False
-    return 1 <= len(tensors) <= MAX_TENSORS and all(_is_possible(tensor) for _, tensor in tensors)
+    if not 1 <= len(tensors) <= MAX_TENSORS or _has_repeats(body):
+        return False
+    return all(_is_possible(tensor) for _, tensor in tensors)
+
+
+def _has_repeats(body: bytes) -> bool:
+    """Return whether an object of the header has a name twice, of which the library takes one."""
+    found: list[bool] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found.append(len(dict(pairs)) < len(pairs))
+        return dict(pairs)
+
+    header_bytes = int.from_bytes(body[:8], "little")
+    json.loads(body[8 : 8 + header_bytes], object_pairs_hook=members)
+    return any(found)
 
 
 def _is_possible(tensor: dict[str, Any]) -> bool:
@@ -80,6 +95,8 @@ def _is_possible(tensor: dict[str, Any]) -> bool:
         return False
     if code not in _NUMBERS and prod(shape) > 2**23:
         return False
+    if code == "BOOL":
+        return not any(byte > 1 for byte in tensor["data"])
     return code != "U64" or not (np.frombuffer(tensor["data"], "<u8") >= 2**63).any()
 
 

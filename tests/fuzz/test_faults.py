@@ -1,5 +1,6 @@
 """Harnesses detect planted faults of their parsers."""
 
+import json
 import re
 import warnings
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from service import grammar
 from service.delivery import negotiation, parameters, responses
 from service.errors import InvalidBody
-from service.formats import json_text, npy, safetensors_file
+from service.formats import json_text, npy, raw, safetensors_file
 from service.numerics.dtypes import FLOAT16
 from tests.fuzz.harness import Harness, as_sent, held_to
 from tests.fuzz.test_parsers import HARNESSES, built
@@ -25,9 +26,10 @@ FAULTS: list[tuple[str, Any, str, Any]] = [
     ("npy", npy, "check_shape", lambda _name, _shape: None),
     ("safetensors_file", safetensors_file, "_READABLE", {"BF16": FLOAT16}),
     ("safetensors_file", safetensors_file, "_ALIGNMENT_BYTES", 7.5),
-    ("json_text", json_text, "_without_repeats", dict),
-    ("json_text", json_text, "_refuse_constant", float),
+    ("json_text", json_text, "strict", json.loads),
+    ("json_text", json_text, "_refuse_constant", lambda _hint, name: float(name)),
     ("json_text", json_text, "_LARGEST", 1e300),
+    ("raw", raw, "STORAGES", {**raw.STORAGES, "float16": "<i2", "int16": "<u2"}),
     ("ranges", responses, "_number", lambda digits: int(digits[-2:] or "0")),
     ("conditional", responses, "_ENTITY_TAG", re.compile(r'()("[^" ]*")')),
     ("accept", negotiation, "_QUALITY", re.compile(r"[0-9.]+")),

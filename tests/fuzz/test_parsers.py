@@ -15,6 +15,7 @@ from tests.fuzz import (
     positions,
     query,
     ranges,
+    raw,
     safetensors_file,
 )
 from tests.fuzz.driver import PARSERS
@@ -24,7 +25,17 @@ pytestmark = pytest.mark.full
 
 HARNESSES = {
     module.__name__.rpartition(".")[2]: module.HARNESS
-    for module in (npy, safetensors_file, json_text, ranges, conditional, accept, query, positions)
+    for module in (
+        npy,
+        safetensors_file,
+        json_text,
+        raw,
+        ranges,
+        conditional,
+        accept,
+        query,
+        positions,
+    )
 }
 each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
 _BUILT = 400

@@ -22,7 +22,8 @@ from service.models.config_values import (
     ReadingReport,
     did_you_mean,
 )
-from service.models.resolve import resolve
+from service.routes.rope_config import ConfigParameters, report_config
+from service.settings import default_settings
 
 
 def test_every_key_of_a_rule_is_read() -> None:
@@ -175,7 +176,8 @@ def test_every_code_is_documented_with_its_meaning() -> None:
 @pytest.mark.parametrize(("code", "example"), [(code, text) for code, _, text in EXAMPLES])
 def test_every_example_has_its_warning(code: str, example: str) -> None:
     context_length = 16384 if code == "context-length-unused" else None
-    warnings = resolve(json.loads(example), context_length).warnings
+    parameters = ConfigParameters(context_length=context_length)
+    warnings = report_config(parameters, json.loads(example), default_settings()).warnings
 
     assert code in [warning.code for warning in warnings]
     assert all(warning.detail and warning.pointer.startswith("/") for warning in warnings)

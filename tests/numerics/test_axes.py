@@ -30,7 +30,8 @@ from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.phase import MAX_POSITION, Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import Setups, Table, size
+from service.numerics.setups import Setups
+from service.numerics.tables import Table, size
 from tests.exact import UNIT, frequency, rounded
 
 SCATTERED = Positions.of_runs(Run(at, 1, 3) for at in (-5, 0, 4095, 2**40, MAX_POSITION - 2))

@@ -18,6 +18,7 @@ from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, 
 from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
+from service.numerics.setups import setup_of
 from service.numerics.tables import (
     DecimalTable,
     FormulaTable,
@@ -30,7 +31,6 @@ from service.numerics.tables import (
     gather_rows,
     overflows,
     row_ranges,
-    setup_of,
     size,
     size_bytes,
 )

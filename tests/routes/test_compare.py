@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from service.delivery.endpoints import RESOURCES, Endpoint
-from service.delivery.openapi.components import report_schema
 from service.numerics.tables import size
 from service.routes.compare import MOST_RANGES, MOST_RUNS, CompareReport
 from service.routes.table_urls import read_url
-from tests.client import Client, npy_bytes
+from tests.client import Client, load_npy, npy_bytes
+from tests.openapi import report_schema
 
 Array = NDArray[Any]
 
@@ -388,6 +388,7 @@ def test_what_is_wrong_is_named(client: Client, parameters: dict[str, str], rule
         ("/rope?head_dim=8&seq_len=5&pack=complex", np.zeros((5, 4)), "pack=complex"),
         (COMPACT, np.zeros((5, 4)), "part=cos"),
         (COMPACT, {"emb": np.zeros((5, 4))}, "the table of to has cos and sin"),
+        (COMPACT, {name: np.zeros((5, 8)) for name in ("x", "rotated")}, "to /diagnose"),
         (
             "/encoding?seq_len=1000000&d_model=4096",
             np.zeros((10**6, 1), "<f2"),
@@ -415,6 +416,39 @@ def test_packs_with_cosines_and_sines_are_named_where_the_table_has_one_array(
 
     assert answer.status_code == 422
     assert "with pack=half, interleaved or compact it has cos and sin" in answer.text
+
+
+ROTATED = "POST x and what it was rotated to, as rotated, to /diagnose, with the same to"
+
+
+@pytest.mark.parametrize(
+    "body", [{"to": ROPE, "x": [[1]], "rotated": [[1]]}, {"to": "/rope/apply", "x": [[1]]}]
+)
+def test_a_rotation_is_sent_to_diagnose(client: Client, body: dict[str, Any]) -> None:
+    answer = client.post("/compare", json=body)
+
+    assert answer.status_code == 422
+    assert ROTATED in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/compare", "/diagnose"])
+@pytest.mark.parametrize("media_type", ["application/x-npy", "application/octet-stream"])
+def test_an_array_without_a_name_is_sent_with_the_url_of_its_part(
+    client: Client, path: str, media_type: str
+) -> None:
+    cosines = load_npy(client.get("/rope.npy?head_dim=4&seq_len=3&pack=half&part=cos"))
+    is_raw = media_type == "application/octet-stream"
+    content = cosines.tobytes() if is_raw else npy_bytes(cosines)
+    raw = "shape=3,4&dtype=float32&" * is_raw
+    to, headers = "to=/rope?head_dim=4%26seq_len=3%26pack=half", {"Content-Type": media_type}
+
+    refused = client.post(f"{path}?{raw}{to}", content=content, headers=headers)
+    part = client.post(f"{path}?{raw}{to}%26part=cos", content=content, headers=headers)
+
+    assert refused.status_code == 422
+    assert f"add part=cos to the URL in to ({to}%26part=cos)" in refused.json()["detail"]
+    assert part.status_code == 200
+    assert "equal" in part.text
 
 
 def test_to_is_required(client: Client) -> None:

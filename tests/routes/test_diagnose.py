@@ -1,6 +1,7 @@
 """``POST /diagnose`` names the mistakes that turn an expected table or rotation into an array."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -10,20 +11,16 @@ from jsonschema import Draft202012Validator
 from safetensors.numpy import load, save
 
 from service.analysis.array import MAX_ELEMENTS
-from service.delivery.openapi.components import report_schema
-from service.errors import InvalidBody, InvalidParameters
-from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
+from service.errors import InvalidBody
+from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import StoredTable
 from service.routes.diagnose import (
     DiagnoseReport,
-    alternative_tables,
-    expected_table,
     finite_sample,
-    row_positions,
 )
-from service.routes.table_urls import table_request
 from tests.analysis.rotating import Array, Engine
-from tests.client import Client, npy_bytes
+from tests.client import Client, load_npy, npy_bytes
+from tests.openapi import report_schema
 
 ENCODING = "/encoding?seq_len=16&d_model=8"
 ROPE = "/rope?head_dim=16&seq_len=16&pack=half"
@@ -105,6 +102,119 @@ def test_unexplained_element_has_its_position_channel_and_error(client: Client) 
     assert report["verdict"] == "none"
     assert (first["index"], first["position"], first["channel"]) == ([3, 2], 8, 2)
     assert first["error"] == pytest.approx(0.5)
+
+
+def float32_angles(theta: float) -> np.ndarray:
+    """Return the angles of 512 positions and 16 frequencies as engines compute them in float32."""
+    exponents = np.arange(0, 32, 2, dtype=np.float32) / np.float32(32)
+    frequencies = np.float32(1) / np.float32(theta) ** exponents
+    return np.outer(np.arange(512, dtype=np.float32), frequencies)
+
+
+@pytest.mark.parametrize("theta", [10000, 500000])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda dtype: dtype.__name__
+)
+@pytest.mark.parametrize(
+    ("pack", "arrange"),
+    [("compact", lambda part: part), ("interleaved", lambda part: np.repeat(part, 2, axis=1))],
+)
+def test_cosines_or_sines_alone_may_be_of_float32_angles(
+    client: Client, pack: str, arrange: Callable[[Array], Array], dtype: Any, theta: int
+) -> None:
+    for part, function in (("cos", np.cos), ("sin", np.sin)):
+        to = f"/rope?head_dim=32&seq_len=512&rope_theta={theta}&pack={pack}&part={part}"
+        to += f"&dtype={dtype.__name__}"
+        right, wrong = (function(float32_angles(each)) for each in (theta, 1.01 * theta))
+
+        assert diagnose(client, to=to, x=arrange(right.astype(dtype)))["verdict"] == "equal"
+        assert diagnose(client, to=to, x=arrange(wrong.astype(dtype)))["verdict"] != "equal"
+
+
+def test_equal_within_the_error_of_float32_angles_is_said_only_where_they_are_the_reason(
+    client: Client,
+) -> None:
+    to = "/rope?head_dim=32&seq_len=512&pack=compact&part=cos"
+
+    own, engine = load_npy(client.get(to.replace("?", ".npy?"))), np.cos(float32_angles(10000))
+
+    assert "reason" not in diagnose(client, to=to, x=own)
+    assert diagnose(client, to=to, x=engine)["reason"] == "within the error of float32 angles"
+    narrow = own.astype(ml_dtypes.bfloat16)
+    report = diagnose(client, to=to, x=narrow.astype(np.float32))
+    assert (report["verdict"], report["reason"]) == ("equal", "every number is rounded to bfloat16")
+    assert "reason" not in diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
+
+
+def test_table_by_repeated_multiplication_is_equal_at_large_positions(client: Client) -> None:
+    engine = Engine(128, base=500000.0, start=60000, powers="products")
+    x = np.hstack(engine.tables(256, np.float32))
+    to = "/rope?head_dim=128&rope_theta=500000&pack=concat&start=60000&seq_len=256"
+
+    report = diagnose(client, to=to, x=x)
+
+    assert (report["verdict"], report["mistakes"]) == ("equal", [])
+
+
+@pytest.mark.parametrize(
+    ("have", "mistake"),
+    [
+        (np.sin(float32_angles(10000)) * np.float32(1.0001), "wrong-factor"),
+        (np.sin(float32_angles(10000))[3:], "position-offset"),
+        (np.sin(float32_angles(10000))[:, :8], "truncated"),
+        (np.sin(float32_angles(10000**2)[:, :8]), "partial-width"),
+    ],
+)
+def test_mistakes_of_sines_alone_are_named(client: Client, have: Array, mistake: str) -> None:
+    to = f"/rope?head_dim=32&seq_len={len(have)}&pack=compact&part=sin"
+
+    spoilt = have.copy()
+    spoilt[-1, 0] += 0.5
+
+    report = diagnose(client, to=to, x=have)
+
+    assert (report["verdict"], names(report)) == ("diagnosed", [mistake])
+    assert diagnose(client, to=to, x=spoilt)["verdict"] == "none"
+
+
+def test_rows_after_the_last_of_curves_are_compared(client: Client) -> None:
+    to = "/encoding/curves?d_model=12&seq_len=9&dimensions=5,2&start="
+    have = np.array(table(client, f"{to}1"))
+
+    report = diagnose(client, to=f"{to}0", x=have)
+    have[-1, 0] += 0.5
+
+    assert (report["verdict"], names(report)) == ("diagnosed", ["position-offset"])
+    assert report["checked"]["elements"] == have.size
+    assert diagnose(client, to=f"{to}0", x=have)["verdict"] == "none"
+
+
+@pytest.mark.parametrize("part", ["pack=compact&part=cos", "pack=half&part=sin"])
+@pytest.mark.parametrize(
+    ("rows", "start", "shift"), [(8, 100, 3), (8, 0, 12), (64, 0, 62), (512, 7, 12)]
+)
+def test_all_rows_are_compared_where_positions_are_off(
+    client: Client, rows: int, start: int, shift: int, part: str
+) -> None:
+    to = f"/rope?head_dim=32&seq_len={rows}&{part}&start="
+    have = np.array(table(client, f"{to}{start + shift}"))
+
+    report = diagnose(client, to=f"{to}{start}", x=have)
+    have[2:] = np.random.default_rng(1).normal(size=have[2:].shape)
+    noise = diagnose(client, to=f"{to}{start}", x=have)
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["rows"]) == ("position-offset", shift)
+    assert (report["verdict"], report["checked"]["elements"]) == ("diagnosed", have.size)
+    assert (noise["verdict"], noise["checked"]["elements"]) == ("none", have.size)
+
+
+def test_unexplained_element_of_a_single_row_has_the_position_of_the_row(client: Client) -> None:
+    to = "/encoding?positions=7&d_model=8"
+    have = table(client, to)
+    have[0][2] += 0.5
+
+    assert diagnose(client, to=to, x=have)["leaves_at"]["position"] == 7
 
 
 SCALED = "/rope?head_dim=32&seq_len=64&pack=half"
@@ -233,7 +343,7 @@ def test_rows_in_another_order_are_other_positions(client: Client) -> None:
     assert "positions=0:5,9,6,7,8,5,10,11:32" in report["yours"]["url"]
 
 
-def test_array_without_a_name_is_have(client: Client) -> None:
+def test_array_without_a_name_is_x(client: Client) -> None:
     array = -np.array(table(client, ENCODING), dtype=np.float32)[:, ::-1]
     npy: Any = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
 
@@ -245,6 +355,16 @@ def test_array_without_a_name_is_have(client: Client) -> None:
     assert "set to to the URL" in without_to.json()["detail"]
 
 
+def test_the_array_is_x_or_have(client: Client) -> None:
+    want, spoiled = table(client, ENCODING), table(client, ENCODING)
+    spoiled[0][0] = 1e300
+
+    for name in ("x", "have"):
+        assert diagnose(client, to=ENCODING, **{name: want})["verdict"] == "equal"
+        assert diagnose(client, want=want, **{name: want})["verdict"] == "equal"
+        assert f"/{name}" in refused(client, to=ENCODING, **{name: spoiled})
+
+
 def test_url_that_is_not_encoded_is_explained(client: Client) -> None:
     answer = client.post(f"/diagnose?to={ENCODING}", json={"have": [[0.0]]})
 
@@ -254,6 +374,7 @@ def test_url_that_is_not_encoded_is_explained(client: Client) -> None:
 
 HAVE = [[0.0, 1.0], [1.0, 0.5]]
 ZEROS = np.zeros((4, 8)).tolist()
+AXIAL = "/rope/axial?convention=qwen2_vl&head_dim=8"
 ROTATED = {"x": ZEROS, "rotated": ZEROS}
 
 
@@ -262,15 +383,17 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
     [
         ({"have": HAVE}, "want"),
         ({"have": HAVE, "want": HAVE, "to": ENCODING}, "both"),
-        ({"want": HAVE}, "have"),
-        ({"have": HAVE, "mine": HAVE}, "an array goes by the name of have"),
+        ({"want": HAVE}, "send x, or have_cos and have_sin"),
+        ({"x": HAVE, "have": HAVE, "to": ENCODING}, "x and have are two names of one array"),
+        ({"have": HAVE, "mine": HAVE}, "an array goes by the name of x"),
         ({"have": [[1.0, 2.0, 3.0]], "to": ENCODING}, "shape"),
-        ({"cos": HAVE, "to": ROPE}, "send the same"),
+        ({"cos": HAVE, "to": ROPE}, "the table of to has cos and sin: send the same, or add part"),
+        ({"x": HAVE, "want_cos": HAVE, "want_sin": HAVE}, "with want_cos and want_sin"),
         ({"have_cos": HAVE, "have_sin": [[1.0]], "to": ROPE}, "same shape"),
         ({"have": [[1e300]], "to": ENCODING}, "2^64"),
         ({"have": HAVE, "to": "/nothing"}, "to names no table"),
-        ({"have": HAVE, "to": "/encoding?seq_len=1000000000&d_model=4096"}, "seq_len"),
-        ({"x": HAVE, "to": ROPE}, "rotated"),
+        ({"have": HAVE, "to": "/relative/t5?query_len=1000000&key_len=4096"}, "name the part"),
+        ({"rotated": HAVE, "to": ROPE}, "x and rotated go together"),
         ({"x": HAVE, "rotated": HAVE}, "to is required"),
         ({"x": HAVE, "rotated": [[1.0]], "to": ROPE}, "must be the same"),
         ({"x": [1e300], "rotated": [1.0], "to": ROPE}, "positions by channels"),
@@ -278,11 +401,11 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
         (ROTATED | {"to": "/encoding?seq_len=4&d_model=8"}, "to must name a rotation"),
         (ROTATED | {"to": "/rope?head_dim=64&seq_len=4"}, "the rotation has 64 channels"),
         (ROTATED | {"to": "/rope?head_dim=8&seq_len=2"}, "rows"),
-        (ROTATED | {"to": "/rope?head_dim=8&seq_len=100000"}, "as many as x has"),
+        (ROTATED | {"to": f"{AXIAL}&grid=400,400"}, "as many as x has"),
         (ROTATED | {"to": "/rope/apply?head_dim=6"}, "the last axis has 8 channels"),
         (ROTATED | {"to": "/rope/apply?rotary_dim=8&rotary_offset=4"}, "rotary_offset leaves"),
         (ROTATED | {"to": "http://[/rope/apply"}, "to names no table"),
-        (ROTATED | {"to": "/rope/apply?layout=neox"}, "did you mean half"),
+        (ROTATED | {"to": "/rope/apply?layout=neox"}, "did you mean layout=half"),
     ],
     ids=str,
 )
@@ -347,6 +470,19 @@ def test_layout_is_that_of_the_url_if_it_has_one(
     assert names(diagnose_rotation(client, to, x, rotated)) == mistakes
 
 
+def test_rotation_of_fewer_rows_is_by_the_first_of_the_table(client: Client) -> None:
+    x = vectors((2, 40, 32))
+    to = "/rope?head_dim=32&seq_len=10000000&pack=half"
+
+    right = diagnose_rotation(client, to, x, RIGHT.rotate(x))
+    swapped = diagnose_rotation(client, to, *(each.swapaxes(0, 1) for each in (x, RIGHT.rotate(x))))
+
+    assert right["verdict"] == "equal"
+    assert right["correct"]["url"] == "/rope?head_dim=32&seq_len=40&pack=half"
+    assert (right["checked"]["rows"], right["checked"]["of"]) == (40, 10000000)
+    assert names(swapped) == ["axes-swapped"]
+
+
 def test_two_mistakes_have_their_values(client: Client) -> None:
     x = vectors()
     rotated = RIGHT.with_changes(base=500000.0, start=1).rotate(x)
@@ -382,6 +518,16 @@ def rotate(x: Array, angles: Array) -> Array:
     half = x.shape[-1] // 2
     rotated = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
     return np.concatenate([rotated.real, rotated.imag], axis=-1).astype(np.float32)
+
+
+def test_equal_rotation_by_float32_angles_says_so(client: Client) -> None:
+    x, to = vectors(), f"{APPLY}&start=100000"
+    engine = RIGHT.with_changes(start=100000)
+    exact = engine.rotate(x.astype(np.float64)).astype(np.float32)
+
+    assert "reason" not in diagnose_rotation(client, to, x, exact)
+    report = diagnose_rotation(client, to, x, engine.rotate(x))
+    assert report["reason"] == "within the error of float32 angles"
 
 
 def test_single_row_is_diagnosed_at_its_position(client: Client) -> None:
@@ -439,52 +585,12 @@ def test_array_of_too_many_numbers_is_refused() -> None:
         finite_sample("x", StoredTable(many, FLOAT64))
 
 
-def test_rounded_table_is_read_before_rounding() -> None:
-    _, expected = expected_table("/encoding?seq_len=4&d_model=4&dtype=bfloat16", 16)
+def test_array_of_too_many_numbers_is_refused_with_the_rows_to_send() -> None:
+    tall, wide = (
+        np.broadcast_to(np.zeros(1), shape) for shape in [(2, 65536, 128), (2**17, 1, 64)]
+    )
 
-    assert expected.dtype is BFLOAT16
-    assert expected.table[1, 0] == np.sin(1.0)
-
-
-def test_tables_of_complex_numbers_and_integers_are_read() -> None:
-    _, rotary = expected_table("/rope?head_dim=4&seq_len=3&pack=complex", 16)
-    _, buckets = expected_table("/relative/t5?query_len=3&key_len=3", 16)
-
-    assert (rotary.dtype, rotary.table.shape) == (FLOAT32, (3, 4))
-    assert (buckets.dtype, buckets.table.shape) == (FLOAT64, (3, 3))
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("positions=0,5,9:13:2", [0, 5, 9, 11]),
-        ("positions=0.5,1.5", [0.5, 1.5]),
-        ("seq_len=4&start=100000", [100000, 100001, 100002, 100003]),
-        ("seq_len=3", None),
-    ],
-)
-def test_positions_are_listed_or_count_from_start(query: str, expected: list[float] | None) -> None:
-    positions = row_positions(table_request(f"/encoding?d_model=4&{query}"))
-
-    assert (None if positions is None else positions.tolist()) == expected
-
-
-def test_expected_table_has_positions_and_grid() -> None:
-    _, listed = expected_table("/encoding?positions=0,5,9:13:2&d_model=8", 16)
-    _, grid = expected_table(f"{MAE}&height=2&width=3", 96)
-
-    assert listed.waves is not None
-    assert listed.waves.positions.tolist() == [0, 5, 9, 11]
-    assert grid.grid == (2, 3)
-
-
-def test_far_larger_table_is_not_read() -> None:
-    with pytest.raises(InvalidParameters, match="seq_len"):
-        expected_table("/encoding?seq_len=1000000&d_model=512", 512)
-
-
-def test_alternatives_without_a_table_are_left_out() -> None:
-    found = [mistake.name for mistake, _, _ in alternative_tables(table_request(LLAMA3))]
-
-    assert found[0] == "config-key-ignored"
-    assert "wrong-base" in found
+    with pytest.raises(InvalidBody, match="send at most 16384 rows, and later ones with start="):
+        finite_sample("x", StoredTable(tall, FLOAT64))
+    with pytest.raises(InvalidBody, match="send fewer heads"):
+        finite_sample("x", StoredTable(wide, FLOAT64))

@@ -6,9 +6,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from service.delivery.openapi.components import report_schema
+from service.analysis.array import MAX_ELEMENTS
 from service.routes.identify import IdentifyReport
 from tests.client import Client, npy_bytes
+from tests.openapi import report_schema
 
 ENCODING = "/encoding?seq_len=16&d_model=8"
 
@@ -128,6 +129,14 @@ def test_arrays_and_positions_that_do_not_go_together_are_refused(
 
     assert answer.status_code == 422
     assert rule in answer.json()["detail"]
+
+
+def test_most_numbers_that_are_possible_have_enough_memory(client: Client) -> None:
+    array = np.random.default_rng(0).standard_normal((MAX_ELEMENTS // 128, 128)).astype("<f4")
+
+    answer = client.post("/identify", content=npy_bytes(array), headers=NPY)
+
+    assert answer.json()["verdict"] == "none"
 
 
 def test_first_number_that_is_not_finite_is_named(client: Client) -> None:

@@ -57,7 +57,7 @@ def test_robots_are_kept_from_tables(client: Client) -> None:
 def test_the_documentation_loads_nothing_from_other_hosts(client: Client) -> None:
     page = client.get("/docs").text
 
-    sources = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r"url: '([^']+)'", page)
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r'url: "([^"]+)"', page)
 
     assert sources
     for source in sources:

@@ -1,6 +1,7 @@
 """``/rope/config``: from a model's config.json to the URLs of its tables; the report's schema."""
 
 import json
+import re
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -13,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.delivery.endpoints import JsonObject
-from service.delivery.openapi.components import report_schema
 from service.errors import InvalidBody
 from service.models.config_values import MEANINGS, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.model_types import model_types
 from service.routes.rope_config import CONFIG, ConfigParameters, RopeConfigReport, report_config
+from service.settings import default_settings
 from tests.client import Client
 from tests.models.settings import llama
+from tests.openapi import report_schema
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
 REGIMES = [(model, label) for model in MODELS for label in model["exact_60_digit"]]
@@ -56,7 +58,9 @@ def test_published_models_have_their_exact_tables(
 
     frequencies = client.get(entry["frequencies"]).json()["data"]["inv_freq"]
     positions = "&positions=1,4095,131071&dtype=float64"
-    table = client.get(entry["table"] + positions).json()["data"]
+    url = re.sub("pack=[a-z]+", "pack=pair", entry["table"].replace(".safetensors", ".json"))
+    url = re.sub("&seq_len=[0-9]+", "", url)
+    table = client.get(url + positions).json()["data"]
 
     assert len(frequencies) == exact["n"]
     assert entry["attention_factor"] == pytest.approx(factor, rel=1e-15)
@@ -80,8 +84,8 @@ def test_a_report_has_every_parameter_of_the_table(client: Client) -> None:
     assert content["warnings"] == []
     assert entry["layers"] == "all"
     assert entry["origin"]["factor"] == "/rope_scaling/factor"
-    urls = {"frequencies", "table", "file"}
-    assert entry["origin"].keys() == entry.keys() - {"layers", "origin"} - urls
+    of_tables = {"frequencies", "table", "file", "cos", "sin", "apply", "shape", "dtype"}
+    assert entry["origin"].keys() == entry.keys() - {"layers", "origin"} - of_tables
     query = {name: value for name, (value,) in parse_qs(urlsplit(entry["table"]).query).items()}
     assert query == {
         "head_dim": "128",
@@ -90,6 +94,7 @@ def test_a_report_has_every_parameter_of_the_table(client: Client) -> None:
         "original_max_position_embeddings": "2048",
         "factor": "4",
         "max_position_embeddings": "8192",
+        "pack": "half",
     }
 
 
@@ -111,6 +116,22 @@ def test_both_regimes_have_urls_and_the_original_one_is_the_default(
     assert numbers[0] != numbers[1]
 
 
+@pytest.mark.parametrize("config", [PHI3, llama(rope_scaling={"type": "dynamic", "factor": 2.0})])
+def test_tables_have_the_rows_that_their_frequencies_are_for(
+    client: Client, config: dict[str, object]
+) -> None:
+    entry, extended = (
+        resolved(client, config, query)["rope"]["default"] for query in ("", "?context_length=5000")
+    )
+
+    for links in (entry, *entry["regimes"], extended):
+        rows = f"{links['context_length']}, {entry['shape'][1]}"
+        assert client.head(links["cos"]).headers["Array-Shape"] == rows
+        assert f"context_length={links['context_length']}" in links["cos"]
+    assert extended["context_length"] == 5000
+    assert entry["regimes"][1]["context_length"] > entry["regimes"][0]["context_length"]
+
+
 def test_pointers_lead_into_the_text_model_of_a_multimodal_config(client: Client) -> None:
     content = resolved(client, {"model_type": "llava", "text_config": llama()})
 
@@ -124,10 +145,10 @@ def test_sections_are_in_the_url_of_the_table_alone(client: Client) -> None:
     config = llama(model_type="qwen2_vl", rope_scaling=scaling)
     entry = resolved(client, config)["rope"]["default"]
 
-    assert "mrope_section=16,24,24&mrope_interleaved=false" in entry["table"]
+    assert "mrope_section=16,24,24&mrope_interleaved=false" in entry["file"]
     assert "mrope" not in entry["frequencies"]
     axes = "&positions_t=0,1&positions_h=0,2&positions_w=0,3"
-    for url in (entry["frequencies"], entry["table"] + "&positions=5", entry["table"] + axes):
+    for url in (entry["frequencies"], entry["file"] + "&positions=5", entry["file"] + axes):
         assert client.get(url).status_code == 200
 
 
@@ -141,17 +162,25 @@ def test_the_file_is_the_whole_table_and_streams(client: Client) -> None:
     entry = resolved(client, llama(max_position_embeddings=1_048_576))["rope"]["default"]
     described = client.head(entry["file"])
 
-    assert entry["file"] == entry["table"].replace("/rope?", "/rope.npy?")
-    assert described.headers["Array-Shape"] == "1048576, 64, 2"
-    assert client.get(entry["table"]).status_code == 413
+    assert entry["file"] == entry["table"]
+    assert described.headers["Array-Shape"] == "1048576, 128"
+    assert client.head(entry["cos"]).headers["Array-Shape"] == "1048576, 128"
 
 
-def test_a_table_too_large_for_a_file_is_refused(client: Client) -> None:
-    config = llama(head_dim=65_536, max_position_embeddings=2**53)
-    answer = client.post("/rope/config", json=config)
+def test_a_table_longer_than_an_answer_is_linked_with_fewer_rows(client: Client) -> None:
+    content = resolved(client, llama(head_dim=65_536, max_position_embeddings=2**53))
+    entry, (warning,) = content["rope"]["default"], content["warnings"]
+    described = client.head(entry["file"])
+    rows, _ = map(int, described.headers["Array-Shape"].split(", "))
 
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/max_position_embeddings"
+    assert (warning["code"], warning["pointer"]) == ("fewer-rows", "/max_position_embeddings")
+    assert f"{rows} of {2**53} rows" in warning["detail"]
+    assert (entry["max_position_embeddings"], entry["shape"]) == (2**53, [rows, 65_536])
+    for url in (entry["table"], entry["file"], entry["cos"], entry["sin"]):
+        assert f"&seq_len={rows}&" in url
+    row_bytes = 2 * 4 * 65_536
+    limit = default_settings().max_response_bytes
+    assert 0 <= limit - int(described.headers["Content-Length"]) < row_bytes
 
 
 def test_rotary_channels_at_the_end_of_a_head_have_an_offset_for_apply(client: Client) -> None:
@@ -350,6 +379,8 @@ EVERY_CONFIG = PLAUSIBLE_CONFIGS | st.tuples(ANYTHING, CONFIGS | PLAUSIBLE_CONFI
 
 
 def numbers_in(data: object) -> list[object]:
+    if isinstance(data, dict):
+        data = list(data.values())
     if isinstance(data, list):
         return [number for item in data for number in numbers_in(item)]
     return [data]
@@ -369,7 +400,8 @@ def test_any_object_gives_tables_that_work_or_pointers(
     for entry in content["rope"].values():
         for urls in [entry, *entry.get("regimes", [])]:
             frequencies = client.get(urls["frequencies"] + "&part=inv_freq")
-            table = client.get(urls["table"] + "&positions=0,7")
+            two_rows = re.sub("&seq_len=[0-9]+", "", urls["table"]) + "&positions=0,7"
+            table = client.get(two_rows.replace(".safetensors", ".json"))
             assert (frequencies.status_code, table.status_code) == (200, 200)
             assert client.head(urls["file"]).status_code == 200
             for answered in (frequencies, table):
@@ -382,7 +414,8 @@ SCHEMA = report_schema(RopeConfigReport)
 
 
 def report_of(config: dict[str, Any], **query: Any) -> Any:
-    return json.loads(report_config(ConfigParameters(**query), config).json_bytes())
+    report = report_config(ConfigParameters(**query), config, default_settings())
+    return json.loads(report.json_bytes())
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])

@@ -1,5 +1,7 @@
 """URLs of tables are parsed and formatted; other URLs are refused."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,12 @@ from service.errors import InvalidParameters, NotFound
 from service.numerics.tables import ParameterValue, size
 from service.routes import REPORTS
 from service.routes.table_urls import (
-    CONVENTION_URLS,
+    CONVENTIONS,
+    ReportParameters,
     read_url,
     table_in_to,
     table_request,
     tables,
-    unknown_parameter_hint,
     url_of,
 )
 
@@ -25,7 +27,7 @@ def test_request_its_url_and_the_canonical_url_have_the_same_table(resource: End
     request = TableRequest(resource.path[1:], parse_query(resource.example.encode()))
     expected, canonical = (
         tables(request),
-        read_url(f"http://posref.test{url_of(request)}").canonical,
+        url_of(read_url(f"http://posref.test{url_of(request)}").request),
     )
 
     for other in (read_url(url_of(request)).document, read_url(canonical).document):
@@ -53,7 +55,9 @@ def test_table_request_ignores_host_and_format() -> None:
     request = table_request("https://host/relative/alibi.npy?num_heads=4&query_len=2")
 
     assert request == TableRequest("relative/alibi", {"num_heads": "4", "query_len": "2"})
-    assert read_url("/rope.npy?seq_len=4&head_dim=8").canonical == "/rope?head_dim=8&seq_len=4"
+    assert url_of(read_url("/rope.npy?seq_len=4&head_dim=8").request) == (
+        "/rope?head_dim=8&seq_len=4"
+    )
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
@@ -62,9 +66,9 @@ def test_url_of_a_report_names_no_table(report: Endpoint) -> None:
         read_url(report.path)
 
 
-def test_convention_has_the_url_of_its_first_table() -> None:
-    assert CONVENTION_URLS["bloom"] == "/relative/alibi?convention=bloom"
-    assert CONVENTION_URLS["vaswani"] == "/encoding?convention=vaswani"
+def test_convention_has_the_path_of_its_first_table() -> None:
+    assert CONVENTIONS["bloom"] == "/relative/alibi with convention=bloom"
+    assert CONVENTIONS["vaswani"] == "/encoding with convention=vaswani"
 
 
 def test_request_with_unknown_parameters_has_no_table() -> None:
@@ -105,7 +109,7 @@ def test_errors_of_a_url_point_at_its_parameter(url: str, rule: str) -> None:
 def test_table_of_to_is_not_computed() -> None:
     url, document = table_in_to("/encoding?d_model=4096&seq_len=1000000000")
 
-    assert url.canonical == "/encoding?seq_len=1000000000&d_model=4096"
+    assert url_of(url.request) == "/encoding?seq_len=1000000000&d_model=4096"
     assert document.shape == (10**9, 4096)
 
 
@@ -124,6 +128,9 @@ def test_table_of_to_is_not_computed() -> None:
 def test_unknown_parameter_may_be_an_array_or_a_part_of_a_url(
     name: str, values: dict[str, object], hint: str | None
 ) -> None:
-    found = unknown_parameter_hint(name, values, "x")
+    class Reported(ReportParameters):
+        array_names: ClassVar[str] = "x"
+
+    found = Reported.hint_for_unknown(name, values)
 
     assert found is None if hint is None else hint in str(found)

@@ -9,6 +9,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,6 +50,8 @@ def _share(root: Path, share: int, only: str) -> list[Answer]:
     run = subprocess.run(
         [sys.executable, "-B", "-P", "-c", _CHILD, *arguments],
         cwd=root,
+        # Child processes of the service have the path of the environment, not that of their parent.
+        env={**os.environ, "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,
         check=False,
     )

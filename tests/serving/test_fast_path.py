@@ -10,7 +10,6 @@ from service.serving.protocol import UvicornProtocol
 from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, on_both_paths, on_connection
 
 LARGE = "/encoding.npy?seq_len=512&d_model=512"
-UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 KEY = "a-key-of-many-letters"
 
 
@@ -82,7 +81,6 @@ async def test_pipelined_requests_are_answered_in_order(connection: Connection) 
         (PLAIN[:-2] + "Content-Length: 3\r\n\r\nabc", "200"),
         (PLAIN[:-2] + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
         (PLAIN.replace("GET", "POST"), "415"),
-        (UPGRADE, "200"),
     ],
 )
 @on_both_paths()
@@ -94,17 +92,7 @@ async def test_other_requests_reach_the_application(
     answer = await connection.answer(request_text)
 
     assert answer[0].split()[1] == status
-    if "Upgrade" not in request_text:
-        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
-
-
-@pytest.mark.full
-@on_both_paths()
-async def test_a_connection_closes_after_an_upgrade_request(connection: Connection) -> None:
-    _, headers, body = await connection.answer(UPGRADE)
-
-    assert (headers["connection"], len(body)) == ("close", 192)
-    assert await connection.reader.read() == b""
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
 
 
 @on_both_paths()

@@ -71,6 +71,68 @@ async def test_invalid_requests_get_a_problem_and_are_counted(connection: Connec
     assert 'status="400"' in metrics
 
 
+@on_both_paths()
+@pytest.mark.parametrize("version", ["0.9", "2.0"])
+async def test_another_version_of_http_is_refused(connection: Connection, version: str) -> None:
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    request = PLAIN.replace("HTTP/1.1", f"HTTP/{version}")
+    detail = await expect_problem(connection, request, 505, "version-not-supported")
+
+    assert detail == f"HTTP/{version} is not spoken here: send HTTP/1.1"
+
+
+@on_connection(max_head_bytes=2048, max_url_bytes=1024)
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (f"HEAD /?{'x' * 1100} HTTP/1.1\r\nHost: x\r\n", "414"),
+        (f"HEAD / HTTP/1.1\r\nHost: x\r\nX-Long: {'x' * 2048}\r\n", "431"),
+        ("HEAD / HTTP/1.1\r\nHost: x\r\nX : y\r\n", "400"),
+        ("HEAD / HTTP/1.1\r\n", "400"),
+    ],
+)
+@pytest.mark.parametrize("before", [PLAIN, PLAIN.replace("GET", "HEAD")])
+async def test_the_refusal_of_a_head_request_has_no_body(
+    connection: Connection, head: str, status: str, before: str
+) -> None:
+    connection.writer.write(before.encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    protocol = await connection.protocol()
+    await until(protocol.is_idle)
+    connection.reader._buffer.clear()  # type: ignore[attr-defined]
+    connection.writer.write(f"{head}\r\n".encode())
+
+    received = await connection.reader.read()
+
+    assert received.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"\r\nconnection: close\r\n" in received
+    assert received.endswith(b"\r\n\r\n")
+
+
+@on_both_paths()
+async def test_the_refusal_of_garbage_after_a_head_request_has_a_body(
+    connection: Connection,
+) -> None:
+    connection.writer.write(PLAIN.replace("GET", "HEAD").encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+
+    await expect_problem(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+
+
+@on_connection()
+async def test_a_request_that_waits_is_not_answered_by_the_refusal_of_the_next(
+    connection: Connection,
+) -> None:
+    for refused in ("GARBAGE\r\n\r\n", PLAIN.replace("Host: x\r\n", "")):
+        other = await connection.other()
+        other.writer.write((PLAIN + refused).encode())
+
+        received = await asyncio.wait_for(other.reader.read(), 30)
+
+        assert b"HTTP/1.1 4" not in received
+
+
 @on_connection(max_url_bytes=1024)
 async def test_a_url_beyond_its_limit_is_refused_before_it_ends(connection: Connection) -> None:
     endless = f"GET {NPY}&positions={'1,' * 600}"
@@ -503,7 +565,7 @@ async def test_few_pipelined_requests_are_parsed_while_one_is_answered(
     await connection.reader.readuntil(b"\r\n\r\n")
     protocol = await connection.protocol()
     connection.reader._limit = 0  # type: ignore[attr-defined]
-    connection.writer.write(b"GET / HTTP/1.1\r\n\r\n" * 500_000)
+    connection.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 500_000)
     await until(lambda: len(protocol._unparsed) > 2**14)
     for _ in range(50):
         await asyncio.sleep(0.01)
@@ -526,7 +588,7 @@ async def test_pipelined_requests_are_dropped_where_memory_is_short(connection: 
     half_bytes = (budget.limit_bytes - budget.reserve_bytes - budget.granted_bytes) // 2
     held = [budget.grant("results", half_bytes) for _ in range(2)]
     connection.reader._limit = 0  # type: ignore[attr-defined]
-    connection.writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10_000)
+    connection.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10_000)
     await until(lambda: len(protocol.pipeline) > 0 and not protocol._unparsed)
     held.clear()
 
@@ -587,6 +649,22 @@ async def test_trailers_are_not_headers_and_are_limited(connection: Connection) 
     await expect_problem(connection, "", 431, "headers-too-large")
 
     assert protocol.cycle.scope["headers"] == headers
+
+
+@on_connection()
+async def test_trailers_that_close_the_connection_close_it(connection: Connection) -> None:
+    body = '{"seq_len":4,"d_model":4}'
+    chunked = f"Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n{body}\r\n0\r\n"
+    request = f"{POST}{chunked}Connection: close\r\n\r\n"
+    await connection.answer(request + LIVE)
+
+    assert await connection.is_closed()
+
+    other = await connection.other()
+    for ending in ("\r\n", "Connection: close\r\n\r\n"):
+        cached = PLAIN.replace("Host: x", "Host: x\r\nTransfer-Encoding: chunked")
+        await other.answer(f"{cached}0\r\n{ending}")
+    assert await other.is_closed()
 
 
 @on_connection()

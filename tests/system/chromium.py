@@ -52,12 +52,13 @@ class Page:
         self._call("Page.navigate", url=url)
 
     def value(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression in the page."""
-        made = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Return the value of a JavaScript expression in the page, or of its promise."""
+        waiting = {"returnByValue": True, "awaitPromise": True}
+        made = self._call("Runtime.evaluate", expression=expression, **waiting)
         return made["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        wait_until(expression, lambda: bool(self.value(expression)), seconds=60)
+        wait_until(expression, lambda: self.value(f"Boolean({expression})"), seconds=60)
 
     def _call(self, method: str, **parameters: Any) -> Any:
         self._calls += 1

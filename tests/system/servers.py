@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -95,16 +95,24 @@ def counted(url: str, name: str, labels: Mapping[str, str]) -> int:
     )
 
 
+def running(**settings: int | str) -> AbstractContextManager[Server]:
+    """Run a server of the source tree with default settings but for these (POSREF_NAME by name)."""
+    return running_program((sys.executable, "-m", "service"), ROOT, settings)
+
+
 @contextmanager
-def running(**settings: int | str) -> Iterator[Server]:
-    """Run a server with default settings but for these (POSREF_NAME by name)."""
+def running_program(
+    program: Sequence[str | Path], folder: Path, settings: Mapping[str, int | str]
+) -> Iterator[Server]:
+    """Run a server by the first words of its command line, in a working directory."""
     port = free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}
+    removed = ("POSREF_", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
     given = {f"POSREF_{name.upper()}": str(value) for name, value in settings.items()}
-    words = [sys.executable, "-m", "service", "serve", "--host=127.0.0.1", f"--port={port}"]
+    words = [*program, "serve", "--host=127.0.0.1", f"--port={port}"]
     with (
         NamedTemporaryFile() as log,
-        subprocess.Popen(words, cwd=ROOT, env={**kept, **given}, stderr=log) as process,
+        subprocess.Popen(words, cwd=folder, env={**kept, **given}, stderr=log) as process,
     ):
         server = Server(process, port, Path(log.name))
         try:

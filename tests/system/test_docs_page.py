@@ -40,6 +40,49 @@ def test_fragment_of_the_url_expands_its_operation(server: Server, page: Page) -
     assert page.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("place", "member"), [("rope/getRope", "parameters"), ("rope/postRopeConfig", "warnings")]
+)
+def test_opened_operation_is_tried_out(server: Server, page: Page, place: str, member: str) -> None:
+    shown(page, server, f"#/{place}")
+    page.wait_for("document.querySelector('.opblock.is-open .try-out__btn')")
+    assert "$ref" not in page.value("document.querySelector('.opblock.is-open').innerText")
+
+    page.value("document.querySelector('.opblock.is-open .try-out__btn').click()")
+    page.wait_for("document.querySelector('.opblock.is-open .execute')")
+    page.value("document.querySelector('.opblock.is-open .execute').click()")
+
+    page.wait_for("document.querySelector('.live-responses-table .response')")
+    answer = page.value("document.querySelector('.live-responses-table .response').innerText")
+    assert answer.startswith("200")
+    assert f'"{member}": ' in answer
+    assert page.complaints == []
+
+
+def test_page_reads_the_document_once_and_compressed(server: Server, page: Page) -> None:
+    shown(page, server)
+
+    read = page.value(
+        "performance.getEntriesByName(new URL('/openapi.json', location).href)"
+        ".map(each => [each.encodedBodySize, each.decodedBodySize])"
+    )
+
+    ((encoded_bytes, decoded_bytes),) = read
+    assert encoded_bytes < decoded_bytes / 4
+    assert page.complaints == []
+
+
+def test_closed_operations_take_no_more_than_their_lines(server: Server, page: Page) -> None:
+    shown(page, server)
+
+    operations, elements = page.value(
+        "[document.querySelectorAll('.opblock'), document.querySelectorAll('*')]"
+        ".map(each => each.length)"
+    )
+
+    assert elements < 30 * operations
+
+
 def test_page_requests_no_other_host(server: Server, page: Page) -> None:
     shown(page, server)
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from benchmarks.scaling.edge import running as benchmarked
+from tests.system.connection import connected
 from tests.system.nginx import Edge, unseen
 from tests.system.processes import wait_until
 from tests.system.servers import MIB, Server
@@ -34,6 +35,13 @@ def test_edge_caches_the_answer_of_posref(server: Server, edge: Edge, target: st
         assert answer.headers.get("ETag") == direct.headers.get("ETag")
         assert answer.headers["Cache-Control"] == direct.headers["Cache-Control"]
     assert [first.headers["X-Cache"], second.headers["X-Cache"]] == ["MISS", "HIT"]
+
+
+def test_edge_answers_clients_of_http_1_0_that_send_no_host(server: Server, edge: Edge) -> None:
+    for target in map(unseen, (TEXT, BINARY, PRIVATE)):
+        with connected(edge.port) as connection:
+            answer = connection.ask(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+        assert (answer.status, answer.body) == ("HTTP/1.1 200 OK", server.get(target).content)
 
 
 @pytest.mark.parametrize("is_plain", [True, False])

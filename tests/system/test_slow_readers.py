@@ -167,6 +167,9 @@ def test_slow_readers_do_not_delay_shutdown(server: Server) -> None:
 ENCODINGS = f"seq_len={2**40}&d_model=512"
 MANY = 200
 UNREAD_BYTES = MAX_UNREAD_BYTES + CONNECTION_BYTES
+# The allocator keeps what is free between the blocks in use, and returns it late: how much that is
+# depends on the moment, not on the number of streams. 200 more of them add 45 to 160 KiB each.
+FREE_HEAP_BYTES = 8 * MIB
 GZIP = "Accept-Encoding: gzip\r\n"
 
 
@@ -190,10 +193,10 @@ def test_many_unread_streams_hold_little_memory(
     with running(**limits) as server, ExitStack() as stack:
         _unread(server, stack, target, headers, range(MANY))
         before = server.memory_bytes("VmRSS")
-        _unread(server, stack, target, headers, range(MANY, 2 * MANY))
+        _unread(server, stack, target, headers, range(MANY, 3 * MANY))
         grown = server.memory_bytes("VmRSS") - before
 
-    assert grown <= MANY * (UNREAD_BYTES + state_bytes)
+    assert grown <= 2 * MANY * (UNREAD_BYTES + state_bytes) + FREE_HEAP_BYTES
 
 
 class Answer:

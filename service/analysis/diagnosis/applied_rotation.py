@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.diagnosis.waves import offset_of
+from service.analysis.diagnosis.waves import error_weights, offset_of
 from service.analysis.measure import Complexes, measure
 from service.analysis.precision import rounded
 from service.numerics.dtypes import DType
@@ -340,7 +340,8 @@ class Application:
 # Cosine, sine, two products and their sum each have a rounding error of at most half an ulp. In
 # half ulps of |x0| + |x1|: 2 for a product and its factor, 1 for the sum, and 1 as a margin.
 _ROUNDINGS = 4
-# A float32 frequency has an error of a few ulps (a power, a division), and so has an angle.
+# The error of an angle, in half ulps of float32, is at most 4 times its weight: see
+# ``error_weights``.
 _FLOAT32 = 2.0**-24
 _ANGLE_ROUNDINGS = 4
 
@@ -390,6 +391,11 @@ class Evidence:
         with np.errstate(invalid="ignore"):
             return predicted, np.abs(y - predicted), allowed
 
+    def has_angle_errors(self, application: Application, rows: Indices, error: Float64s) -> bool:
+        """Return whether errors, (H, R, head_dim), exceed those of the rotation of exact angles."""
+        sizes = application.wiring.sizes(self.x[:, rows]) * max(1.0, float(self.target.size.max()))
+        return bool((error > _ROUNDINGS * self.roundoff * sizes + self.least).any())
+
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
         """Return for each given row the fraction of its elements within their error bounds."""
         _, error, allowed = self.errors(application, heads, rows)
@@ -429,7 +435,11 @@ class Evidence:
         size = np.abs(positions)
         rates = np.ones(target.unit.shape[1]) if omega is None else np.abs(omega)
         # Engines compute angles in float32 for half types.
-        angle_error = _ANGLE_ROUNDINGS * min(self.roundoff, _FLOAT32) * np.outer(size, rates)
+        angle_error = (
+            _ANGLE_ROUNDINGS
+            * min(self.roundoff, _FLOAT32)
+            * error_weights(np.outer(size, rates), rates)
+        )
         if len(target.omega_error) == len(rates):
             # The angle at a position without a row in the table comes from the nearest row.
             away = size + np.abs(positions - target.positions[rows])

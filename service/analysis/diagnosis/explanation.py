@@ -5,16 +5,22 @@ the part of the tables to compare, the order of its rows and columns, and the an
 of its elements. ``check`` compares the submitted elements with the prediction of an explanation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 
 from service.analysis.array import Sample, TableRequest
 from service.analysis.diagnosis.frequency_faults import angle_faults
-from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Diagnosis, Mistake
+from service.analysis.diagnosis.mistakes import (
+    ANGLE_ERRORS,
+    MOST_MISTAKES,
+    Diagnosis,
+    Mistake,
+)
 from service.analysis.diagnosis.structure import (
     OrderFault,
     SizeFault,
@@ -34,7 +40,14 @@ from service.analysis.diagnosis.waves import (
 )
 from service.analysis.measure import EARLY_ROWS, spread_indices
 from service.analysis.precision import narrowest_dtype, spacing
-from service.numerics.dtypes import FLOAT64, INT64, DType, rounding_bound
+from service.numerics.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT64,
+    INT64,
+    DType,
+    rounding_bound,
+)
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
@@ -56,12 +69,16 @@ class ExpectedTable:
         dtype: the dtype to which engines round the elements.
         positions: the positions of the rows, rising, (S,); None if they are unknown.
         grid: (height, width) if the rows are the cells of a grid; None otherwise.
+        beginning: the first rows of both cosines and sines, if ``arrays`` is one of them.
+        read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
     """
 
     arrays: Mapping[str, Sample]
     dtype: DType
     positions: Float64s | None = None
     grid: tuple[int, int] | None = None
+    beginning: Mapping[str, Sample] | None = None
+    read_following: Callable[[], Mapping[str, Sample]] | None = None
 
     @cached_property
     def view(self) -> TableView:
@@ -72,9 +89,20 @@ class ExpectedTable:
         return self.view.table
 
     @cached_property
+    def following(self) -> Float64s:
+        """The rows after the last; the first rows where they are unknown."""
+        arrays = self.read_following() if self.read_following else {}
+        return TableView.of(arrays).table if arrays else self.table[:MAX_SHIFT]
+
+    @cached_property
     def waves(self) -> Waves | None:
-        is_pair = len(self.view.names) == 2
-        return waves_of(self.table, is_pair=is_pair, positions=self.positions)
+        view = TableView.of(self.beginning) if self.beginning else self.view
+        positions = self.positions
+        # Rows of several axes do not have the positions of one.
+        if positions is None or len(positions) != len(self.table):
+            positions = np.arange(len(self.table), dtype=np.float64)
+        waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=positions)
+        return waves.of_part(is_sine="sin" in self.arrays) if waves and self.beginning else waves
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,19 +113,31 @@ class ArrayPair:
         view: the submitted arrays as one table of rows and columns.
         expected: the expected table.
         dtype: the dtype to which the submitted arrays were rounded.
+        sent_dtype: the dtype of the submitted arrays, at least as wide.
         decimal_error: the largest error of rounding to a few decimals; 0 if there is none.
     """
 
     view: TableView
     expected: ExpectedTable
     dtype: DType
+    sent_dtype: DType
     decimal_error: float = 0.0
 
     @property
     def epsilon(self) -> float:
         """The sum of the largest rounding errors of a submitted and an expected element near 1."""
-        rounding = rounding_bound(self.dtype, 1.0) + rounding_bound(self.expected.dtype, 1.0)
-        return rounding + self.decimal_error
+        return self._rounding(self.dtype) + self.decimal_error
+
+    def _rounding(self, dtype: DType) -> float:
+        return rounding_bound(dtype, 1.0) + rounding_bound(self.expected.dtype, 1.0)
+
+    def reason(self, residual: float, scale: float) -> str | None:
+        """Return why sines and cosines differ by more than their rounding; None if they do not."""
+        size = residual / (2 * max(1.0, scale))
+        if size > self.epsilon:
+            return ANGLE_ERRORS
+        is_narrow = self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype)
+        return f"every number is rounded to {self.dtype.name}" if is_narrow else None
 
     def roundings(self, table: Float64s) -> Float64s:
         """Return for each element its ulp in the submitted dtype plus its ulp in the expected."""
@@ -123,7 +163,8 @@ class Explanation:
         waves: the expected rows and columns as waves; None if they are not sines and cosines.
         angles: the wrong angles; None if expected elements are only scaled and shifted.
         factor: the factor that multiplies the expected elements.
-        shift: the index of the expected row that corresponds to submitted row 0.
+        shift: without angles, the index of the expected row that corresponds to submitted row 0;
+            the rows after the last expected row are those of ``following``.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -134,18 +175,18 @@ class Explanation:
     factor: float = 1.0
     shift: int = 0
 
-    @property
-    def rows(self) -> int:
-        """The number of rows to compare."""
-        return self.size.rows - abs(self.shift)
-
     def predict(self, pair: ArrayPair, rows: Indices) -> tuple[Float64s, Float64s]:
         """Return the predicted elements of the given rows, (R, columns), and their tolerances."""
         waves = self.waves
         if waves is not None and self.angles is not None:
             table, weights = self.angles.table(waves, rows)
             return table, pair.wave_tolerances(table, weights, self.angles.factor * waves.scale)
-        table = pair.expected.table[rows + self.shift][:, self.size.expected] * self.factor
+        rows_in_table = rows + self.shift
+        beyond = rows_in_table - len(pair.expected.table)
+        table = pair.expected.table[np.where(beyond < 0, rows_in_table, 0)]
+        if (beyond >= 0).any():
+            table[beyond >= 0] = pair.expected.following[beyond[beyond >= 0]]
+        table = table[:, self.size.expected] * self.factor
         if waves is None:
             return table, 2 * pair.roundings(table) + pair.decimal_error
         angles = np.outer(waves.positions[rows], waves.omega)
@@ -258,14 +299,17 @@ class _Attempt:
 
     def diagnosis(self) -> Diagnosis:
         result, explanation = self.result, self.explanation
-        mismatch = None
+        mismatch, waves = None, explanation.waves
         if result.first_mismatch is not None:
             row, column, *numbers = result.first_mismatch
             order, columns = explanation.order, explanation.size.sent
             element = (int(order.rows[row]), int(columns[order.columns[column]]))
             mismatch = self.pair.view.mismatch(element, *numbers)
-            if explanation.waves is not None:
-                mismatch = replace(mismatch, position=float(explanation.waves.positions[row]))
+            expected = self.pair.expected
+            positions = waves.positions if waves else expected.positions
+            # Rows of several axes do not have the positions of one.
+            if positions is not None and (waves or len(positions) == len(expected.table)):
+                mismatch = replace(mismatch, position=float(positions[row]))
         equals_alternative = self.alternative and not (explanation.mistakes or mismatch)
         return Diagnosis(
             "none" if mismatch else "diagnosed" if self.mistakes else "equal",
@@ -275,48 +319,46 @@ class _Attempt:
             result.allowed,
             mismatch,
             self.alternative[1] if self.alternative and equals_alternative else None,
+            self.pair.reason(result.residual, waves.scale) if waves else None,
         )
 
 
 def diagnose(
-    sent: Mapping[str, Sample], expected: ExpectedTable, alternatives: Iterable[Alternative] = ()
+    sent: Mapping[str, Sample],
+    expected: ExpectedTable,
+    alternatives: Callable[[], Iterable[Alternative]] = tuple,
 ) -> Diagnosis | None:
     """Find the shortest list of known mistakes that explains the submitted arrays.
 
     Args:
         sent: the submitted arrays, with the same names as the expected arrays.
         expected: the correct table.
-        alternatives: the tables that wrong settings give; read only if the expected table without
-            mistakes does not explain the arrays.
+        alternatives: returns the tables that wrong settings give; called only if the expected table
+            without mistakes does not explain the arrays. At most three of them are in memory: the
+            best, the last and the next one.
 
     Returns:
         The diagnosis; None if the shapes of the arrays fit no list of mistakes.
     """
-    others: list[Alternative] = []
-    closest: list[_Attempt] = []
+    plain: _Attempt | None = None
+    best: _Attempt | None = None
     for count in range(MOST_MISTAKES + 1):
-        if count == 1:
-            others = list(alternatives)
-        for alternative in (*(others if count < MOST_MISTAKES else ()), None):
+        others = alternatives() if 0 < count < MOST_MISTAKES else ()
+        for alternative in chain(others, (None,)):
             table, mistakes = (alternative[2], count - 1) if alternative else (expected, count)
             attempt = _closest(sent, table, mistakes)
             if attempt is not None:
                 attempt = replace(attempt, alternative=alternative)
                 if attempt.result.is_complete:
                     return attempt.diagnosis()
-                closest.append(attempt)
-    return _incomplete_diagnosis(closest) if closest else None
-
-
-def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
-    """Return the diagnosis of the attempt that explains the most elements, checked on all rows.
-
-    If every attempt explains less than half of the elements, return one without mistakes.
-    """
-    best = max(attempts, key=lambda each: each.rank)
+                plain = plain or (None if alternative else attempt)
+                if best is None or attempt.rank > best.rank:
+                    best = attempt
+    if best is None:
+        return None
     if best.result.share < _LEAST_SHARE:
-        best = next((each for each in attempts if each.alternative is None), attempts[0])
-    every = np.arange(best.explanation.rows)
+        best = plain or best
+    every = np.arange(best.explanation.size.rows)
     return replace(best, result=check(best.pair, best.explanation, every)).diagnosis()
 
 
@@ -329,10 +371,10 @@ def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) ->
     for pair, explanation in _explanations(sent, expected, count):
         if len(explanation.mistakes) < count:
             continue
-        rows = sampled_rows(explanation.rows, len(explanation.size.expected))
+        rows = sampled_rows(explanation.size.rows, len(explanation.size.expected))
         result = check(pair, explanation, rows)
         if result.is_complete:
-            result = check(pair, explanation, np.arange(explanation.rows))
+            result = check(pair, explanation, np.arange(explanation.size.rows))
         attempt = _Attempt(pair, explanation, result)
         if result.is_complete:
             return attempt
@@ -350,7 +392,7 @@ def _explanations(
     for view in table_views(sent, expected.view):
         view_dtype = narrowest_dtype(view.table, dtype) if expected.waves else dtype
         for error, mistakes in decimal_roundings(view.table):
-            pair = ArrayPair(view, expected, view_dtype, error)
+            pair = ArrayPair(view, expected, view_dtype, dtype, error)
             for size, order in _alignments(pair):
                 found = (*view.mistakes, *mistakes, *size.mistakes, *order.mistakes)
                 if len(found) <= most:
@@ -380,38 +422,45 @@ def _of_numbers(
     waves = pair.expected.waves
     waves = waves.restricted(size.expected, size.rows) if waves else None
     plain = Explanation((), size, order, waves)
-    if size.rotating is None:
-        yield plain
-        if most == 0:
-            return
-    if waves is None:
-        yield from numeric_faults(pair, plain)
-        return
-    if size.rotating is not None:
+    if waves is not None and size.rotating is not None:
         waves = waves.of_width(size.rotating)
-        plain = replace(plain, waves=waves)
+        fault = AngleFault((), waves.omega, waves.omega)
+        plain = replace(plain, waves=waves, angles=fault)
+    yield plain
+    if most == 0:
+        return
+    if waves is None or not waves.has_pairs:
+        if plain.angles is None:
+            yield from numeric_faults(pair, plain)
+        return
     first = plain.sent(pair, np.arange(min(EARLY_ROWS, size.rows)))
     for fault in angle_faults(waves, first, pair.epsilon):
         if len(fault.mistakes) <= most:
             yield replace(plain, mistakes=fault.mistakes, angles=fault)
 
 
-_SHIFTS = 64
+MAX_SHIFT = 63
+"""The largest shift of rows."""
 
 
 def numeric_faults(pair: ArrayPair, plain: Explanation) -> Iterator[Explanation]:
     """Yield explanations with a wrong factor or with shifted rows.
 
-    They apply to tables that do not consist of sines and cosines.
+    They apply to tables that do not consist of pairs of a cosine and a sine.
     """
-    rows = sampled_rows(plain.rows, len(plain.size.expected))
+    count, waves = plain.size.rows, plain.waves
+    rows = sampled_rows(count, len(plain.size.expected))
+    if waves is not None:
+        rows = np.arange(min(EARLY_ROWS, count))
     expected, _ = plain.predict(pair, rows)
     sent = plain.sent(pair, rows)
     factor = float((sent * expected).sum() / ((expected * expected).sum() or 1.0))
     if factor >= LEAST_FACTOR and abs(factor - 1) > 4 * pair.epsilon:
         yield replace(plain, mistakes=(factor_mistake(factor),), factor=factor)
-    for shift in range(1, min(_SHIFTS, plain.rows - 1)):
-        shifted = replace(plain, shift=shift)
+    for shift in range(1, 1 + (MAX_SHIFT if waves and count > 2 else min(MAX_SHIFT, count - 2))):
+        mistakes = (Mistake("position-offset", {"rows": shift}),)
+        # Waves also predict the rows after the last one.
+        angles = AngleFault(mistakes, waves.omega, waves.omega, shift) if waves else None
+        shifted = replace(plain, mistakes=mistakes, angles=angles, shift=shift)
         if check(pair, shifted, np.arange(2)).is_complete:
-            mistake = Mistake("position-offset", {"rows": shift})
-            yield replace(shifted, mistakes=(mistake,))
+            yield shifted

@@ -7,6 +7,7 @@ compared.
 """
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
@@ -255,6 +256,12 @@ def _rule_variants(request: TableRequest) -> Iterator[Variant]:
         yield from _length_variants(request)
     values = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
     yield Mistake("config-key-ignored", values), _without(request, "rope_type", *keys)
+    bounds = ("low_freq_factor", "high_freq_factor")
+    if rule == "llama3" and set(bounds) <= set(keys):
+        for name, other in permutations(bounds):
+            cut = f"{rule} with {name}={parameters[other]} (no smooth transition)"
+            mistake = Mistake("wrong-rule", {"have": cut, "want": rule})
+            yield mistake, request.with_parameters(**{name: parameters[other]})
     if rule != "linear" and "factor" in keys:
         factor = parameters["factor"]
         linear = _without(request, *keys).with_parameters(rope_type="linear", factor=factor)

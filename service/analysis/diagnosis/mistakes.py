@@ -8,6 +8,9 @@ from service.analysis.array import FirstMismatch, TableRequest
 
 DiagnosisVerdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
+ANGLE_ERRORS = "within the error of float32 angles"
+"""The reason of differences that are larger than rounding but not than errors of angles."""
+
 MOST_MISTAKES = 3
 """A longer list of mistakes could explain anything."""
 
@@ -22,13 +25,14 @@ class KnownMistake(NamedTuple):
 CATALOGUE: Mapping[str, KnownMistake] = {
     "layout-swapped": KnownMistake(
         'The channel order is "{have}" but should be "{want}"; the values themselves are right.',
-        'Request the order "{want}", or permute the channels; permute the weights of queries and '
-        "keys in the same way.",
+        'Request the order "{want}", or permute the channels of the table. Only where the model '
+        'is to keep the order "{have}", permute its weights instead; never both.',
     ),
     "layout-swapped/rotation": KnownMistake(
         'Channels are paired as "{have}", {have_pairs}, but should be paired as "{want}", '
         "{want_pairs}.",
-        'Rotate with the layout "{want}", or permute the rows of the query and key weights.',
+        'Rotate with the layout "{want}", or permute the rows of the query and key weights; never '
+        "both.",
     ),
     "layout-mixed": KnownMistake(
         'Pairs are read as "{read}" and written as "{written}", so channels come out in another '
@@ -160,7 +164,7 @@ CATALOGUE: Mapping[str, KnownMistake] = {
         "Keep the first {want} {axis}.",
     ),
     "position-offset": KnownMistake(
-        "Row s has the values of position s + ({rows}): positions are off by {rows}.",
+        "Row s has the values of position s + {rows}: positions are off by {rows}.",
         "Subtract {rows} from the positions.",
     ),
     "other-positions": KnownMistake(
@@ -232,7 +236,7 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        return self._text.sentence.format(**self._printed)
+        return self._text.sentence.format(**self._printed).replace("+ -", "- ")
 
     @property
     def correction(self) -> str:
@@ -244,8 +248,13 @@ class Mistake:
 
     @property
     def _printed(self) -> dict[str, Any]:
+        floats = {value for value in self.values.values() if isinstance(value, float)}
+        # Six digits, or as many as show which numbers differ.
+        digits = 6
+        while len({f"{value:.{digits}g}" for value in floats}) < len(floats):
+            digits += 1
         return {
-            name: f"{value:.6g}" if isinstance(value, float) else value
+            name: f"{value:.{digits}g}" if isinstance(value, float) else value
             for name, value in self.values.items()
         }
 
@@ -263,6 +272,7 @@ class Diagnosis:
         allowed: the largest tolerance of an element.
         first_mismatch: for ``none``, the first element that the closest list does not explain.
         matching_table: the table of this server that the array equals, where there is one.
+        reason: why numbers differ by more than their rounding; None where they do not.
     """
 
     verdict: DiagnosisVerdict
@@ -272,3 +282,4 @@ class Diagnosis:
     allowed: float = 0.0
     first_mismatch: FirstMismatch | None = None
     matching_table: TableRequest | None = None
+    reason: str | None = None

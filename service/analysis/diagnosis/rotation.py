@@ -20,7 +20,7 @@ from service.analysis.diagnosis.applied_rotation import (
     Target,
     Wiring,
 )
-from service.analysis.diagnosis.mistakes import Diagnosis, DiagnosisVerdict, Mistake
+from service.analysis.diagnosis.mistakes import ANGLE_ERRORS, Diagnosis, DiagnosisVerdict, Mistake
 from service.analysis.diagnosis.rotation_faults import (
     RotationMeasurement,
     angle_mistakes,
@@ -283,11 +283,12 @@ def _resized(target: Target, rows: int) -> Target:
 
 def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: int) -> Diagnosis:
     """Compare every element with the application's prediction, and return the diagnosis."""
-    residual, most, mismatch = 0.0, 0.0, None
+    residual, most, mismatch, has_angle_errors = 0.0, 0.0, None, False
     for rows in evidence.chunks():
         predicted, error, allowed = evidence.errors(application, slice(None), rows)
         residual = max(residual, float(np.nan_to_num(error, nan=np.inf).max()))
         most = max(most, float(allowed.max()))
+        has_angle_errors |= evidence.has_angle_errors(application, rows, error)
         is_off = ~(error <= allowed)
         if mismatch is None and is_off.any():
             row, head, channel = (int(i) for i in np.argwhere(is_off.transpose(1, 0, 2))[0])
@@ -303,7 +304,8 @@ def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: 
     mistakes = application.mistakes
     verdict: DiagnosisVerdict = "none" if mismatch else "diagnosed" if mistakes else "equal"
     residual = min(residual, float(np.finfo(np.float64).max))
-    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch)
+    reason = ANGLE_ERRORS if has_angle_errors else None
+    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch, reason=reason)
 
 
 def _index(head: int, row: int, channel: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

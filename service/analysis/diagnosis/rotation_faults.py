@@ -22,7 +22,7 @@ from service.analysis.diagnosis.applied_rotation import (
     steps_of,
 )
 from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.diagnosis.waves import LARGEST_INTEGERS
+from service.analysis.diagnosis.waves import LARGEST_INTEGERS, error_weights
 from service.analysis.measure import (
     Complexes,
     fit_geometric,
@@ -256,6 +256,8 @@ class FrequencyEstimate:
 
 # With fewer rows, too many frequencies fit.
 _ENOUGH_ROWS = 4
+# The largest relative difference of frequencies that cancel a repeated rotation.
+_NEAR = 2.0**-7
 
 
 def frequency_mistakes(
@@ -263,11 +265,30 @@ def frequency_mistakes(
 ) -> Iterator[Application]:
     """Yield a linear factor or another base, if it gives the measured frequencies."""
     expected = application.angles.frequencies(target)
+    if _are_right(application, target, measured):
+        return
     if expected is not None and len(expected) == len(measured.omega):
-        if (np.abs(measured.omega - expected) <= measured.error).all():
-            return
         yield from _linear_mistakes(application, expected, measured)
     yield from _base_mistakes(application, expected, measured)
+
+
+def _are_right(application: Application, target: Target, measured: FrequencyEstimate) -> bool:
+    """Return whether the measured frequencies need no mistake.
+
+    They equal those of the application; or they would cancel its repetition, because times the
+    number of rotations they are near those of the target.
+    """
+    angles, omega = application.angles, measured.omega
+    near = np.maximum(measured.error, _NEAR * np.abs(omega))
+    cases = [(angles.frequencies(target), 1, measured.error)]
+    if angles.times > 1:
+        cases.append((target.omega, angles.times, near))
+    return any(
+        expected is not None
+        and len(expected) == len(omega)
+        and bool((np.abs(omega - expected / times) <= error).all())
+        for expected, times, error in cases
+    )
 
 
 def unnamed_frequencies(
@@ -278,6 +299,8 @@ def unnamed_frequencies(
     Negative frequencies are not a mistake here: they mean the inverse rotation.
     """
     if measured.rows < _ENOUGH_ROWS or not (measured.omega >= -measured.error).all():
+        return
+    if _are_right(application, target, measured):
         return
     expected = application.angles.frequencies(target)
     pair = 0
@@ -405,7 +428,8 @@ class RotationMeasurement:
                 continue
             omega, error = _weighted_frequencies(undone[order], weights[order], places)
             # The rounding of a frequency to float32 changes the angles of all rows alike.
-            error = error + 4 * min(roundoff, 2.0**-24) * np.abs(omega) + roundoff * 2.0**-6
+            weights_of = error_weights(np.abs(omega), omega)
+            error = error + 4 * min(roundoff, 2.0**-24) * weights_of + roundoff * 2.0**-6
             yield FrequencyEstimate(omega / angles.times, error / angles.times, count)
 
     def _shifts(self, application: Application) -> Iterator[Application]:

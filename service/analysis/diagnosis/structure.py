@@ -11,7 +11,6 @@ from itertools import permutations, product
 from math import isqrt, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.analysis.array import FirstMismatch, Sample
 from service.analysis.diagnosis.mistakes import Mistake
@@ -265,7 +264,8 @@ class TableView:
     @cached_property
     def table(self) -> Float64s:
         """The columns of the first array, then those of the second."""
-        return np.hstack([self._rows(self.arrays[name].reals()) for name in self.names])
+        tables = [self._rows(self.arrays[name].reals()) for name in self.names]
+        return np.hstack(tables) if len(tables) > 1 else tables[0]
 
     def mismatch(
         self, element: tuple[int, int], value: float, expected: float, allowed: float
@@ -280,7 +280,7 @@ class TableView:
         index = tuple(map(int, np.unravel_index(flat, sample.shape)))
         return FirstMismatch(self.names[block], index, value, expected, allowed)
 
-    def _rows(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _rows(self, values: np.ndarray) -> np.ndarray:
         transposed = values.transpose(self.axes)
         shape = transposed.shape
         if len(shape) == 1:

@@ -54,6 +54,16 @@ class Waves:
     scale: float
     base: tuple[float, int] | None
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether there are cosines and sines, from which angles can be measured."""
+        return bool(self.is_sine.any() and not self.is_sine.all())
+
+    def of_part(self, *, is_sine: bool) -> "Waves":
+        """Return the waves of the columns with sines, or of those with cosines."""
+        kept = self.is_sine == is_sine
+        return replace(self, frequency=self.frequency[kept], is_sine=self.is_sine[kept])
+
     def phasors(self, rows: Float64s) -> Complexes:
         """Return cosine + i·sine of each frequency, (S, K), from rows (S, C) of the same layout."""
         cosine, sine = (
@@ -66,9 +76,9 @@ class Waves:
     def restricted(self, columns: Indices, rows: int) -> "Waves | None":
         """Return the waves of some columns and the first ``rows`` rows; None if a pair is cut."""
         frequency, is_sine = self.frequency[columns], self.is_sine[columns]
-        sines, cosines = np.unique(frequency[is_sine]), np.unique(frequency[~is_sine])
-        count = len(sines)
-        if not (np.array_equal(sines, cosines) and np.array_equal(sines, np.arange(count))):
+        parts = [np.unique(frequency[part]) for part in (is_sine, ~is_sine) if part.any()]
+        count = len(parts[0])
+        if not all(np.array_equal(part, np.arange(count)) for part in parts):
             return None
         return replace(
             self,
@@ -91,15 +101,14 @@ def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Wa
     """Return the waves of a table; None if its rows are not sines and cosines of one position.
 
     Args:
-        rows: the table, (S, C); two arrays are joined along the columns.
+        rows: the table, (S, C), or its first rows; two arrays are joined along the columns.
         is_pair: True if the columns are those of two arrays, cosines first.
         positions: the positions of the rows, rising, (S,); None for consecutive integers, the
             first of which is determined from the angles.
     """
     if len(rows) < 2 or rows.shape[1] < 2:
         return None
-    # Rows of several axes do not have the positions of one.
-    if positions is None or len(positions) != len(rows):
+    if positions is None:
         positions = np.arange(len(rows), dtype=np.float64)
     if not (np.diff(positions) > 0).all():
         return None
@@ -294,10 +303,13 @@ def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
     """Return weights (S, K) to which the errors of angles (S, K) are proportional.
 
     Engines that compute a frequency ω as e^(-k·ln b/n) in float32 round the exponent: a relative
-    error e of ln ω gives ω, and so the angle, the relative error e·|ln ω|.
+    error e of ln ω gives ω, and so the angle, the relative error e·|ln ω|. Engines that multiply
+    angle k − 1 by a ratio, as ggml does, round the ratio and the product k times each. The weight
+    is a quarter of (4 + 3·|ln ω| + 2k), the error in units of 2^-24.
     """
     logarithms = np.log(np.where(omega == 0, 1.0, np.abs(omega)))
-    weights: Float64s = np.abs(angles) * (1 + np.abs(logarithms) / 2)
+    products = np.arange(len(omega))
+    weights: Float64s = np.abs(angles) * (1 + 0.75 * np.abs(logarithms) + products / 2)
     return weights
 
 

@@ -1,15 +1,22 @@
-"""Components of the OpenAPI document: schemas, headers, and problems with examples."""
+"""Components of the OpenAPI document: schemas, parameters, headers, and problems with examples.
 
-from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from functools import cache
+Generators of clients set the rules: each component has a name, every number has a format, and no
+schema has a choice of types, except with null. Where the service takes several types (a list or its
+text, for instance), the schema has no type.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from functools import cache, partial
+from math import inf
 from typing import Any
+
+from pydantic.json_schema import models_json_schema
 
 from service import errors
 from service.delivery import problems
 from service.delivery.endpoints import Report
 from service.delivery.negotiation import unknown_format
-from service.encodings.family import Parameters
+from service.encodings.family import Parameters, TableFamily
 from service.errors import Fault
 from service.formats import FORMATS
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DTYPES
@@ -17,94 +24,256 @@ from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DT
 Json = dict[str, Any]
 ErrorType = type[errors.PosrefError]
 
-COMPONENTS: Json = {
+_SCHEMAS = "#/components/schemas/"
+DOCUMENT, CONFIG, BINARY, TEXT, PROBLEM = (
+    f"{_SCHEMAS}{name}" for name in ("Document", "Config", "Binary", "PlainText", "Problem")
+)
+_TEXT: Json = {"type": "string"}
+_LISTS: Json = {"type": "array", "items": {}}
+_PARAMETERS = "All parameters that determine the numbers, defaults included."
+_ERROR = "The largest error of the numbers, where they are not rounded once."
+_FLAT = "The lengths of the axes of an array that is a flat list."
+_FURTHER = ("additionalProperties", True)
+_SHAPE: Json = {"type": "array", "items": {"type": "integer", "format": "int64", "minimum": 1}}
+
+
+def _by_name(schema: Json) -> Json:
+    return {"type": "object", "additionalProperties": schema}
+
+
+def _arrays(kind: str, description: str, own: Json, *required: str) -> Json:
+    """Return the schema of one array or of several, as the property ``type`` tells."""
+    # With an enumeration in place of a pattern, clients in Rust do not find the type.
+    shared = {
+        "kind": {**_TEXT, "description": "The path of its URL, with hyphens for slashes."},
+        "type": {"type": "string", "pattern": f"^{kind}$"},
+        "parameters": {"type": "object", "additionalProperties": True, "description": _PARAMETERS},
+        "layout": {**_TEXT, "description": "The order of the channels, where there are pairs."},
+        "pack": {**_TEXT, "description": "The packing of cosines and sines in a rotary table."},
+        "shape": {**_SHAPE, "description": "The lengths of the axes."},
+        "dtype": {**_TEXT, "description": "The type of the elements, such as float32."},
+        "error_bound": {"type": "number", "format": "double", "minimum": 0, "description": _ERROR},
+        "axes": {"type": "array", "items": _TEXT, "description": "The names of the axes."},
+    }
+    return {
+        "type": "object",
+        "description": description,
+        "required": ["kind", "type", "parameters", *required, *own],
+        "properties": {**shared, **own},
+    }
+
+
+_SEVERAL = {"shapes": _by_name(_SHAPE), "dtypes": _by_name(_TEXT), "data": _by_name(_LISTS)}
+# Clients in Python take the first schema whose required properties are there.
+_KINDS = {
+    "tables": _arrays("tables", "Arrays by name; shape and dtype if all share them.", _SEVERAL),
+    "table": _arrays("table", "One array, as nested lists.", {"data": _LISTS}, "shape", "dtype"),
+}
+_ARRAYS = {kind: f"{_SCHEMAS}{kind.capitalize()}" for kind in _KINDS}
+
+SCHEMAS: Json = {
+    "Document": {
+        "description": "Arrays with everything that determines their numbers.",
+        "oneOf": [{"$ref": reference} for reference in _ARRAYS.values()],
+        "discriminator": {"propertyName": "type", "mapping": _ARRAYS},
+    },
+    **{kind.capitalize(): schema for kind, schema in _KINDS.items()},
+    "NumberList": {"description": "A list: an array, its text as in a query, or its only item."},
+    "Config": {"type": "object", "additionalProperties": True, "description": "A config.json."},
+    "Binary": {"type": "string", "format": "binary"},
+    "PlainText": _TEXT,
+    "Fault": {
+        "type": "object",
+        "description": "What is wrong with a parameter, or with the place of a pointer in a body.",
+        "required": ["value", "detail"],
+        "properties": {
+            "parameter": _TEXT,
+            "pointer": _TEXT,
+            "value": {"anyOf": [_TEXT, {"type": "null"}]},
+            "detail": _TEXT,
+        },
+    },
     "Problem": {
         "type": "object",
         "description": "A problem document (RFC 9457).",
         "required": ["type", "title", "status", "detail", "errors"],
         "properties": {
-            "type": {
-                "type": "string",
-                "enum": [problem.uri for problem in problems.TYPES.values()],
-            },
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "errors": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["value", "detail"],
-                    "properties": {
-                        "parameter": {"type": "string"},
-                        "pointer": {"type": "string"},
-                        "value": {"type": ["string", "null"]},
-                        "detail": {"type": "string"},
-                    },
-                },
-            },
-        },
-    },
-    "Document": {
-        "type": "object",
-        "description": "Arrays with everything that fixes their numbers.",
-        "required": ["kind", "parameters", "shape", "dtype", "data"],
-        "properties": {
-            "kind": {"type": "string"},
-            "parameters": {"type": "object"},
-            "shape": {"type": ["array", "object"]},
-            "dtype": {"type": ["string", "object"]},
-            "error_bound": {"type": "number"},
-            "axes": {"type": "array", "items": {"type": "string"}},
-            "data": {"type": ["array", "number", "object"]},
+            "type": {"type": "string", "format": "uri", "pattern": "^urn:posref:problem:[a-z-]+$"},
+            "title": _TEXT,
+            "status": {"type": "integer", "format": "int64"},
+            "detail": _TEXT,
+            "errors": {"type": "array", "items": {"$ref": f"{_SCHEMAS}Fault"}},
         },
     },
 }
 
 
-def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> list[Json]:
-    """Return the OpenAPI parameters of a query.
+class Components:
+    """The components of a document; each is stored once, under a name of its section."""
 
-    Only parameters in ``example`` get an OpenAPI ``example``, which documentation pages fill in:
-    other parameters may exclude each other. Every schema has its own examples.
-    """
-    schema = object_schema(model)
-    parameters: list[Json] = []
-    for name, described in schema["properties"].items():
-        parameter: Json = {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "description": described.pop("description"),
-            "schema": _as_text(described),
+    def __init__(self) -> None:
+        self.sections: dict[str, Json] = {"schemas": {**SCHEMAS}, "headers": {**HEADER_COMPONENTS}}
+
+    def ref(self, section: str, content: Json, *names: str) -> Json:
+        """Return a reference to a component, stored under the first name that no other has."""
+        known = self.sections.setdefault(section, {})
+        name = next(name for name in names if known.setdefault(name, content) == content)
+        return {"$ref": f"#/components/{section}/{name}"}
+
+    def problems(self, listed: Iterable[ErrorType], *, is_json_only: bool = False) -> Json:
+        """Return references to the responses of errors and of those of any request, by status.
+
+        Problems with one status share a response; is_json_only says that a body can only be JSON.
+        """
+        shown = {**_EXAMPLES, **(_EXAMPLES_OF_JSON_BODIES if is_json_only else {})}
+        responses: Json = {}
+        for error in dict.fromkeys((*listed, *_OF_ANY_REQUEST)):
+            problem = problems.TYPES[error]
+            new: Json = {
+                "description": problem.title,
+                "headers": problem_headers(str(problem.status)),
+                "content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM}, "examples": {}}},
+            }
+            response = responses.setdefault(str(problem.status), new)
+            if response["description"] != problem.title:
+                response["description"] += f"; {problem.title.lower()}"
+            example = {"value": problems.problem_of(shown[error])}
+            response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
+        for status, response in responses.items():
+            name = "Or".join(map(pascal, response["description"].split(";")))
+            responses[status] = self.ref("responses", response, name, f"Json{name}")
+        return dict(sorted(responses.items()))
+
+    def add_reports(self, models: Iterable[type[Report]]) -> None:
+        """Store the schemas of reports and of their parts."""
+        self.sections["schemas"] |= {
+            name: self._generated(schema, name) for name, schema in report_schemas(*models).items()
         }
-        if name in example:
-            parameter["example"] = example[name]
-        parameters.append(parameter)
-    return parameters
+
+    def parameters(
+        self,
+        model: type[Parameters],
+        owner: str,
+        example: Mapping[str, Any],
+        chosen: Container[str] | None = None,
+    ) -> list[Json]:
+        """Return the parameters of a query: all of a model, or chosen ones, which are optional.
+
+        Only parameters in ``example`` get an OpenAPI ``example``, which documentation pages fill
+        in: other parameters may exclude each other. Every schema has its own examples.
+        """
+        schema = object_schema(model)
+        listed = []
+        for name, known in schema["properties"].items():
+            if chosen is not None and name not in chosen:
+                continue
+            described: Json = {
+                "name": name,
+                "in": "query",
+                "required": chosen is None and name in schema.get("required", ()),
+                "description": known["description"],
+                "schema": self._of_parameter(name, known, owner),
+            }
+            if name in example:
+                described["example"] = example[name]
+            listed.append(self.ref("parameters", described, pascal(name), owner + pascal(name)))
+        return listed
+
+    def _of_parameter(self, name: str, known: Json, owner: str) -> Json:
+        schema = {key: value for key, value in known.items() if key != "description"}
+        names = pascal(name), owner + pascal(name)
+        return self.ref("schemas", schema, *names) if "enum" in schema else schema
+
+    def body(
+        self,
+        model: type[Parameters],
+        owner: str,
+        arrays: Mapping[str, str],
+        required: list[str] | None = None,
+    ) -> Json:
+        """Return the schema of a JSON object of parameters, and of arrays with their descriptions.
+
+        Unless ``required`` is given, the parameters that the model requires are required.
+        """
+        schema = object_schema(model)
+        if required is not None:
+            schema["required"] = required
+        described = {name: {**_LISTS, "description": text} for name, text in arrays.items()}
+        if arrays:
+            described["shape"] = {"$ref": f"{_SCHEMAS}NumberList", "description": _FLAT}
+        for name, known in schema["properties"].items():
+            own = self._of_parameter(name, known, owner)
+            if "pattern" in own:
+                own = {"$ref": f"{_SCHEMAS}NumberList"}
+            # Generated clients send defaults: with arrays they are in the query already.
+            for key in ("examples", "default")[: 1 + bool(arrays)]:
+                own.pop(key, None)
+            # Clients in C# write a bound of a body as an integer, also 1e300.
+            if own.get("maximum", 0) > 2**63:
+                del own["maximum"]
+            described.setdefault(name, {**own, "description": known["description"]})
+        return self.ref("schemas", {**schema, "properties": described}, f"{owner}Request")
+
+    def _generated(self, schema: Any, owner: str) -> Any:
+        """Return a schema of pydantic in the style of the document."""
+        if isinstance(schema, list):
+            return [self._generated(each, owner) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if "enum" in schema:
+            described = {key: schema[key] for key in ("description",) if key in schema}
+            named = {"type": "string", "enum": schema["enum"]}
+            return self.ref("schemas", named, owner) | described
+        return formatted(
+            {
+                key: {
+                    name: self._generated(each, owner + pascal(name))
+                    for name, each in value.items()
+                }
+                if key == "properties"
+                else self._generated(value, owner)
+                for key, value in schema.items()
+                if key != "title" and (key, value) != ("default", None)
+            }
+        )
 
 
-def _as_text(schema: Json) -> Json:
-    """Return the schema of a parameter in a query, where lists are text."""
-    types = schema.get("type")
-    if not isinstance(types, list):
-        return schema
-    return {
-        name: "string" if name == "type" else value
-        for name, value in schema.items()
-        if name not in {"items", "minItems", "maxItems"}
-    }
+def pascal(name: str) -> str:
+    """Return a name of a parameter or a title as that of a component."""
+    words = name.replace("_", " ").replace("-", " ").split()
+    return "".join(word[0].upper() + word[1:] for word in words)
+
+
+_NUMBER_FORMATS = {"integer": "int64", "number": "double"}
+
+
+def formatted(schema: Json) -> Json:
+    """Return a schema with a format if it is that of a number."""
+    number_format = _NUMBER_FORMATS.get(str(schema.get("type")))
+    return {**schema, "format": number_format} if number_format else schema
 
 
 def object_schema(model: type[Parameters]) -> Json:
-    """Return the schema of a JSON object of parameters."""
-    schema = deepcopy(_schema(model))
+    """Return the schema of an object of parameters, of which each is spelled as in a query."""
+    schema = _schema(model)
     # The revision, which few requests have, comes last.
     names = sorted(schema["properties"], key=lambda name: name == "revision")
-    schema["properties"] = {name: _without_null(schema["properties"][name]) for name in names}
-    for name in ("title", "description"):
-        schema.pop(name, None)
-    return schema
+    properties = {
+        name: _without_null(schema["properties"][name], model.model_fields[name].metadata)
+        for name in names
+    }
+    if issubclass(model, TableFamily):
+        properties["revision"]["maximum"] = model.revision_of_bytes
+    kept: Json = {key: schema[key] for key in ("type", "required") if key in schema}
+    return {**kept, "additionalProperties": False, "properties": properties}
+
+
+def _counted(pattern: str, bounds: Iterable[Any]) -> str:
+    """Return the pattern of a list with its bounds, unless it may be a long one."""
+    most = min(getattr(bound, "max_length", inf) for bound in (*bounds, None))
+    least = max(getattr(bound, "min_length", 1) for bound in (*bounds, None))
+    # The regular expressions of Go count to 1000.
+    return pattern if most > 1000 else pattern.removesuffix("*$") + f"{{{least - 1},{most - 1}}}$"
 
 
 @cache
@@ -112,163 +281,105 @@ def _schema(model: type[Parameters]) -> Json:
     return model.model_json_schema()
 
 
-def _without_null(schema: Json) -> Json:
+def _without_null(schema: Json, bounds: Iterable[Any]) -> Json:
     """Return the schema of an optional parameter without null: it is left out instead."""
-    choices: list[Json] = schema.pop("anyOf", [])
+    choices: list[Json] = schema.get("anyOf", [])
     merged = {**schema, **next((choice for choice in choices if choice != {"type": "null"}), {})}
-    merged.pop("title", None)
-    if merged.get("default", 0) is None:
-        merged.pop("default")
-    return {_JSON_SCHEMA_NAMES.get(name, name): value for name, value in merged.items()}
+    named = {_JSON_SCHEMA_NAMES.get(name, name): value for name, value in merged.items()}
+    omitted = {"title", "anyOf", *(["default"] if merged.get("default") is None else [])}
+    if "pattern" in merged:
+        omitted |= {"minItems", "maxItems", "minLength", "maxLength"}
+        named["pattern"] = _counted(named["pattern"], bounds)
+    return formatted({name: value for name, value in named.items() if name not in omitted})
 
 
-# pydantic leaves the bounds of optional parameters under its own names, and those of lists that may
-# be text under the names for text.
+# pydantic leaves the bounds of optional parameters under its own names.
 _JSON_SCHEMA_NAMES = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
-    "max_length": "maxItems",
-    "maxLength": "maxItems",
-    "min_length": "minItems",
-    "minLength": "minItems",
+    "max_length": "maxLength",
+    "min_length": "minLength",
     "multiple_of": "multipleOf",
 }
 
 
-def report_schema(model: type[Report]) -> dict[str, Any]:
-    """Return the JSON schema of a report, without references and in OpenAPI's short style."""
-    schema = model.model_json_schema(mode="serialization")
-    definitions = schema.pop("$defs", {})
-    simplified: dict[str, Any] = _simplified(schema, definitions)
-    return simplified
-
-
-_OMITTED = (("default", None), ("additionalProperties", True))
-
-
-def _simplified(schema: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_simplified(each, definitions) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        target = definitions[schema["$ref"].rpartition("/")[2]]
-        own = {name: value for name, value in schema.items() if name != "$ref"}
-        target = {name: value for name, value in target.items() if name != "description"}
-        return _simplified(target | own, definitions)
-    simple = {
-        name: {key: _simplified(each, definitions) for key, each in value.items()}
-        if name == "properties"
-        else _simplified(value, definitions)
-        for name, value in schema.items()
-        if name != "title" and (name, value) not in _OMITTED
+def report_schemas(*models: type[Report]) -> Json:
+    """Return the JSON schemas of reports and of their parts, by name."""
+    named = [(model, "serialization") for model in models]
+    _, schemas = models_json_schema(named, ref_template=f"{_SCHEMAS}{{model}}")  # type: ignore[arg-type]
+    # Generators complain of a schema of a component that says what it may have further.
+    return {
+        name: {key: value for key, value in each.items() if (key, value) != _FURTHER}
+        for name, each in schemas.get("$defs", {}).items()
     }
-    return _merged_choices(simple)
-
-
-def _merged_choices(schema: dict[str, Any]) -> dict[str, Any]:
-    """Replace ``anyOf`` with a list of types, if at most one choice has more than a type."""
-    choices = schema.get("anyOf")
-    if choices is None or not all(isinstance(each.get("type"), str | list) for each in choices):
-        return schema
-    detailed = [each for each in choices if set(each) != {"type"}]
-    if len(detailed) > 1:
-        return schema
-    types: list[str] = []
-    for choice in choices:
-        listed = choice["type"]
-        types += [listed] if isinstance(listed, str) else listed
-    if "number" in types:
-        types = [each for each in types if each != "integer"]
-    merged = {**(detailed[0] if detailed else {}), **schema}
-    del merged["anyOf"]
-    return {**merged, "type": types[0] if len(types) == 1 else types}
 
 
 def _header(description: str, *, required: bool = False, **schema: Any) -> Json:
-    described = {"type": "string", **schema}
+    described = formatted({"type": "string", **schema})
     return {"description": description, "required": required, "schema": described}
 
 
+_required = partial(_header, required=True)
+
 HEADER_COMPONENTS: Json = {
-    "Accept-Ranges": _header("Whether ranges can be requested.", enum=["bytes"]),
+    "Accept-Ranges": _header("Whether ranges can be requested.", pattern="^bytes$"),
     "Array-Axes": _header("The names of the axes, where they have names.", minLength=1),
     "Array-Dtype": _header(
         "The type of the elements, unless it differs between arrays.",
-        enum=[*REAL_DTYPES, *INDEX_DTYPES, COMPLEX64.name, COMPLEX128.name],
+        pattern=f"^({'|'.join((*REAL_DTYPES, *INDEX_DTYPES, COMPLEX64.name, COMPLEX128.name))})$",
     ),
-    "Array-Error-Bound": _header(
-        "The largest error of the numbers, where they are not rounded once.",
-        type="number",
-        minimum=0,
-    ),
+    "Array-Error-Bound": _header(_ERROR, type="number", minimum=0),
     "Array-Shape": _header(
         "The lengths of the axes, unless they differ between arrays.",
         pattern="^([0-9]+(, [0-9]+)*)?$",
     ),
-    "Cache-Control": _header(
+    "Cache-Control": _required(
         "How long the response may be cached.",
-        required=True,
         pattern=r"^(public|private), max-age=(86400|31536000, immutable)$",
     ),
-    "Content-Disposition": _header(
+    "Content-Disposition": _required(
         "The name to save the file under.",
-        required=True,
         pattern='^inline; filename="[0-9a-z_]+[.][a-z0-9.]+"$',
     ),
     "Content-Location": _header("The URL of the format that Accept selected.", minLength=1),
-    "Content-Range": _header(
+    "Content-Range": _required(
         "The range, and the length of the whole body.",
-        required=True,
         pattern="^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$",
     ),
-    "ETag": _header(
-        "Entity tag of this representation.", required=True, pattern='^(W/)?"[0-9a-f]{32}"$'
-    ),
+    "ETag": _required("Entity tag of this representation.", pattern='^(W/)?"[0-9a-f]{32}"$'),
     "Link": _header("The other formats that can hold the table.", minLength=1),
-    "No-Store": _header("The response is not cached.", required=True, enum=["no-store"]),
+    "No-Store": _required("The response is not cached.", pattern="^no-store$"),
     "Repr-Digest": _header(
         "The SHA-256 of the whole body (RFC 9530), where it is known in advance.",
         pattern="^sha-256=:[0-9A-Za-z+/]{43}=:$",
     ),
-    "Retry-After": _header(
-        "Seconds to wait before the next attempt.", required=True, type="integer", minimum=1
-    ),
-    "Table-Revision": _header(
-        "The revision of this kind of table.", required=True, type="integer", minimum=1
-    ),
+    "Retry-After": _required("Seconds to wait before the next attempt.", type="integer", minimum=1),
+    "Table-Revision": _required("The revision of this kind of table.", type="integer", minimum=1),
     "Vary": _header("The request headers that selected the representation.", minLength=1),
-    "X-Request-Id": _header(
+    "X-Request-Id": _required(
         "The identifier of the request: the one it was sent with, if that is valid, or a new one.",
-        required=True,
         pattern="^[A-Za-z0-9._-]{1,128}$",
     ),
-    "WWW-Authenticate": _header("How to send a key.", required=True, pattern="^Bearer "),
+    "WWW-Authenticate": _required("How to send a key.", pattern="^Bearer "),
 }
 
 _ARRAY_HEADERS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
 _FILE_HEADERS = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
-_BODY_HEADERS = ("Accept-Ranges", "Repr-Digest")
-
-
-def _named(name: str, component: str | None = None) -> Json:
-    """Return a header entry that refers to a shared component."""
-    return {name: {"$ref": f"#/components/headers/{component or name}"}}
 
 
 def _headers(*names: str) -> Json:
-    return {known: each for name in names for known, each in _named(name).items()}
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-PAGE_HEADERS = _named("X-Request-Id")
-UNCACHED_HEADERS = {**PAGE_HEADERS, **_named("Cache-Control", "No-Store")}
+PAGE_HEADERS = _headers("X-Request-Id")
+UNCACHED_HEADERS = {**PAGE_HEADERS, "Cache-Control": _headers("No-Store")["No-Store"]}
 """The headers of reports and of problems."""
 
 POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Vary")}
 NOT_MODIFIED_HEADERS = {**PAGE_HEADERS, **_headers(*_FILE_HEADERS, *_ARRAY_HEADERS)}
-TABLE_HEADERS = {**NOT_MODIFIED_HEADERS, **_headers(*_BODY_HEADERS)}
-RANGE_HEADERS = {**TABLE_HEADERS, **_named("Content-Range")}
+TABLE_HEADERS = {**NOT_MODIFIED_HEADERS, **_headers("Accept-Ranges", "Repr-Digest")}
+RANGE_HEADERS = {**TABLE_HEADERS, **_headers("Content-Range")}
 
 _BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-After"}
 
@@ -276,7 +387,7 @@ _BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-A
 def problem_headers(status: str) -> Json:
     """Return the headers of a problem response with this status code."""
     special = _BY_STATUS.get(status)
-    return {**UNCACHED_HEADERS, **(_named(special) if special else {})}
+    return {**UNCACHED_HEADERS, **(_headers(special) if special else {})}
 
 
 _MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
@@ -293,7 +404,7 @@ def _by_type(*examples: errors.PosrefError) -> Mapping[ErrorType, errors.PosrefE
 _EXAMPLES = _by_type(
     errors.InvalidParameters(_MISSPELLED),
     errors.UnsupportedByFormat(_NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]),
-    errors.InvalidBody("NaN is not JSON: only npy and safetensors have it", value="NaN"),
+    errors.InvalidBody('an array is missing: send {"x": […]}', "/x"),
     unknown_format("np"),
     errors.NotAcceptable(
         "Accept allows none of the possible formats: "
@@ -308,19 +419,24 @@ _EXAMPLES = _by_type(
     errors.RevisionRetired("revision 1 of encoding is no longer served; the current one is 2"),
     errors.AnswerTooLarge(
         "the answer may take up to 8589934873 bytes and the limit is 134217728 "
-        "(POSREF_MAX_TEXT_BYTES): request npy or safetensors, or a smaller table"
+        "(POSREF_MAX_TEXT_BYTES): request /encoding.npy?seq_len=1048576&d_model=512, or a smaller "
+        "table"
     ),
-    errors.BodyTooLarge("the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"),
+    errors.BodyTooLarge(
+        "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES): send the first rows"
+    ),
     errors.RequestTooLarge(
-        "the request needs more than 60 seconds of a processor (POSREF_MAX_REQUEST_SECONDS): "
-        "request a smaller table, or send smaller arrays"
+        "the request takes about 61 seconds of a processor, and at most 60 are possible "
+        "(POSREF_MAX_REQUEST_SECONDS): send a smaller one"
     ),
     errors.UnsupportedMediaType(
-        "Content-Type is text/plain: send application/x-npy or "
-        "application/vnd.safetensors or application/json"
+        "Content-Type is text/plain: send the header Content-Type: application/x-npy or "
+        "application/vnd.safetensors or application/json or application/octet-stream (elements "
+        "alone, little-endian, with shape=50,512&dtype=float32 in the query)"
     ),
     problems.FAILURE,
     errors.MalformedRequest("the bytes are not an HTTP request"),
+    errors.VersionNotSupported("HTTP/2.0 is not spoken here: send HTTP/1.1"),
     errors.Unauthorized(
         "The server needs an API key, and the request has no valid one: "
         "send one in the header Authorization: Bearer KEY"
@@ -339,12 +455,15 @@ _EXAMPLES = _by_type(
     errors.NotReady("this process is about to end: send requests to another"),
 )
 
-EXAMPLES_OF_JSON_BODIES = _by_type(
+_EXAMPLES_OF_JSON_BODIES = _by_type(
     errors.InvalidBody("the body must be a JSON object"),
-    errors.BodyTooLarge("the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"),
-    errors.UnsupportedMediaType("Content-Type is text/plain: send application/json"),
+    errors.BodyTooLarge(
+        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES): send a shorter one"
+    ),
+    errors.UnsupportedMediaType(
+        "Content-Type is text/plain: send the header Content-Type: application/json"
+    ),
 )
-"""Examples for endpoints whose body is a JSON object."""
 
 _OF_ANY_REQUEST = (
     errors.MalformedRequest,
@@ -352,51 +471,7 @@ _OF_ANY_REQUEST = (
     errors.RequestTimeout,
     errors.URLTooLong,
     errors.HeadersTooLarge,
+    errors.VersionNotSupported,
     errors.Overloaded,
     errors.NotReady,
 )
-
-
-def shared_responses() -> Json:
-    """Return the response components of the problems that can occur before routing."""
-    responses = problem_responses(_OF_ANY_REQUEST)
-    return {name: responses[status] for status, name in _component_names().items()}
-
-
-def shared_references() -> Json:
-    """Return references to the components of ``shared_responses``, by status code."""
-    names = _component_names()
-    return {status: {"$ref": f"#/components/responses/{name}"} for status, name in names.items()}
-
-
-def _component_names() -> dict[str, str]:
-    """Return the name of each component, by status: the title of its first problem."""
-    shared = [problems.TYPES[error] for error in reversed(_OF_ANY_REQUEST)]
-    return {str(problem.status): problem.title.replace(" ", "") for problem in shared}
-
-
-def problem_responses(
-    listed: Iterable[ErrorType], examples: Mapping[ErrorType, errors.PosrefError] | None = None
-) -> Json:
-    """Return the OpenAPI responses of errors, by status; problems with one status share a response.
-
-    Args:
-        listed: the error classes.
-        examples: example errors that replace the default examples.
-    """
-    shown = {**_EXAMPLES, **(examples or {})}
-    responses: Json = {}
-    for error in listed:
-        problem = problems.TYPES[error]
-        schema = {"$ref": "#/components/schemas/Problem"}
-        new: Json = {
-            "description": problem.title,
-            "headers": problem_headers(str(problem.status)),
-            "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
-        }
-        response = responses.setdefault(str(problem.status), new)
-        if response["description"] != problem.title:
-            response["description"] += f"; {problem.title.lower()}"
-        example = {"value": problems.problem_of(shown[error])}
-        response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
-    return dict(sorted(responses.items()))

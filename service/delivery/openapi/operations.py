@@ -1,8 +1,7 @@
 """The OpenAPI document: the operations of each endpoint, and the components that they share."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,36 +13,34 @@ from service.delivery.endpoints import (
     JsonObject,
     NamedArrays,
     NoInput,
+    RawArray,
     ReportedArrays,
 )
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi.components import (
-    COMPONENTS,
-    EXAMPLES_OF_JSON_BODIES,
-    HEADER_COMPONENTS,
+    BINARY,
+    CONFIG,
+    DOCUMENT,
     NOT_MODIFIED_HEADERS,
     PAGE_HEADERS,
     POST_HEADERS,
     RANGE_HEADERS,
     TABLE_HEADERS,
+    TEXT,
     UNCACHED_HEADERS,
+    Components,
     Json,
-    object_schema,
-    problem_responses,
-    query_parameters,
-    report_schema,
-    shared_references,
-    shared_responses,
+    pascal,
 )
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.family import InputArray, Parameters
 from service.formats import FORMATS
 from service.formats.json_text import JSON
+from service.formats.raw import RAW
+from service.grammar import to_json
 from service.numerics.positions import Positions
-from service.numerics.tables import Document
+from service.settings import default_settings
 
-_BINARY = {"type": "string", "format": "binary"}
-_TEXT = {"type": "string"}
 _BODY_ERRORS = (
     errors.InvalidParameters,
     errors.InvalidBody,
@@ -60,12 +57,7 @@ _DOCUMENT_ERRORS = (
     errors.RequestTooLarge,
     errors.PosrefError,
 )
-_GET_ERRORS = (
-    *_DOCUMENT_ERRORS,
-    errors.RevisionRetired,
-    errors.PreconditionFailed,
-    errors.RangeNotSatisfiable,
-)
+_GET_ERRORS = (*_DOCUMENT_ERRORS, errors.RevisionRetired, errors.PreconditionFailed)
 _POST_ERRORS = (*_DOCUMENT_ERRORS, *_BODY_ERRORS[1:4])
 _PAGE_ERRORS = (errors.InvalidParameters, errors.PosrefError)
 
@@ -76,23 +68,30 @@ _RANGE = {
     "description": "One range of bytes of a binary format; a malformed range is ignored.",
     "schema": {"type": "string", "examples": ["bytes=128-1151"]},
 }
+_FILE: Json = {"schema": {"$ref": BINARY}}
+_FILES = {form.media_type: _FILE for form in FORMATS.values()}
+_CHECKSUM = "The SHA-256 of the file, as a line for sha256sum --check."
+# Many clients take the first type that is listed, and all types for bytes.
+_FILE_OR_CHECKSUM = {
+    RAW.media_type: _FILE,
+    **_FILES,
+    JSON.media_type: {},
+    "text/plain": {"schema": {"$ref": BINARY, "description": _CHECKSUM}},
+}
 _PART = {
     "description": "The requested range, or its first bytes.",
     "headers": RANGE_HEADERS,
     "content": {
-        form.media_type: {"schema": _BINARY}
-        for form in FORMATS.values()
-        if not (form.is_text or form.is_drawn)
+        form.media_type: _FILE for form in FORMATS.values() if not (form.is_text or form.is_drawn)
     },
 }
 _NOT_MODIFIED = {
     "description": "The client has this representation already (If-None-Match).",
     "headers": NOT_MODIFIED_HEADERS,
 }
-_CHECKSUM = {
-    "type": "string",
-    "description": "The SHA-256 of the file, as a line for sha256sum --check.",
-    "pattern": "^[0-9a-f]{64}  [0-9a-z_]+[.][a-z]+\n$",
+_ANSWER_FIRST = {
+    "$ref": TEXT,
+    "description": "The answer as the first line; on the others, the main values: `name: value`.",
 }
 _KEY = {
     "type": "http",
@@ -100,199 +99,245 @@ _KEY = {
     "description": "One of POSREF_API_KEYS, if the server has any; /livez and /readyz need none.",
 }
 
+_ELEMENTS = (
+    "The elements of one array, little-endian and in C order; the query has its shape and type."
+)
 _REALS = "float16, float32 or float64, in safetensors bfloat16, too"
 _INTEGERS = "integers of any type, booleans, or real numbers that are integers"
 _ANY_TYPE = "float16, float32, float64, complex64, complex128 or integers of any type"
 
 
 @dataclass(frozen=True)
-class _Example:
-    """An endpoint with its example query and body."""
+class Page:
+    """A page without parameters: its path, operationId, summary and media type."""
+
+    path: str
+    name: str
+    summary: str
+    media_type: str
+
+
+def openapi_document(info: Json, endpoints: Iterable[Endpoint], pages: Iterable[Page]) -> Json:
+    """Return the OpenAPI document of endpoints and pages."""
+    listed, components = [*endpoints], Components()
+    components.add_reports([each.report for each in listed if each.report is not None])
+    paths: Json = {}
+    for endpoint in listed:
+        paths |= _Operations(endpoint, components).paths()
+    paths |= {page.path: {"get": _page(page, components)} for page in pages}
+    return {
+        "openapi": "3.1.0",
+        "info": info,
+        "paths": paths,
+        "components": {**components.sections, "securitySchemes": {"key": _KEY}},
+        "security": [{}, {"key": []}],
+    }
+
+
+def _page(page: Page, components: Components) -> Json:
+    schema = {"type": "object"} if page.media_type == JSON.media_type else {"$ref": TEXT}
+    shown = {
+        "description": "Successful",
+        "headers": PAGE_HEADERS,
+        "content": {page.media_type: {"schema": schema}},
+    }
+    answer = components.ref("responses", shown, pascal(page.media_type.partition("/")[2]) + "Page")
+    responses = {"200": answer} | components.problems(_PAGE_ERRORS)
+    return {
+        "operationId": page.name,
+        "summary": page.summary,
+        "tags": ["pages"],
+        "responses": dict(sorted(responses.items())),
+    }
+
+
+@dataclass(frozen=True)
+class _Operations:
+    """The operations of an endpoint, with examples; what they refer to is stored."""
 
     endpoint: Endpoint
-
-    @cached_property
-    def query(self) -> dict[str, str]:
-        return parse_query(self.endpoint.example.encode())
+    components: Components
 
     @cached_property
     def parameters(self) -> Parameters:
-        return read_parameters(self.endpoint.parameters, self.query)
+        """The parameters of the example."""
+        given = parse_query(self.endpoint.example.encode())
+        return read_parameters(self.endpoint.parameters, given)
 
-    @cached_property
-    def body(self) -> Json:
-        """The example body of a POST, as JSON; for NoInput the parameters of the query."""
-        inputs = self.endpoint.inputs
-        if isinstance(inputs, NamedArrays):
-            required = [array for array in inputs.inputs if array.is_required]
-            return {array.name: array.example for array in required or inputs.inputs[:1]}
-        if isinstance(inputs, EveryArray):
-            return {"x": inputs.described.example}
-        if isinstance(inputs, JsonObject | ReportedArrays):
-            return dict(inputs.example)
+    @property
+    def values(self) -> Json:
+        """The parameters that the example has."""
+        given = self.parameters.model_fields_set
+        return {name: value for name, value in self.parameters if name in given}
+
+    @property
+    def in_body(self) -> Json:
+        """The parameters of the example that its JSON body has, so that they go with any client.
+
+        Required ones and those with a default are in the query, where generated clients send them.
+        """
+        inputs, fields = self.endpoint.inputs, self.endpoint.parameters.model_fields
         return {
             name: str(value) if isinstance(value, Positions) else value
-            for name, value in self.parameters
-            if name in self.parameters.model_fields_set
+            for name, value in self.values.items()
+            if isinstance(inputs, NoInput)
+            or (inputs.has_parameters and (fields[name].default is None))
         }
+
+    @property
+    def example(self) -> Json:
+        """The example body of a POST, as JSON: arrays or a config, and parameters."""
+        inputs, own = self.endpoint.inputs, {}
+        if isinstance(inputs, NamedArrays):
+            required = [array for array in inputs.inputs if array.is_required]
+            own = {array.name: array.example for array in required or inputs.inputs[:1]}
+        elif isinstance(inputs, EveryArray):
+            own = {"x": inputs.described.example}
+        elif isinstance(inputs, JsonObject | ReportedArrays):
+            own = dict(inputs.example)
+        return own | self.in_body
 
     @cached_property
     def answer(self) -> Any:
+        """The answer to the example."""
         inputs = self.endpoint.inputs
         if isinstance(inputs, NoInput):
             return self.endpoint.answer(self.parameters)
-        _, content = inputs.read(JSON, json.dumps(self.body).encode())
+        _, content = inputs.read(JSON, json.dumps(self.example).encode())
         arguments = inputs.arguments(self.parameters, content)
-        return self.endpoint.answer(self.parameters, *arguments)
+        return self.endpoint.answer_to(self.parameters, arguments, default_settings())
 
+    def paths(self) -> Json:
+        """Return the operations by path and method; documents also have paths with an extension."""
+        path = self.endpoint.path
+        if self.endpoint.report is not None:
+            return {path: {"post": self._post("", self._report(), _BODY_ERRORS)}}
+        plain = {"post": self._post("", self._document(POST_HEADERS, "Posted"), _POST_ERRORS)}
+        file = {"description": "The file", "headers": POST_HEADERS, "content": _FILE_OR_CHECKSUM}
+        posted = self.components.ref("responses", file, "PostedFile")
+        chosen = {"post": self._post("As", posted, (*_POST_ERRORS, errors.NotFound))}
+        if self.endpoint.has_get:
+            answers = {"200": self._document(TABLE_HEADERS, "")}
+            plain = {"get": self._get("", answers, _GET_ERRORS)} | plain
+            answers = {
+                "200": self.components.ref("responses", {**file, "headers": TABLE_HEADERS}, "File"),
+                "206": self.components.ref("responses", _PART, "Part"),
+            }
+            listed = (*_GET_ERRORS, errors.RangeNotSatisfiable, errors.NotFound)
+            chosen = {"get": self._get("As", answers, listed)} | chosen
+        return {path: plain, f"{path}.{{extension}}": chosen}
 
-def get_operation(endpoint: Endpoint) -> Json:
-    """Return the arguments of ``add_api_route`` that document a GET."""
-    example = _Example(endpoint)
-    parameters = query_parameters(endpoint.parameters, example.query)
-    for parameter in parameters:
-        if parameter["name"] == "revision":
-            parameter["schema"]["maximum"] = example.answer.revision
-    responses = {"200": _documents(example, TABLE_HEADERS), "206": _PART, "304": _NOT_MODIFIED}
-    return _operation(
-        f"get{endpoint.operation}",
-        endpoint.summary,
-        _tag(endpoint),
-        responses | problem_responses(_GET_ERRORS),
-        parameters=[*parameters, _RANGE],
-    )
+    def _get(self, suffix: str, answers: Json, listed: Iterable[type[errors.PosrefError]]) -> Json:
+        answers |= {"304": self.components.ref("responses", _NOT_MODIFIED, "NotModified")}
+        ranges = [self.components.ref("parameters", _RANGE, "Range")] if suffix else []
+        responses = answers | self.components.problems(listed)
+        return self._operation("get", suffix, responses, [*self._query(), *ranges])
 
+    def _post(self, suffix: str, answer: Json, listed: Iterable[type[errors.PosrefError]]) -> Json:
+        """Return the operation of a POST."""
+        is_json_only = isinstance(self.endpoint.inputs, NoInput | JsonObject)
+        responses = self.components.problems(listed, is_json_only=is_json_only)
+        query = [] if self.endpoint.has_get else self._query()
+        operation = self._operation("post", suffix, {"200": answer} | responses, query)
+        body = {"required": True, "content": self._body()}
+        reference = self.components.ref("requestBodies", body, self.endpoint.operation)
+        return {**operation, "requestBody": reference}
 
-def post_operation(endpoint: Endpoint) -> Json:
-    """Return the arguments of ``add_api_route`` that document a POST.
-
-    The example has its parameters in the query, which is possible for bodies of any format.
-    """
-    example, is_table = _Example(endpoint), isinstance(endpoint.inputs, NoInput)
-    is_json_only = isinstance(endpoint.inputs, NoInput | JsonObject)
-    is_report = endpoint.report is not None
-    response = _report(endpoint) if is_report else _documents(example, POST_HEADERS)
-    listed = problem_responses(
-        _BODY_ERRORS if is_report else _POST_ERRORS, EXAMPLES_OF_JSON_BODIES if is_json_only else {}
-    )
-    return _operation(
-        f"post{endpoint.operation}",
-        endpoint.summary + (", parameters in the body" if is_table else ""),
-        _tag(endpoint),
-        {"200": response} | listed,
-        parameters=[] if is_table else query_parameters(endpoint.parameters, example.query),
-        requestBody={"required": True, "content": _body(example)},
-    )
-
-
-def with_extension(endpoint: Endpoint, plain: Json) -> Json:
-    """Return the documentation of an operation at its path with an extension."""
-    described = deepcopy(plain)
-    described["operation_id"] += "As"
-    described["summary"] += ", in a format of choice"
-    extra = described["openapi_extra"]
-    place = len(extra["parameters"]) - (_RANGE in extra["parameters"])
-    extra["parameters"].insert(place, _extension(_Example(endpoint).answer))
-    extra["responses"]["200"]["content"]["text/plain"] = {"schema": _CHECKSUM}
-    responses = extra["responses"] | problem_responses((errors.NotFound,))
-    extra["responses"] = dict(sorted(responses.items()))
-    return described
-
-
-def _extension(document: Document) -> Json:
-    forms = (FORMATS["npy"], *FORMATS.values())
-    possible = next(form for form in forms if form.refusal(document) is None)
-    return {
-        "name": "extension",
-        "in": "path",
-        "required": True,
-        "description": f"The format of the answer; with {DIGEST_SUFFIX}, its checksum alone.",
-        "schema": {
-            "type": "string",
-            "enum": [name + end for end in ("", DIGEST_SUFFIX) for name in FORMATS],
-        },
-        "example": possible.extension,
-    }
-
-
-def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
-    """Return the arguments of ``add_api_route`` that document a page without parameters."""
-    content = {media_type: {"schema": dict(schema)}}
-    shown = {"description": "Successful", "headers": PAGE_HEADERS, "content": content}
-    return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_ERRORS))
-
-
-def _operation(name: str, summary: str, tag: str, responses: Json, **extra: Any) -> Json:
-    """Return the arguments of ``add_api_route``, with the problems that all operations share."""
-    listed = dict(sorted((responses | shared_references()).items()))
-    return {
-        "operation_id": name,
-        "summary": summary,
-        "openapi_extra": {"tags": [tag], **extra, "responses": listed},
-        "response_description": responses["200"]["description"],
-    }
-
-
-def _tag(endpoint: Endpoint) -> str:
-    return endpoint.path.split("/")[1]
-
-
-def _documents(example: _Example, headers: Json) -> Json:
-    """Return the OpenAPI response with arrays."""
-    content: Json = {
-        form.media_type: {"schema": _TEXT if form.is_text else _BINARY} for form in FORMATS.values()
-    }
-    content[JSON.media_type] = {
-        "schema": {"$ref": "#/components/schemas/Document"},
-        "example": json.loads(b"".join(JSON.body(example.answer).blocks())),
-    }
-    return {"description": "The arrays", "headers": headers, "content": content}
-
-
-def _report(endpoint: Endpoint) -> Json:
-    """Return the OpenAPI response with a report."""
-    assert endpoint.report is not None
-    name, description = endpoint.operation, endpoint.report.__doc__ or ""
-    shown = {
-        "schema": {"$ref": f"#/components/schemas/{name}"},
-        "examples": {"report": {"$ref": f"#/components/examples/{name}"}},
-    }
-    return {
-        "description": description.partition(".")[0],
-        "headers": UNCACHED_HEADERS,
-        "content": {JSON.media_type: shown},
-    }
-
-
-def _body(example: _Example) -> Json:
-    """Return the OpenAPI content of a POST body, for every accepted format."""
-    inputs = example.endpoint.inputs
-    if isinstance(inputs, JsonObject):
-        return {JSON.media_type: {"schema": {"type": "object"}, "example": example.body}}
-    schema = object_schema(example.endpoint.parameters)
-    arrays: Iterable[InputArray] = ()
-    files: dict[str, str] = {}
-    if isinstance(inputs, NoInput):
-        schema["properties"]["revision"]["maximum"] = example.answer.revision
-    elif isinstance(inputs, ReportedArrays):
-        schema.pop("required", None)
-        description = "An array of numbers, as deep as it has axes."
-        arrays = [InputArray(name, description, (1, 2, 3, 4), None) for name in inputs.names]
-        files = {
-            "safetensors": f"Arrays by name ({', '.join(inputs.names)}): {_ANY_TYPE}.",
-            "npy": f"One array: {_ANY_TYPE}.",
+    def _operation(self, verb: str, suffix: str, responses: Json, parameters: list[Json]) -> Json:
+        notes = ["parameters in the body"] if verb == "post" and self.endpoint.has_get else []
+        if suffix:
+            notes.append("as a file")
+            parameters = [*parameters, self._extension()]
+        return {
+            "operationId": f"{verb}{self.endpoint.operation}{suffix}",
+            "summary": self.endpoint.summary + (f" ({', '.join(notes)})" if notes else ""),
+            "tags": [self.endpoint.path.split("/")[1]],
+            "parameters": parameters,
+            "responses": dict(sorted(responses.items())),
         }
-    else:
-        arrays, files = [EveryArray.described], _FILES_OF_VECTORS
-        if isinstance(inputs, NamedArrays):
-            arrays, files = inputs.inputs, _files(inputs)
-        schema["required"] = [array.name for array in arrays if array.is_required]
-    schema["properties"] = {array.name: _lists(array) for array in arrays} | schema["properties"]
-    binary = {
-        FORMATS[name].media_type: {"schema": {**_BINARY, "description": description}}
-        for name, description in files.items()
-    }
-    return {JSON.media_type: {"schema": schema, "example": example.body}} | binary
+
+    def _query(self) -> list[Json]:
+        model, name = self.endpoint.parameters, self.endpoint.operation
+        described = self.endpoint.raw_array.keys() - model.model_fields.keys()
+        shown = {
+            key: to_json(value)
+            for key, value in self.values.items()
+            if self.endpoint.has_get or key not in self.in_body
+        }
+        return [
+            *self.components.parameters(model, name, shown),
+            *self.components.parameters(RawArray, name, {}, described),
+        ]
+
+    def _extension(self) -> Json:
+        forms = (FORMATS["npy"], *FORMATS.values())
+        possible = next(form for form in forms if form.refusal(self.answer) is None)
+        names = [name + end for end in ("", DIGEST_SUFFIX) for name in FORMATS]
+        schema = self.components.ref("schemas", {"type": "string", "enum": names}, "Extension")
+        described = {
+            "name": "extension",
+            "in": "path",
+            "required": True,
+            "description": f"The format of the answer; with {DIGEST_SUFFIX}, its checksum alone.",
+            "schema": schema,
+            "example": possible.extension,
+        }
+        names = ["Extension", f"Extension{pascal(possible.extension)}"]
+        return self.components.ref("parameters", described, *names)
+
+    def _document(self, headers: Json, prefix: str) -> Json:
+        """Return the response with arrays."""
+        name = self.endpoint.operation
+        value = json.loads(b"".join(JSON.body(self.answer).blocks()))
+        example = self.components.ref("examples", {"value": value}, name)
+        shown = {"schema": {"$ref": DOCUMENT}, "examples": {"answer": example}}
+        content = {**_FILES, JSON.media_type: shown}
+        described = {"description": "The arrays", "headers": headers, "content": content}
+        return self.components.ref("responses", described, f"{prefix}{name}")
+
+    def _report(self) -> Json:
+        """Return the response with a report."""
+        name, report = self.endpoint.operation, self.endpoint.report
+        assert report is not None
+        example = self.components.ref("examples", {"value": self.answer.content()}, name)
+        schema = {"$ref": f"#/components/schemas/{report.__name__}"}
+        shown = {"schema": schema, "examples": {"report": example}}
+        described = {
+            "description": (report.__doc__ or "").partition(".")[0],
+            "headers": UNCACHED_HEADERS,
+            "content": {JSON.media_type: shown, "text/plain": {"schema": _ANSWER_FIRST}},
+        }
+        return self.components.ref("responses", described, name)
+
+    def _body(self) -> Json:
+        """Return the content of a POST body, for every accepted format."""
+        inputs, name = self.endpoint.inputs, self.endpoint.operation
+        files: Mapping[str, str] = {}
+        if isinstance(inputs, JsonObject):
+            schema = {"$ref": CONFIG}
+        elif isinstance(inputs, NoInput):
+            schema = self.components.body(self.endpoint.parameters, name, {})
+        elif isinstance(inputs, ReportedArrays):
+            arrays = dict.fromkeys(inputs.names, "An array of numbers, as deep as it has axes.")
+            schema = self.components.body(self.endpoint.parameters, name, arrays, [])
+            files = {
+                "safetensors": f"Arrays by name ({', '.join(inputs.names)}): {_ANY_TYPE}.",
+                "npy": f"One array: {_ANY_TYPE}.",
+            }
+        else:
+            named, files = [EveryArray.described], _FILES_OF_VECTORS
+            if isinstance(inputs, NamedArrays):
+                named, files = [*inputs.inputs], _files(inputs)
+            arrays = {array.name: f"Lists: {array.description}" for array in named}
+            required = [array.name for array in named if array.is_required]
+            if "npy" in files and "x" not in arrays:
+                arrays, required = {"x": "The array, if it is the only one."} | arrays, []
+            schema = self.components.body(self.endpoint.parameters, name, arrays, required)
+        raw = {RAW.extension: _ELEMENTS} if self.endpoint.raw_array else {}
+        return {JSON.media_type: {"schema": schema, "example": self.example}} | {
+            FORMATS[form].media_type: {"schema": {"$ref": BINARY, "description": description}}
+            for form, description in {**files, **raw}.items()
+        }
 
 
 _FILES_OF_VECTORS = {
@@ -304,9 +349,8 @@ _FILES_OF_VECTORS = {
 def _files(inputs: NamedArrays) -> dict[str, str]:
     """Describe the content of binary files; npy holds one array without a name."""
     arrays = "; ".join(map(_described, inputs.inputs))
-    files = {"safetensors": f"Tensors by name. {arrays}."}
-    if len(inputs.inputs) == 1:
-        files["safetensors"] = f"A tensor, under any name. {arrays}."
+    tensors = "A tensor, under any name" if len(inputs.inputs) == 1 else "Tensors by name"
+    files = {"safetensors": f"{tensors}. {arrays}."}
     if inputs.unnamed is not None:
         files["npy"] = f"One array. {_described(inputs.unnamed)}."
     elif inputs.choice is not None:
@@ -316,39 +360,3 @@ def _files(inputs: NamedArrays) -> dict[str, str]:
 
 def _described(array: InputArray) -> str:
     return f"{array.name}: {array.description} ({_INTEGERS if array.is_integer else _REALS})"
-
-
-def _lists(array: InputArray) -> Json:
-    """Return the schema of an array: nested lists, one level for each axis."""
-    leaves = ["integer", "boolean"] if array.is_integer else ["number"]
-    kinds = [_nested(rank, leaf) for rank in array.ranks for leaf in leaves]
-    schema = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
-    return {**schema, "description": array.description}
-
-
-def _nested(rank: int, leaf: str) -> Json:
-    schema: Json = {"type": leaf}
-    for _ in range(rank):
-        schema = {"type": "array", "minItems": 1, "items": schema}
-    return schema
-
-
-def complete_document(generate: Callable[[], Json], endpoints: Iterable[Endpoint]) -> Json:
-    """Return the document that FastAPI generates with the components that it refers to.
-
-    The examples of reports have null members, which FastAPI would leave out.
-    """
-    document = generate()
-    components = document.setdefault("components", {})
-    components.setdefault("schemas", {}).update(COMPONENTS)
-    components["responses"] = shared_responses()
-    components["headers"] = HEADER_COMPONENTS
-    components["securitySchemes"] = {"key": _KEY}
-    components["examples"] = {}
-    for each in endpoints:
-        if each.report is None:
-            continue
-        components["schemas"][each.operation] = report_schema(each.report)
-        components["examples"][each.operation] = {"value": _Example(each).answer.content()}
-    document["security"] = [{}, {"key": []}]
-    return document

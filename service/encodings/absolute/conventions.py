@@ -442,7 +442,7 @@ _DEFAULTS: Mapping[str, float] = MappingProxyType(
 _Base = Annotated[Real, Field(ge=1, le=MAX_BASE)]
 _Timescale = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_SCALED_BASE)]
 _LowFrequency = Annotated[Real, Field(ge=1 / MAX_SCALED_BASE, le=MAX_FACTOR)]
-_Resolution = Annotated[Integer, Field(ge=1, le=MAX_FACTOR)]
+_Resolution = Annotated[Integer, Field(ge=1, le=int(MAX_FACTOR))]
 
 
 class FrequencyParameters(Parameters):

@@ -39,17 +39,13 @@ from service.numerics.positions import (
     first_out_of_range,
     split_units,
 )
+from service.numerics.setups import OwnSetup, Setup, Setups, Steps, convert_decimals
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
-    OwnSetup,
-    Setup,
-    Setups,
-    Steps,
     StoredTable,
     Table,
-    convert_decimals,
     read_blocks,
     row_steps,
     size,
@@ -117,7 +113,7 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
             raise InvalidBody(rule, "/weight")
         _check_range("weight", weight := _float64_part(arrays["weight"], slice(weights)))
         x = arrays["x"]
-        numbers = OwnSetup.check(partial(self._numbers, x), _SORTED_SECONDS * size(x))
+        numbers = OwnSetup.checked(partial(self._numbers, x), _SORTED_SECONDS * size(x))
         table = GaussianTable(numbers, self.log, x, weight, self.flip_sin_to_cos, self.element_type)
         axes = ("row", "channel")
         return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
@@ -196,7 +192,7 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
         boxes = arrays["boxes"]
         # The setup of the table reads the first ones.
         _check_range("boxes", _float64_part(boxes, slice(min(4 * _FIRST_BOXES, size(boxes)))))
-        check = OwnSetup.check(partial(_check_boxes, boxes), _CHECKED_SECONDS * size(boxes))
+        check = OwnSetup.checked(partial(_check_boxes, boxes), _CHECKED_SECONDS * size(boxes))
         if boxes.shape[-1] != 4:
             rule = f"each box has {boxes.shape[-1]} coordinates, but must have 4"
             raise InvalidBody(rule, "/boxes")

@@ -35,14 +35,12 @@ from service.numerics.phase import (
     sin_cos_of_each,
 )
 from service.numerics.phasors import Frequencies
+from service.numerics.setups import Setups, Steps, finish
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     STEP_ELEMENTS,
     Document,
-    Setups,
-    Steps,
     StoredTable,
-    finish,
     read_blocks,
     row_steps,
 )
@@ -139,11 +137,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
             )
             raise InvalidBody(rule, f"/{name}")
         kind = next(kind for kind, known in _KINDS.items() if known == name)
-        table = MaskedGridTable(self, masks, self.element_type)
-        # It looks at all pixels: here, on a thread, and not where its cost is needed.
-        _ = table.setup
         return self.describe(
-            {"encoding": table},
+            {"encoding": self.table(masks)},
             {"mask": kind} | self.canonical(),
             axes=("batch", "channel(sin|cos height + sin|cos width)", "height", "width"),
             states_axes=True,
@@ -155,6 +150,13 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         if not self.normalize:
             return Frequencies(series)
         return Frequencies(Quotients(normalized(series, self.scale), self.scale, lasts))
+
+    def table(self, masks: "Masks") -> "MaskedGridTable":
+        """Return the table of masks (B, h, w), which needs the final counts of every image."""
+        totals = masks.totals if self.normalize else [np.zeros((1, 1), dtype=np.int64)]
+        lasts = (np.unique(line).tolist() for lines in totals for line in lines)
+        rates = dict.fromkeys(self.rates(tuple(each)) for each in lasts)
+        return MaskedGridTable(self, masks, Setups(tuple(rates)), self.element_type)
 
     def quotients(self, masks: "Masks") -> int:
         """Bound how many 80-digit frequencies masks (B, h, w) need."""
@@ -199,7 +201,7 @@ class Masks:
 
     @cached_property
     def totals(self) -> list[Int64s]:
-        """How many pixels are valid in each column, (B, w), and in each row, (B, h)."""
+        """The numbers of valid pixels of each column, (B, w), and of each row, (B, h)."""
         ones = [self.elements.sum(axis=axis, dtype=np.int64) for axis in (1, 2)]
         lengths = self.elements.shape[1:]
         return ones if self.valid else [n - each for n, each in zip(lengths, ones, strict=True)]
@@ -293,10 +295,18 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class MaskedGridTable:
-    """The table (B, d_model, h, w) of masks (B, h, w), in which 1 is a valid pixel."""
+    """The table (B, d_model, h, w) of masks (B, h, w).
+
+    Attributes:
+        rule: the parameters.
+        masks: the masks.
+        setup: the frequencies for the columns and for the rows of each image.
+        dtype: the element type.
+    """
 
     rule: MaskedGridEncoding
     masks: Masks
+    setup: Setups
     dtype: DType
     _counts: ByteBoundedLRU[int, Counts] = field(
         default_factory=lambda: ByteBoundedLRU(_COUNTS_BYTES), init=False, repr=False
@@ -311,15 +321,6 @@ class MaskedGridTable:
     def element_seconds(self) -> float:
         height, width = self.shape[2:]
         return 2 * ELEMENT_SECONDS + _LINE_SECONDS / (self.rule.d_model // 2 * height * width)
-
-    @cached_property
-    def setup(self) -> Setups:
-        """The frequencies for the columns and for the rows of each image."""
-        if not self.rule.normalize:
-            return Setups((self.rule.rates((0,)),))
-        lines = (np.unique(line) for totals in self.masks.totals for line in totals)
-        rates = (self.rule.rates(tuple(line.tolist())) for line in lines)
-        return Setups(tuple(dict.fromkeys(rates)))
 
     def _counts_of(self, line: int) -> Steps[Counts]:
         """Count an image down its columns, or the next ones along its rows, from the cache."""

@@ -20,13 +20,8 @@ from service.encodings.grid.grids import GridAxis, pixels
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, Picked, ScaledFrequencies
 from service.numerics.phasors import component, component_phasors
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    DerivedTable,
-    Setups,
-    distinct_integers,
-    read_blocks,
-)
+from service.numerics.setups import Setups
+from service.numerics.tables import ELEMENT_SECONDS, DerivedTable, distinct_integers, read_blocks
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
 

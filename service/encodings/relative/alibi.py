@@ -46,20 +46,16 @@ from service.numerics.dtypes import DType, may_overflow, to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithmetic, exact_context
 from service.numerics.positions import Positions
+from service.numerics.setups import NO_SETUP, KeptSetup, Setup, Steps, convert_decimals
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    NO_SETUP,
     Curves,
     Document,
     FormulaTable,
-    KeptSetup,
     ParameterValue,
     RunningCount,
-    Setup,
-    Steps,
     StoredTable,
     Table,
-    convert_decimals,
 )
 
 MAX_BIAS_MAX = 100.0
@@ -520,7 +516,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
         return GivenSlopes(slopes)
 
     def _check_maskable(self, arrays: Mapping[str, StoredTable]) -> None:
-        if "slopes" in arrays and "convention" in self.model_fields_set:
+        if "slopes" in arrays and self.convention != "original":
             rule = "convention has no effect with slopes and an attention_mask"
             raise impossible("convention", self.convention, rule)
         if self.convention not in _MASKABLE or self.form not in {None, "key"}:

@@ -48,7 +48,7 @@ MAX_EDGES = 2**17
 
 _MaxDistance = Annotated[
     Integer,
-    about("The distance from which all distances share the last bucket.", 20, ge=1, le=MAX_LENGTH),
+    about("The distance from which all distances share the last bucket.", 20, ge=2, le=MAX_LENGTH),
 ]
 _Bidirectional = Annotated[
     Boolean,
@@ -289,7 +289,8 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
     def _refuse_sizes(self) -> None:
         for name, other in (("bucket_size", "max_position"), ("max_position", "bucket_size")):
             value = getattr(self, name)
-            if name in self.model_fields_set and value != _NO_BUCKETS:
+            # Generated clients send defaults.
+            if value not in {_NO_BUCKETS, type(self).model_fields[name].default}:
                 rule = f"{name} does not go with {other}=-1, which makes a table without buckets"
                 raise impossible(name, value, rule)
 
@@ -369,7 +370,7 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
     )
 
     max_relative_position: Integer | None = optional(
-        "The largest distance K; (rows of weight - 1)/2 unless given.", 1, ge=0
+        "The largest distance K; (rows of weight - 1)/2 unless given.", 1, ge=0, le=_MAX_CLIPPED
     )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:

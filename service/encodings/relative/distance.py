@@ -29,13 +29,12 @@ from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
+from service.numerics.setups import NO_SETUP, Setup
 from service.numerics.tables import (
     ELEMENT_SECONDS,
-    NO_SETUP,
     STEP_ELEMENTS,
     Document,
     ParameterValue,
-    Setup,
     StoredTable,
     Table,
     distinct_integers,
@@ -92,7 +91,7 @@ class DistanceFunction:
 
     @property
     def setup(self) -> Setup:
-        """What the values need."""
+        """The setup of the values."""
         return NO_SETUP
 
     def values(self, distances: Int64s, heads: range) -> Elements:
@@ -280,7 +279,10 @@ class HeadParameters(Parameters):
     """The parameter that selects one head."""
 
     head: Integer | None = optional(
-        "Return one head, counted from 0, of shape (query, key); all heads unless given.", 0, ge=0
+        "Return one head, counted from 0, of shape (query, key); all heads unless given.",
+        0,
+        ge=0,
+        le=MAX_CHANNELS - 1,
     )
 
     def removable_axes(self) -> Mapping[str, str]:

@@ -40,14 +40,8 @@ from service.numerics.double_double import (
 from service.numerics.dtypes import to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    Document,
-    ParameterValue,
-    Setup,
-    StoredTable,
-    Table,
-)
+from service.numerics.setups import Setup
+from service.numerics.tables import ELEMENT_SECONDS, Document, ParameterValue, StoredTable, Table
 
 # The range of nonzero factors; 0 is allowed, too.
 _LEAST, _MOST = 1e-100, 1e9

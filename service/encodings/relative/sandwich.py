@@ -24,21 +24,9 @@ from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s, exact_series
-from service.numerics.phasors import (
-    MAX_FINE_WIDTH,
-    component,
-    component_phasors,
-)
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    TURN_SECONDS,
-    KeptSetup,
-    ParameterValue,
-    Setup,
-    Steps,
-    Table,
-    row_steps,
-)
+from service.numerics.phasors import MAX_FINE_WIDTH, component, component_phasors
+from service.numerics.setups import TURN_SECONDS, KeptSetup, Setup, Steps
+from service.numerics.tables import ELEMENT_SECONDS, ParameterValue, Table, row_steps
 
 
 class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):

@@ -31,16 +31,8 @@ from service.numerics.dtypes import (
 from service.numerics.phase import Decimals, Float64s, Int64s, Picked, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import (
-    TURN_SECONDS,
-    DerivedTable,
-    Document,
-    KeptSetup,
-    ParameterValue,
-    Setups,
-    Steps,
-    Table,
-)
+from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps
+from service.numerics.tables import DerivedTable, Document, ParameterValue, Table
 
 # The largest power of 3.5 in the range of float64.
 _MAX_POWER = 566
@@ -369,6 +361,15 @@ class Pack:
     complex: bool = False
     repeats: int = 1
 
+    @property
+    def layout(self) -> str:
+        """The order of the channels that the rows go with: any, if each pair has one cosine."""
+        if self.repeats > 1:
+            return "interleaved"
+        if all(len(set(components)) == len(components) for components in self.parts.values()):
+            return "any"
+        return "interleaved" if self.interleaved else "half"
+
     def tables(
         self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
@@ -393,6 +394,7 @@ class AnglePack:
     """The packing that holds the angles instead of cosines and sines, in radians."""
 
     description: str = "(S, r/2): the angles themselves, in radians"
+    layout: str = "any"
 
     def tables(
         self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
@@ -513,7 +515,16 @@ def packed(
     row = "token" if kind == "rope-axial" else "position"
     channels = "pair" if widths[0] == angles.count else "channel"
     axes = (*(("batch",) if batch else ()), row, channels, *(("component",) * (len(widths) - 1)))
-    return Document(kind, parameters, tables, len(tables) > 1, bound, axes=axes)
+    return Document(
+        kind,
+        parameters,
+        tables,
+        has_parts=len(tables) > 1,
+        layout=PACKS[pack].layout,
+        pack=pack,
+        error_bound=bound,
+        axes=axes,
+    )
 
 
 if TYPE_CHECKING:

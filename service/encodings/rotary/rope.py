@@ -37,11 +37,13 @@ from service.encodings.rotary.rules import (
     INTERMEDIATES,
     ROPE_TYPES,
     RULE_KEYS,
+    RULES,
     SHARE_FIELD,
     SHARED,
     Default,
     GivenFrequencies,
     RotaryFrequencies,
+    RotaryRule,
     rule_of,
 )
 from service.grammar import Boolean, Integer, Real
@@ -88,7 +90,7 @@ class WidthParameters(Parameters):
     head_dim: Integer | None = optional(
         "Number of channels of a head; required unless rotary_dim or inv_freq is given.",
         128,
-        ge=1,
+        ge=2,
         le=MAX_CHANNELS,
     )
     rotary_dim: Integer | None = optional(
@@ -200,9 +202,8 @@ class RuleParameters(RuleKeys):
         if rotary_dim is None:
             explained = "head_dim is required, unless rotary_dim or inv_freq is given"
             raise impossible("head_dim", None, explained)
-        chooser = rule.variant or f"rope_type={rule.rope_type}"
         known = {*SHARED, *rule.key_types()}
-        refuse_excluded(self, {name: chooser for name in keys if name not in known})
+        refuse_excluded(self, {name: _way_out(name, rule) for name in keys if name not in known})
         return rule.from_keys(rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
 
     def _whole_head(self, head_dim: int | None) -> int | None:
@@ -231,6 +232,14 @@ class RuleParameters(RuleKeys):
         if head_dim is not None and width > head_dim:
             rule = f"{count} inv_freq rotate {width} channels, and a head has {head_dim}"
             raise impossible("inv_freq", count, rule)
+
+
+def _way_out(key: str, rule: type[RotaryRule]) -> str:
+    """Return what excludes a key that the chosen rule lacks, and what the key goes with."""
+    owners = dict.fromkeys(each.rope_type for each in RULES if key in each.key_types())
+    if rule.rope_type in owners:
+        return f"{rule.variant}: leave {rule.variant} out"
+    return f"{rule.variant or f'rope_type={rule.rope_type}'}, but with rope_type={'|'.join(owners)}"
 
 
 def check_frequencies(inv_freq: tuple[float, ...]) -> None:

@@ -42,7 +42,7 @@ from service.numerics.tables import (
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
     Integer,
-    about("Number of channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS),
+    about("Number of channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS - 2),
 ]
 
 _MAX_INT32_ROWS = 2**31

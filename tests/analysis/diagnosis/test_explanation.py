@@ -1,12 +1,15 @@
 """Diagnoses of tables: known mistakes are found, alone and two together."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
 
-from service.analysis.array import Sample
+from service.analysis.array import Sample, TableRequest
 from service.analysis.diagnosis.explanation import (
+    Alternative,
     ArrayPair,
     ExpectedTable,
     Explanation,
@@ -14,7 +17,7 @@ from service.analysis.diagnosis.explanation import (
     diagnose,
     sampled_rows,
 )
-from service.analysis.diagnosis.mistakes import Diagnosis
+from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.structure import OrderFault, SizeFault, TableView
 from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
@@ -229,6 +232,37 @@ def test_another_learned_table_is_not_explained() -> None:
     assert diagnosis.verdict == "none"
 
 
+def test_rows_of_a_learned_table_that_follow_the_expected_ones_are_not_explained() -> None:
+    longer = np.vstack([LEARNED, np.random.default_rng(8).normal(size=(3, 16))])
+
+    known, unknown = learned_diagnosis(LEARNED[3:]), learned_diagnosis(longer[3:])
+
+    assert known is not None
+    assert unknown is not None
+    assert (known.verdict, names(known)) == ("diagnosed", ["position-offset", "truncated"])
+    assert (unknown.verdict, names(unknown)) == ("none", ["position-offset"])
+    assert known.elements + 3 * 16 == unknown.elements == LEARNED.size
+    assert unknown.first_mismatch is not None
+    assert unknown.first_mismatch.index == (29, 0)
+
+
+def test_tables_of_wrong_settings_are_not_kept() -> None:
+    def alternatives() -> Iterator[Alternative]:
+        for shift in range(8):
+            table = ExpectedTable({"weight": float_sample(LEARNED + shift, FLOAT32)}, FLOAT32)
+            kept.append(ref(table))
+            yield Mistake("rotated-twice"), TableRequest("encoding"), table
+            assert sum(each() is not None for each in kept) <= 3
+
+    kept: list[ref[ExpectedTable]] = []
+    sent = {"weight": float_sample(np.ones((32, 16)), FLOAT32)}
+    expected = ExpectedTable({"weight": float_sample(LEARNED, FLOAT32)}, FLOAT32)
+    diagnosis = diagnose(sent, expected, alternatives)
+
+    assert diagnosis is not None
+    assert (diagnosis.verdict, len(kept)) == ("none", 16)
+
+
 def test_unrelated_shapes_have_no_diagnosis() -> None:
     assert learned_diagnosis(np.ones((3, 50))) is None
 
@@ -244,7 +278,7 @@ def explanation(*, has_waves: bool = True) -> Explanation:
 
 
 def pair_of(sent: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
-    return ArrayPair(TableView.of({"table": float_sample(sent, FLOAT64)}), EXPECTED, dtype)
+    return ArrayPair(TableView.of({"table": float_sample(sent, FLOAT64)}), EXPECTED, dtype, FLOAT64)
 
 
 def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:

@@ -126,6 +126,8 @@ def named(resource: str, parameters: dict[str, str]) -> list[tuple[str, dict[str
     [
         ("rope", LLAMA3, "config-key-ignored", DEFAULT),
         ("rope", LLAMA3, "config-key-ignored", without(LLAMA3, "low_freq_factor")),
+        ("rope", LLAMA3, "wrong-rule", {**LLAMA3, "low_freq_factor": "4"}),
+        ("rope", LLAMA3, "wrong-rule", {**LLAMA3, "high_freq_factor": "1"}),
         ("rope", LONGROPE, "short-for-long-factors", {**LONGROPE, "context_length": 33}),
         ("rope", LONG, "short-for-long-factors", {**LONGROPE, "context_length": 32}),
         ("rope", PARTIAL, "partial-width", without(PARTIAL, "partial_rotary_factor")),

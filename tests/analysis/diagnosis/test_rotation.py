@@ -115,6 +115,42 @@ def test_right_rotation_is_equal(size: Size, dtype: str) -> None:
     assert diagnosis.elements == x.size
 
 
+@pytest.mark.parametrize("llama3", [False, True])
+@pytest.mark.parametrize("powers", ["power", "logarithm", "products"])
+@pytest.mark.parametrize(("start", "rows"), [(14000, 1), (10000, 64), (100000, 64), (0, 9000)])
+def test_right_rotation_by_float32_frequencies_is_equal_at_large_positions(
+    llama3: bool, powers: str, start: int, rows: int
+) -> None:
+    engine = Engine(128, base=500000.0, start=start, llama3=llama3)
+    positions = start + np.arange(rows, dtype=np.float64)
+
+    diagnosis = diagnosed_changes(
+        normal((1, 2, rows, 128)),
+        engine,
+        {"powers": powers},
+        positions=positions,
+        omega=engine.frequencies(),
+    )
+
+    assert (diagnosis.verdict, diagnosis.mistakes) == ("equal", ())
+
+
+@pytest.mark.parametrize("rows", [8, 64])
+@pytest.mark.parametrize("share", [1e-5, 2e-5, 1e-4])
+def test_slightly_wrong_frequencies_are_not_explained_by_mistakes_that_cancel(
+    share: float, rows: int
+) -> None:
+    engine = Engine(128, base=500000.0, start=10000)
+    known: dict[str, Any] = {
+        "positions": 10000.0 + np.arange(rows),
+        "omega": engine.frequencies(),
+    }
+
+    diagnosis = diagnosed_changes(normal((1, 1, rows, 128)), engine, {"linear": 1 + share}, **known)
+
+    assert "rotated-twice" not in names(diagnosis)
+
+
 # Half types round more than these mistakes change.
 BELOW_HALF_ROUNDING = {"narrow-frequencies", "narrow-tables"}
 

@@ -1,6 +1,7 @@
 """The mistakes of applied rotations that are candidates; test_rotation.py names each of them."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,10 +14,12 @@ from service.analysis.diagnosis.applied_rotation import (
     Target,
     Wiring,
 )
+from service.analysis.diagnosis.mistakes import Mistake
 from service.analysis.diagnosis.rotation_faults import (
     FrequencyEstimate,
     RotationMeasurement,
     angle_mistakes,
+    frequency_mistakes,
     narrow_mistakes,
     position_mistakes,
     size_mistakes,
@@ -112,6 +115,16 @@ def test_unnamed_frequencies_are_the_measured_ones_of_four_rows_or_more() -> Non
     assert other.angles.omega is sent.omega
     assert not list(unnamed_frequencies(RIGHT, expected_tables, estimate(rows=3, llama3=True)))
     assert not list(unnamed_frequencies(RIGHT, expected_tables, backwards))
+
+
+def test_frequencies_that_are_measured_as_expected_need_no_mistake() -> None:
+    expected_tables = Target.of(*Engine(32).tables(64))
+    twice = RIGHT.with_angles("times", Mistake("rotated-twice"), times=2)
+    half = replace(estimate(), omega=estimate().omega / 2)
+
+    for application, measured in ((RIGHT, estimate()), (twice, half)):
+        for mistakes in (frequency_mistakes, unnamed_frequencies):
+            assert not list(mistakes(application, expected_tables, measured))
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,10 @@ def test_overflow_of_a_narrow_type_is_its_largest_number() -> None:
     assert np.isfinite(fault.table(waves, np.arange(20))[0]).all()
 
 
-def test_error_weights_grow_with_the_logarithm_of_the_frequency() -> None:
-    angles, omega = np.array([[2.0, -2.0, 0.0]]), np.array([1.0, np.exp(-6.0), 0.0])
+def test_error_weights_grow_with_the_logarithm_of_the_frequency_and_its_index() -> None:
+    angles, omega = np.array([[2.0, -2.0, 0.0, 2.0]]), np.array([1.0, np.exp(-6.0), 0.0, 1.0])
 
-    assert error_weights(angles, omega).tolist() == [[2, 8, 0]]
+    assert error_weights(angles, omega).tolist() == [[2, 12, 0, 5]]
 
 
 @pytest.mark.parametrize(

@@ -18,36 +18,53 @@ from service.delivery.openapi.components import (
     POST_HEADERS,
     RANGE_HEADERS,
     TABLE_HEADERS,
+    Components,
     object_schema,
     problem_headers,
-    problem_responses,
-    query_parameters,
-    report_schema,
-    shared_references,
-    shared_responses,
 )
 from service.delivery.problems import MethodNotAllowed
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from tests.client import Client
+from tests.openapi import inlined, report_schema
 
 
-def test_list_parameter_is_text_in_a_query_and_any_form_in_a_body() -> None:
-    in_query = {
-        parameter["name"]: parameter["schema"]
-        for parameter in query_parameters(SinusoidalEncoding, {})
-    }
-    in_body = object_schema(SinusoidalEncoding)["properties"]
+def test_a_list_is_text_in_a_query_and_of_any_type_in_a_body() -> None:
+    components = Components()
 
-    assert in_query["positions"]["type"] == "string"
-    assert in_body["positions"]["type"] == ["string", "number", "array"]
-    assert "items" not in in_query["positions"]
+    components.parameters(SinusoidalEncoding, "Encoding", {})
+    body = components.body(SinusoidalEncoding, "Encoding", {})
+
+    in_query = components.sections["parameters"]["Positions"]["schema"]
+    in_body = inlined(body, {"components": components.sections})["properties"]["positions"]
+    assert in_query["type"] == "string"
+    assert "pattern" in in_query
+    assert set(in_body) == {"description"}
+
+
+def test_components_of_one_document_are_not_those_of_the_next() -> None:
+    for section in ("schemas", "headers"):
+        Components().ref(section, {}, "New")
+        assert "New" not in Components().sections[section]
 
 
 def test_only_parameters_of_the_example_have_an_example() -> None:
-    documented = query_parameters(SinusoidalEncoding, {"seq_len": "4"})
+    components = Components()
 
+    components.parameters(SinusoidalEncoding, "Encoding", {"seq_len": 4})
+
+    documented = components.sections["parameters"].values()
     assert [p["name"] for p in documented if "example" in p] == ["seq_len"]
     assert [p["name"] for p in documented if p["required"]] == ["d_model"]
+
+
+def test_equal_components_share_a_name_and_others_have_their_own() -> None:
+    components = Components()
+
+    stored = [components.ref("schemas", {"type": kind}, "Width", "GridWidth") for kind in "aba"]
+
+    names = [each["$ref"].removeprefix("#/components/schemas/") for each in stored]
+    assert names == ["Width", "GridWidth", "Width"]
+    assert components.sections["schemas"]["GridWidth"] == {"type": "b"}
 
 
 def test_no_parameter_may_be_null() -> None:
@@ -154,10 +171,14 @@ def test_check_of_headers_can_fail(client: Client) -> None:
     assert list(faults(POST_HEADERS, {**headers, "cache-control": "no-store"}))
 
 
+def problem_responses(listed: Iterable[type[errors.PosrefError]]) -> Any:
+    components = Components()
+    return inlined(components.problems(listed), {"components": components.sections})
+
+
 def test_problems_of_one_status_share_a_response() -> None:
     responses = problem_responses([errors.InvalidBody, errors.InvalidParameters])
 
-    assert list(responses) == ["422"]
     assert responses["422"]["description"] == "Invalid body; invalid parameters"
     examples = responses["422"]["content"]["application/problem+json"]["examples"]
     assert set(examples) == {"invalid-body", "invalid-parameters"}
@@ -170,15 +191,9 @@ def test_responses_are_in_order_of_status() -> None:
     assert list(problem_responses(types)) == statuses
 
 
-def test_shared_problems_are_components() -> None:
-    shared, references = shared_responses(), shared_references()
-
-    assert set(references) == {"400", "401", "408", "414", "431", "503"}
-    for status, reference in references.items():
-        response = shared[reference["$ref"].removeprefix("#/components/responses/")]
-        for example in response["content"]["application/problem+json"]["examples"].values():
-            assert str(example["value"]["status"]) == status
-    assert shared["Overloaded"]["description"] == "Overloaded; not ready"
+def test_problems_of_any_request_are_those_of_every_operation() -> None:
+    assert set(problem_responses(())) == {"400", "401", "408", "414", "431", "503", "505"}
+    assert problem_responses(())["503"]["description"] == "Overloaded; not ready"
 
 
 class Part(Report):
@@ -208,16 +223,19 @@ def test_absent_fields_are_left_out_and_null_fields_are_sent() -> None:
     }
 
 
-def test_schema_has_types_in_place_of_choices_and_no_references() -> None:
-    schema = report_schema(Whole)
-    part = schema["properties"]["parts"]["items"]
+def test_parts_and_choices_of_a_report_are_components_and_numbers_have_formats() -> None:
+    components = Components()
 
-    assert schema["required"] == ["kind", "worst", "parts"]
-    assert part["properties"]["error"]["type"] == part["properties"]["place"]["type"]
-    assert part["properties"]["place"]["type"] == ["number", "null"]
-    worst = {**part, "type": ["object", "null"], "description": "The worst part."}
-    assert schema["properties"]["worst"] == worst
-    assert schema["properties"]["count"] == {"type": "integer", "minimum": 0}
+    components.add_reports([Whole])
+
+    schemas = components.sections["schemas"]
+    properties, part = schemas["Whole"]["properties"], schemas["Part"]["properties"]
+    assert schemas["Whole"]["required"] == ["kind", "worst", "parts"]
+    assert properties["kind"] == {"$ref": "#/components/schemas/WholeKind"}
+    assert schemas["WholeKind"]["enum"] == ["a", "b"]
+    assert properties["parts"]["items"] == {"$ref": "#/components/schemas/Part"}
+    assert properties["count"] == {"type": "integer", "format": "int64", "minimum": 0}
+    assert part["place"]["anyOf"] == [{"type": "number", "format": "double"}, {"type": "null"}]
 
 
 @pytest.mark.parametrize("broken", [{"kind": "c"}, {"more": 1}, {"parts": [{}]}, {"count": -1}])

@@ -329,7 +329,7 @@ def test_a_whole_base_size_is_an_integer_in_any_spelling(client: Client) -> None
         ("convention=diffusers&height=2&width=2&d_model=8&extra_tokens=1", "together"),
         ("convention=tensor2tensor&height=2&width=2&d_model=7", "divides by zero"),
         ("convention=perceiver&height=2&width=2&max_resolution=2&num_bands=2000", "8002 channels"),
-        ("convention=maee&height=2&width=2&d_model=8", "did you mean mae?"),
+        ("convention=maee&height=2&width=2&d_model=8", "did you mean convention=mae?"),
     ],
 )
 def test_a_refusal_states_the_rule(client: Client, query: str, rule: str) -> None:

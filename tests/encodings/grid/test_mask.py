@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from service.encodings.grid.mask import MAX_MASKS, MaskedGridEncoding, MaskedGridTable, Masks
 from service.formats.format import BinaryBody
-from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import size
 from tests.client import Client, npy_bytes
 from tests.exact import UNIT, frequency
@@ -21,9 +20,9 @@ PADDED = np.zeros((2, 4, 5), dtype=np.int64)
 PADDED[0, :3, :2] = 1
 PADDED[1] = [[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]
 
-PLAIN = MaskedGridEncoding(d_model=12)
-NORMALIZED = MaskedGridEncoding(d_model=12, base=20.0, normalize=True)
-SCALED = MaskedGridEncoding(d_model=12, base=20.0, normalize=True, scale=1.5)
+PLAIN = MaskedGridEncoding(d_model=12, dtype="float64")
+NORMALIZED = MaskedGridEncoding(d_model=12, dtype="float64", base=20.0, normalize=True)
+SCALED = MaskedGridEncoding(d_model=12, dtype="float64", base=20.0, normalize=True, scale=1.5)
 EVERY_RULE = pytest.mark.parametrize("rule", [PLAIN, NORMALIZED, SCALED])
 
 
@@ -42,7 +41,7 @@ def exact(rule: MaskedGridEncoding, line: list[int], at: int, channel: int) -> A
 
 @EVERY_RULE
 def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEncoding) -> None:
-    found = read(MaskedGridTable(rule, Masks(PADDED, 1), FLOAT64))
+    found = read(rule.table(Masks(PADDED, 1)))
 
     for image, channel, y, x in np.ndindex(*found.shape):
         down, across = PADDED[image, :, x].tolist(), PADDED[image, y].tolist()
@@ -54,7 +53,7 @@ def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEn
 
 @EVERY_RULE
 def test_positions_in_rows_and_columns_of_padding_are_0(rule: MaskedGridEncoding) -> None:
-    nothing = read(MaskedGridTable(rule, Masks(np.zeros((1, 2, 3), dtype=np.int64), 1), FLOAT64))
+    nothing = read(rule.table(Masks(np.zeros((1, 2, 3), dtype=np.int64), 1)))
 
     assert (nothing[:, 0::2] == 0).all()
     assert (nothing[:, 1::2] == 1).all()
@@ -62,9 +61,9 @@ def test_positions_in_rows_and_columns_of_padding_are_0(rule: MaskedGridEncoding
 
 def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
     noise = np.random.default_rng(7).integers(0, 2, (1, 30, 40))
-    rule = MaskedGridEncoding(d_model=4, normalize=True)
+    rule = MaskedGridEncoding(d_model=4, dtype="float64", normalize=True)
 
-    found = read(MaskedGridTable(rule, Masks(noise, 1), FLOAT64))
+    found = read(rule.table(Masks(noise, 1)))
 
     for y, x in [(0, 0), (29, 39), (17, 4)]:
         place = mpf(int(noise[0, : y + 1, x].sum())) / (int(noise[0, :, x].sum()) + mpf("1e-6"))
@@ -73,10 +72,10 @@ def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_pixels_of_a_large_image_are_counted_in_steps(*, normalize: bool) -> None:
-    rule = MaskedGridEncoding(d_model=4, normalize=normalize)
+    rule = MaskedGridEncoding(d_model=4, dtype="float64", normalize=normalize)
     elements = np.zeros((1, 900, 500), dtype=np.int64)
     elements[:, 700:], elements[:, :, 300:] = 1, 1
-    of_image, again = (MaskedGridTable(rule, Masks(elements, 0), FLOAT64) for _ in range(2))
+    of_image, again = (rule.table(Masks(elements, 0)) for _ in range(2))
 
     blocks = list(BinaryBody((of_image,)).blocks())
 

@@ -334,7 +334,7 @@ def test_a_mask_numbers_the_keys_that_count(client: Client) -> None:
         ("query_len=1&head=1", {"slopes": [1.0]}, "head"),
         ("query_len=1&convention=paper", {"slopes": [1.0]}, "convention"),
         ("convention=paper", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
-        ("convention=original", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
+        ("convention=bloom", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
         ("query_len=1", {"slopes": [1e300]}, "/slopes"),
         ("query_len=1", {"slopes": [1e-300]}, "/slopes"),
         ("query_len=1", {"slopes": [1.0] * 65537}, "/slopes"),

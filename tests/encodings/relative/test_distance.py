@@ -34,7 +34,8 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Int64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import overflows, setup_of, size
+from service.numerics.setups import setup_of
+from service.numerics.tables import overflows, size
 from tests.client import Client, load_npy, npy_bytes
 
 FAR = 2**62
@@ -400,13 +401,13 @@ def test_values_that_are_not_finite_are_copied_where_the_format_holds_them(
     ("url", "rows", "place"),
     [
         ("/relative/t5/bias?query_len=2&num_buckets=8", 7, "num_buckets"),
-        ("/relative/t5/bias?query_len=2", 3, "/weight"),
-        ("/relative/t5/bias?query_len=2&bidirectional=false", 1, "/weight"),
-        ("/relative/t5/bias?query_len=2&bidirectional=false", 65_537, "/weight"),
-        ("/relative/swin/bias?window_size=2,3&class_token=false", 16, "/weight"),
-        ("/relative/swin/bias?window_size=2,3", 17, "/weight"),
-        ("/relative/shaw/embeddings?query_len=2", 4, "/weight"),
-        ("/relative/shaw/embeddings?query_len=2&max_relative_position=1", 4, "/weight"),
+        ("/relative/t5/bias?query_len=2", 3, "weight"),
+        ("/relative/t5/bias?query_len=2&bidirectional=false", 1, "weight"),
+        ("/relative/t5/bias?query_len=2&bidirectional=false", 65_537, "weight"),
+        ("/relative/swin/bias?window_size=2,3&class_token=false", 16, "weight"),
+        ("/relative/swin/bias?window_size=2,3", 17, "weight"),
+        ("/relative/shaw/embeddings?query_len=2", 4, "weight"),
+        ("/relative/shaw/embeddings?query_len=2&max_relative_position=1", 4, "weight"),
     ],
 )
 def test_a_wrong_number_of_rows_is_refused(client: Client, url: str, rows: int, place: str) -> None:

@@ -54,6 +54,22 @@ def arrays(
 
 
 @EVERY_PACK
+def test_the_layout_of_a_packing_has_both_channels_of_a_pair_at_one_angle(pack: str) -> None:
+    """Any layout goes with a packing that has each cosine and each sine once."""
+    row = np.concatenate([array[1].ravel() for array in arrays(pack, ANGLES).values()])
+    numbers = row.view(np.float64)
+    blocks = numbers.reshape(-1, ANGLES.count)
+    layouts = {
+        "half": np.array_equal(blocks[::2], blocks[1::2]),
+        "interleaved": np.array_equal(numbers[::2], numbers[1::2]),
+        "any": len({*numbers}) == numbers.size,
+    }
+
+    assert {PACKS[pack].layout} == {name for name, fits in layouts.items() if fits}
+    assert packed(ANGLES, pack, FLOAT64).layout == PACKS[pack].layout
+
+
+@EVERY_PACK
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
 def test_every_packing_rounds_once_to_its_element_type(pack: str, dtype: str) -> None:
     """Narrow numbers are those of the narrow compact arrays, bit by bit."""
@@ -257,4 +273,4 @@ def test_part_picks_one_of_two_arrays(client: Client, url: str, pack: str) -> No
 def test_the_refusal_of_an_unknown_pack_suggests_one(client: Client) -> None:
     answer = client.get("/rope?head_dim=8&seq_len=6&pack=interleave")
 
-    assert "did you mean interleaved?" in answer.json()["detail"]
+    assert "did you mean pack=interleaved?" in answer.json()["detail"]

@@ -175,6 +175,8 @@ def test_deepseek_reads_pairs_and_writes_halves(client: Client) -> None:
 
     plain = load_npy(client.post(url, content=npy_bytes(x), headers=NPY))
     assert (mixed == plain[..., [0, 2, 4, 6, 1, 3, 5, 7]]).all()
+    in_json = client.post(f"{url}&output_layout=half", json={"x": x[0].tolist()}).json()
+    assert (in_json["layout"], in_json["parameters"]["layout"]) == ("half", "interleaved")
     back_url = f"{url}&layout=half&output_layout=interleaved&inverse=true"
     back = load_npy(client.post(back_url, content=npy_bytes(mixed), headers=NPY))
     assert np.abs(back - x).max() < 1e-14

@@ -400,7 +400,7 @@ def test_every_rule_is_served_by_url_and_by_json(client: Client, name: str) -> N
     assert posted.content == answer.content
     assert content["parameters"] == json.loads(json.dumps(rule.parameters()))
     assert content["data"]["inv_freq"] == [float(exact) for exact in rule.exact()]
-    assert content["data"]["attention_factor"] == rule.scale
+    assert content["data"]["attention_factor"] == [rule.scale]
     assert list(content["data"])[3:] == list(rule.intermediates())
     assert client.post("/rope/frequencies", json=content["parameters"]).content == answer.content
     for part, values in content["data"].items():
@@ -439,7 +439,7 @@ SOME_VALUE: dict[str, Any] = {
 
 
 @EVERY_CASE
-def test_keys_of_other_rules_are_refused_by_name(client: Client, name: str) -> None:
+def test_keys_of_other_rules_are_refused_with_their_rules(client: Client, name: str) -> None:
     keys, rule = CASES[name]
     chooser = "alpha" if "alpha" in keys else f"rope_type={rule.rope_type}"
     # alpha chooses the other rule of its rope_type.
@@ -455,7 +455,22 @@ def test_keys_of_other_rules_are_refused_by_name(client: Client, name: str) -> N
     for key in others:
         answer = client.get(f"/rope?{query_of(name, **{key: SOME_VALUE[key]})}&seq_len=1")
         assert errors(answer) == [key]
-        assert answer.json()["errors"][0]["detail"] == f"{key} does not go with {chooser}"
+        detail = answer.json()["errors"][0]["detail"]
+        owners_of_key = {each.rope_type for each in RULES if key in each.key_types()}
+        if rule.rope_type in owners_of_key:
+            assert detail == f"{key} does not go with alpha: leave alpha out"
+            continue
+        start, _, owners = detail.partition(", but with rope_type=")
+        assert start == f"{key} does not go with {chooser}"
+        assert set(owners.split("|")) == owners_of_key
+
+
+def test_key_of_the_other_variant_is_refused_with_what_to_leave_out(client: Client) -> None:
+    keys = "rope_type=dynamic&alpha=2&factor=2&max_position_embeddings=8"
+
+    (fault,) = client.get(f"/rope?head_dim=4&seq_len=1&{keys}").json()["errors"]
+
+    assert fault["detail"] == "factor does not go with alpha: leave alpha out"
 
 
 def test_keys_at_their_limits_are_served(client: Client) -> None:
@@ -563,7 +578,7 @@ def test_rotary_dim_follows_from_the_parameters(
     content = client.get(f"/rope/frequencies?{query}").json()
 
     assert content["parameters"]["rotary_dim"] == rotary_dim
-    assert content["shape"]["inv_freq"] == [rotary_dim // 2]
+    assert content["shapes"]["inv_freq"] == [rotary_dim // 2]
 
 
 def test_an_attention_factor_multiplies_cosines_of_given_frequencies(client: Client) -> None:

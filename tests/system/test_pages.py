@@ -1,4 +1,4 @@
-"""The console blocks of the README and the page on debugging, run as printed."""
+"""The console blocks of the pages, run as printed."""
 
 import os
 import signal
@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.consoles import Step, files_of, steps_of
+from tests.consoles import PAGES, ROOT, Step, files_of, steps_of
 
-ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/debugging.md")
 STEPS = [(page, step) for page in PAGES for step in steps_of(ROOT / page)]
 
 pytestmark = pytest.mark.system

@@ -1,0 +1,195 @@
+"""The tables that ``/diagnose`` expects: the table of a URL, or its first rows, and mistaken ones.
+
+A table is read before rounding where possible. Of the table of a sequence, only as many rows are
+read as were sent.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from operator import lt
+
+import numpy as np
+
+from service.analysis.array import COMPONENT_DTYPES, Sample, TableRequest
+from service.analysis.comparison import alignments
+from service.analysis.diagnosis.explanation import MAX_SHIFT, ExpectedTable
+from service.analysis.diagnosis.frequency_faults import variants
+from service.analysis.diagnosis.mistakes import Mistake
+from service.analysis.measure import EARLY_ROWS
+from service.errors import Fault, InvalidParameters
+from service.grammar import integer, integers, real_positions
+from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
+from service.numerics.phase import Float64s
+from service.numerics.tables import Document, StoredTable, Table, size
+from service.routes.table_urls import table_request, tables
+
+ROWS = ("seq_len", "start", "positions")
+"""The parameters of the rows of a sequence."""
+
+# The expected table may have this many times the elements of the array, plus _SHORT_ELEMENTS, and
+# at most _MOST_ELEMENTS.
+_TIMES_LONGER = 8
+_SHORT_ELEMENTS = 2**16
+_MOST_ELEMENTS = 2**24
+
+_ROUNDED = ("float32", "float16", "bfloat16", "complex64")
+
+# The fields of CheckedElements about rows; none if the table has as many as the array.
+Rows = Mapping[str, int]
+Expectation = tuple[TableRequest | None, ExpectedTable, Rows]
+
+
+def expected_tables(
+    url: str, document: Document, have: Mapping[str, Sample]
+) -> Iterator[Expectation]:
+    """Yield the table of a URL, or its beginnings that have as many rows as the arrays.
+
+    Tables are read before rounding where possible.
+
+    Raises:
+        InvalidParameters: the table is far larger than the arrays.
+    """
+    sample = next(iter(have.values()))
+    sent = len(have) * sample.values.size
+    for count in _row_counts(sample, document) or [_rows(document)]:
+        request, rows = beginning(table_request(url), document, count)
+        part = tables(request) if rows else document
+        elements = sum(map(size, part.arrays.values()))
+        if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * sent + _SHORT_ELEMENTS):
+            raise bad_url(
+                f"to names a table of {elements} elements, and {sent} are sent: "
+                "name the part that they should be, as by query_len"
+            )
+        yield request, _expected(request, part), rows
+
+
+def _row_counts(sample: Sample, document: Document) -> list[int]:
+    """Return how many rows of a table an array may be the beginning of; [] if it is none.
+
+    The axes go together as /compare aligns them. If this exchanges them, or if nothing aligns them,
+    the first axis may also be the rows, with too few channels.
+    """
+    most, own = _rows(document), sample.values.shape
+    if not most:
+        return []
+    table = next(iter(document.arrays.values()))
+    shape = table.shape + (2,) * (table.dtype in COMPONENT_DTYPES)
+    first = next(iter(alignments(own, shape)), None)
+    counts = []
+    if first is not None and first.prefix is not None and document.axes[first.prefix] == "position":
+        counts.append(first.region[first.prefix])
+    is_aligned = first is not None and (first.is_whole or not first.is_reordered)
+    lengths = [length for length in shape if length > 1]
+    if not is_aligned and len(own) == len(lengths) and all(map(lt, own, lengths)):
+        counts.append(own[0])
+    return [rows for rows in counts if rows < most]
+
+
+def _rows(document: Document) -> int:
+    """Return the number of rows if they are the positions of one sequence, else 0."""
+    given, table = document.parameters.keys(), next(iter(document.arrays.values()))
+    is_sequence = "position" in document.axes and (
+        "positions" in given or {"start", "seq_len"} <= given
+    )
+    return table.shape[document.axes.index("position")] if is_sequence else 0
+
+
+def beginning(request: TableRequest, document: Document, rows: int) -> tuple[TableRequest, Rows]:
+    """Return the request for the first rows of a table; unchanged if the table has no more."""
+    given, most = document.parameters, _rows(document)
+    if rows >= most:
+        return request, {}
+    if "positions" in given:
+        positions = real_positions(given["positions"]).beginning(rows)
+        request = request.with_parameters(positions=str(positions))
+    else:
+        request = request.with_parameters(seq_len=rows)
+    # The centre of xPos is half the rows unless it is given.
+    changed = tables(request).parameters
+    kept = {name: each for name, each in given.items() if name not in ROWS}
+    kept = {name: each for name, each in kept.items() if changed.get(name) != each}
+    return request.with_parameters(**kept), {"rows": rows, "of": most}
+
+
+def alternative_tables(
+    request: TableRequest,
+) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
+    """Yield the tables for mistaken settings of a request: mistake, request, table."""
+    for mistake, other in variants(request):
+        try:
+            yield mistake, other, _expected(other, tables(other))
+        except InvalidParameters:
+            continue
+
+
+def _expected(request: TableRequest, document: Document) -> ExpectedTable:
+    """Read the table of a request, before rounding where possible."""
+    exact, given = document, {**request.parameters, "dtype": "float64"}
+    if document.dtype in _ROUNDED:
+        with suppress(InvalidParameters):
+            exact = tables(TableRequest(request.resource, given))
+    arrays, pair = {}, None
+    for name, table in exact.arrays.items():
+        dtype, elements = table.dtype, elements_of(table)
+        if dtype.name in INDEX_DTYPES:
+            dtype, elements = INT64, elements.astype(np.int64)
+        arrays[name] = Sample.of(StoredTable(elements, dtype))
+    if arrays.keys() < {"cos", "sin"}:
+        given.pop("part")
+        with suppress(InvalidParameters):
+            both = tables(TableRequest(request.resource, given)).arrays.items()
+            pair = {name: _first_rows(table) for name, table in both}
+    name = "float32" if document.dtype == "complex64" else str(document.dtype)
+    dtype = REAL_DTYPES.get(name, FLOAT64)
+    following = partial(_following, exact.parameters, request) if _rows(exact) else None
+    return ExpectedTable(arrays, dtype, row_positions(request), _grid(request), pair, following)
+
+
+def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[str, Sample]:
+    """Return the rows after the last of a sequence; none if there are none."""
+    if "positions" in given:
+        return {}
+    start = integer(str(given["start"])) + integer(str(given["seq_len"]))
+    with suppress(InvalidParameters):
+        later = request.with_parameters(start=start, seq_len=MAX_SHIFT, dtype="float64")
+        return _expected(later, tables(later)).arrays
+    return {}
+
+
+def _first_rows(table: Table) -> Sample:
+    width = table.shape[-1]
+    elements = table.read(0, min(size(table), EARLY_ROWS * width))
+    return Sample.of(StoredTable(elements.reshape(-1, width), table.dtype))
+
+
+def elements_of(table: Table) -> Elements:
+    """Return all elements of a table, in its shape."""
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def row_positions(request: TableRequest) -> Float64s | None:
+    """Return the row positions that the request states; None if it states none."""
+    parameters = request.parameters
+    if "positions" in parameters:
+        positions = real_positions(parameters["positions"])
+        return positions.at(0, positions.count).astype(np.float64)
+    # From a far start, even the slowest angle has passed 2π: it does not determine the start.
+    if {"start", "seq_len"} <= set(parameters):
+        start, rows = (integer(parameters[name]) for name in ("start", "seq_len"))
+        return start + np.arange(rows, dtype=np.float64)
+    return None
+
+
+def _grid(request: TableRequest) -> tuple[int, int] | None:
+    """Return (height, width) if the rows are the tokens of a 2-D grid, else None."""
+    parameters = request.parameters
+    if {"height", "width"} <= set(parameters) and "depth" not in parameters:
+        return integer(parameters["height"]), integer(parameters["width"])
+    lengths = integers(parameters["grid"]) if "grid" in parameters else ()
+    return (lengths[0], lengths[1]) if len(lengths) == 2 else None
+
+
+def bad_url(rule: str, url: str | None = None) -> InvalidParameters:
+    """Return the error for the parameter ``to``."""
+    return InvalidParameters(Fault("to", url, rule))
