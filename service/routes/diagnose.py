@@ -100,15 +100,15 @@ class UnexplainedElement(Report):
         index = f"{self.array} at index {self.index}"
         position = "" if self.position is None else f", position {self.position}"
         channel = "" if self.channel is None else f", channel {self.channel}"
-        allowed = f"allowed: {self.allowed:.2g} more or less"
-        return f"{index}{position}{channel}: {self.have} instead of {self.want} ({allowed})"
+        place = f"{index}{position}{channel}"
+        return f"{place}: {self.have} instead of {self.want} (±{self.allowed:.2g} is allowed)"
 
 
 class CheckedElements(Report):
     """The number of checked elements, the tolerance, and the rows where not all were sent."""
 
     elements: Count
-    allowed: float = Field(description="The largest tolerance of an element; they differ.")
+    allowed: float = Field(description="The largest tolerance; each element has its own.")
     rows: Count = Field(
         default=ABSENT,
         description="Only where the array is shorter than the table of to: the number of rows, "

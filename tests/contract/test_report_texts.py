@@ -177,7 +177,7 @@ def test_diagnose_answers_with_the_sentences_of_the_mistakes(client: Client) -> 
     ]
     (place,) = (line for line in unknown if line.startswith("leaves_at: "))
     assert "index [3, 2], position 3, channel 2: " in place
-    assert "(allowed: " in place
+    assert place.endswith("is allowed)")
     assert not any(line.startswith(("mistake: ", "correction: ")) for line in unknown)
 
 

@@ -392,9 +392,10 @@ class Evidence:
             return predicted, np.abs(y - predicted), allowed
 
     def has_angle_errors(self, application: Application, rows: Indices, error: Float64s) -> bool:
-        """Return whether errors, (H, R, head_dim), exceed those of the rotation of exact angles."""
+        """Return whether errors, (H, R, head_dim), exceed those of exact angles in float32."""
         sizes = application.wiring.sizes(self.x[:, rows]) * max(1.0, float(self.target.size.max()))
-        return bool((error > _ROUNDINGS * self.roundoff * sizes + self.least).any())
+        roundoff = max(self.roundoff, _FLOAT32)
+        return bool((error > _ROUNDINGS * roundoff * sizes + self.least).any())
 
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
         """Return for each given row the fraction of its elements within their error bounds."""
@@ -454,7 +455,9 @@ class Evidence:
         """
         parts = replace(angles, dtype=None).cosines_and_sines(self.target, rows)
         steps = [
-            rounded(part + bound, angles.dtype) - rounded(part - bound, angles.dtype)
+            np.abs(rounded(part + side * bound, angles.dtype) - rounded(part, angles.dtype))
             for part in parts
+            for side in (-1, 1)
         ]
-        return np.maximum(*steps)
+        most: Float64s = np.maximum.reduce(steps)
+        return most

@@ -43,6 +43,7 @@ from service.analysis.precision import narrowest_dtype, spacing
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
+    FLOAT32,
     FLOAT64,
     INT64,
     DType,
@@ -134,7 +135,7 @@ class ArrayPair:
     def reason(self, residual: float, scale: float) -> str | None:
         """Return why sines and cosines differ by more than their rounding; None if they do not."""
         size = residual / (2 * max(1.0, scale))
-        if size > self.epsilon:
+        if size > max(self.epsilon, rounding_bound(FLOAT32, 1.0)):
             return ANGLE_ERRORS
         is_narrow = self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype)
         return f"every number is rounded to {self.dtype.name}" if is_narrow else None

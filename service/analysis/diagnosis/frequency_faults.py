@@ -7,7 +7,6 @@ compared.
 """
 
 from collections.abc import Iterator
-from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
@@ -258,10 +257,11 @@ def _rule_variants(request: TableRequest) -> Iterator[Variant]:
     yield Mistake("config-key-ignored", values), _without(request, "rope_type", *keys)
     bounds = ("low_freq_factor", "high_freq_factor")
     if rule == "llama3" and set(bounds) <= set(keys):
-        for name, other in permutations(bounds):
-            cut = f"{rule} with {name}={parameters[other]} (no smooth transition)"
-            mistake = Mistake("wrong-rule", {"have": cut, "want": rule})
-            yield mistake, request.with_parameters(**{name: parameters[other]})
+        given = [str(parameters[name]) for name in bounds]
+        for cut in (*given, f"{sum(map(float, given)) / 2:g}"):
+            have = f"{rule} with {bounds[0]}={bounds[1]}={cut} (no smooth transition)"
+            mistake = Mistake("wrong-rule", {"have": have, "want": rule})
+            yield mistake, request.with_parameters(**dict.fromkeys(bounds, cut))
     if rule != "linear" and "factor" in keys:
         factor = parameters["factor"]
         linear = _without(request, *keys).with_parameters(rope_type="linear", factor=factor)

@@ -140,7 +140,7 @@ class ApplicationSearch:
         yield from size_mistakes(application, _common_factor(target))
         yield from position_mistakes(application, target)
         yield from width_mistakes(application, self.evidence)
-        yield from narrow_mistakes(application, target)
+        yield from narrow_mistakes(application, target, self.evidence.roundoff)
         yield from self._gauge.mistakes(application)
         if "length" not in application.aspects:
             # A quick check: most applications do not explain the first rows either.

@@ -136,16 +136,26 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
             yield application.with_angles("positions", mistake, shift=shift)
 
 
-def narrow_mistakes(application: Application, target: Target) -> Iterator[Application]:
-    """Yield mistakes by rounding to a narrow dtype: of frequencies, or of cosines and sines."""
+# The least ratio of roundoffs at which the rounding of cosines shows in an array.
+_MUCH = 16
+
+
+def narrow_mistakes(
+    application: Application, target: Target, roundoff: float
+) -> Iterator[Application]:
+    """Yield mistakes by rounding to a narrow dtype: of frequencies, or of cosines and sines.
+
+    Cosines and sines may be as coarse as the array, of ``roundoff``: that is no mistake.
+    """
     omega = application.angles.frequencies(target)
     for dtype in (BFLOAT16, FLOAT16):
         if omega is not None:
             mistake = Mistake("narrow-frequencies", {"dtype": dtype.name})
             narrow = rounded(omega, dtype)
             yield application.with_angles("narrow-frequencies", mistake, omega=narrow)
-        mistake = Mistake("narrow-tables", {"dtype": dtype.name})
-        yield application.with_angles("tables", mistake, dtype=dtype)
+        if rounding_bound(dtype, 1.0) >= _MUCH * roundoff:
+            mistake = Mistake("narrow-tables", {"dtype": dtype.name})
+            yield application.with_angles("tables", mistake, dtype=dtype)
 
 
 def width_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
@@ -257,7 +267,7 @@ class FrequencyEstimate:
 # With fewer rows, too many frequencies fit.
 _ENOUGH_ROWS = 4
 # The largest relative difference of frequencies that cancel a repeated rotation.
-_NEAR = 2.0**-7
+_NEAR_CANCELLING = 2.0**-7
 
 
 def frequency_mistakes(
@@ -265,30 +275,32 @@ def frequency_mistakes(
 ) -> Iterator[Application]:
     """Yield a linear factor or another base, if it gives the measured frequencies."""
     expected = application.angles.frequencies(target)
-    if _are_right(application, target, measured):
+    if _need_no_mistake(application, target, measured):
         return
     if expected is not None and len(expected) == len(measured.omega):
         yield from _linear_mistakes(application, expected, measured)
     yield from _base_mistakes(application, expected, measured)
 
 
-def _are_right(application: Application, target: Target, measured: FrequencyEstimate) -> bool:
+def _need_no_mistake(application: Application, target: Target, measured: FrequencyEstimate) -> bool:
     """Return whether the measured frequencies need no mistake.
 
-    They equal those of the application; or they would cancel its repetition, because times the
-    number of rotations they are near those of the target.
+    They equal those of the application; or they would cancel its repetition, because most of them,
+    times the number of rotations, are near those of the target.
     """
     angles, omega = application.angles, measured.omega
-    near = np.maximum(measured.error, _NEAR * np.abs(omega))
-    cases = [(angles.frequencies(target), 1, measured.error)]
-    if angles.times > 1:
-        cases.append((target.omega, angles.times, near))
-    return any(
-        expected is not None
-        and len(expected) == len(omega)
-        and bool((np.abs(omega - expected / times) <= error).all())
-        for expected, times, error in cases
-    )
+
+    def share(expected: Float64s | None, error: Float64s) -> float:
+        if expected is None or len(expected) != len(omega):
+            return 0.0
+        return float((np.abs(omega - expected) <= error).mean())
+
+    if share(angles.frequencies(target), measured.error) == 1:
+        return True
+    if angles.times < 2 or target.omega is None:
+        return False
+    near = np.maximum(measured.error, _NEAR_CANCELLING * np.abs(omega))
+    return share(target.omega / angles.times, near) > 0.5
 
 
 def unnamed_frequencies(
@@ -300,7 +312,7 @@ def unnamed_frequencies(
     """
     if measured.rows < _ENOUGH_ROWS or not (measured.omega >= -measured.error).all():
         return
-    if _are_right(application, target, measured):
+    if _need_no_mistake(application, target, measured):
         return
     expected = application.angles.frequencies(target)
     pair = 0
@@ -380,10 +392,11 @@ class RotationMeasurement:
         if not self.measured(application.wiring)[1].any():
             return
         yield from self._factors(application)
+        if application.angles.times:
+            # Far from position 0, an offset has nearly the angles of other frequencies.
+            yield from self._shifts(application)
         for estimate in self._frequencies(application):
             yield from frequency_mistakes(application, self.evidence.target, estimate)
-        if application.angles.times:
-            yield from self._shifts(application)
 
     def unnamed_mistakes(self, application: Application) -> Iterator[Application]:
         """Yield applications with the generic mistake ``wrong-rule`` added."""
@@ -393,10 +406,16 @@ class RotationMeasurement:
 
     def _factors(self, application: Application) -> Iterator[Application]:
         """Yield a wrong factor of cosines and sines, measured from norms √(cos² + sin²)."""
-        angles, (phasors, weights) = application.angles, self.measured(application.wiring)
-        expected = np.hypot(*angles.cosines_and_sines(self.evidence.target, self._rows))
+        angles, target = application.angles, self.evidence.target
+        phasors, weights = self.measured(application.wiring)
+        expected = np.hypot(*angles.cosines_and_sines(target, self._rows))
         if expected.shape != phasors.shape:
             return
+
+        def has_size_of_target(factor: float, tolerance: float) -> bool:
+            size = target.size[self._rows]
+            return size.shape == expected.shape and np.allclose(factor * expected, size, tolerance)
+
         narrow = 0.0 if angles.dtype is None else rounding_bound(angles.dtype, 1.0)
         error = 4 * max(self.evidence.roundoff, narrow)
         products, norms = weights * expected, np.abs(phasors)
@@ -405,6 +424,8 @@ class RotationMeasurement:
             total = float((products[early] * expected[early]).sum())
             ratio = float((products[early] * norms[early]).sum()) / total if total else 1.0
             if not abs(ratio - 1) > error:
+                continue
+            if "size" in application.aspects and has_size_of_target(ratio, 8 * error):
                 continue
             for factor in round_numbers(ratio, error, most=2):
                 name = "wrong-factor" if factor < 1 else "extra-factor"

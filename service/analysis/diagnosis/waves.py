@@ -302,12 +302,14 @@ class AngleFault:
 def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
     """Return weights (S, K) to which the errors of angles (S, K) are proportional.
 
-    Engines that compute a frequency ω as e^(-k·ln b/n) in float32 round the exponent: a relative
-    error e of ln ω gives ω, and so the angle, the relative error e·|ln ω|. Engines that multiply
-    angle k − 1 by a ratio, as ggml does, round the ratio and the product k times each. The weight
-    is a quarter of (4 + 3·|ln ω| + 2k), the error in units of 2^-24.
+    Engines that compute a frequency ω as ω0·e^(-k·ln b/n) in float32 round the exponent: a relative
+    error e of ln (ω/ω0) gives ω, and so the angle, the relative error e·|ln (ω/ω0)|. Engines that
+    multiply angle k − 1 by a ratio, as ggml does, round the ratio and the product k times each. The
+    weight is a quarter of (4 + 3·|ln (ω/ω0)| + 2k), the error in units of 2^-24.
     """
-    logarithms = np.log(np.where(omega == 0, 1.0, np.abs(omega)))
+    size = np.abs(omega)
+    largest = size.max(initial=0.0)
+    logarithms = np.log(np.divide(size, largest, out=np.ones_like(size), where=size > 0))
     products = np.arange(len(omega))
     weights: Float64s = np.abs(angles) * (1 + 0.75 * np.abs(logarithms) + products / 2)
     return weights

@@ -103,6 +103,7 @@ LLAMA3 = {
     "high_freq_factor": "4",
     "original_max_position_embeddings": "8192",
 }
+BOUNDS = ("low_freq_factor", "high_freq_factor")
 DEFAULT = {"head_dim": "128", "seq_len": "8", "rope_theta": "500000"}
 LONGROPE = {"rope_type": "longrope", "original_max_position_embeddings": "32"}
 LONG = {**LONGROPE, "context_length": "64"}
@@ -126,8 +127,10 @@ def named(resource: str, parameters: dict[str, str]) -> list[tuple[str, dict[str
     [
         ("rope", LLAMA3, "config-key-ignored", DEFAULT),
         ("rope", LLAMA3, "config-key-ignored", without(LLAMA3, "low_freq_factor")),
-        ("rope", LLAMA3, "wrong-rule", {**LLAMA3, "low_freq_factor": "4"}),
-        ("rope", LLAMA3, "wrong-rule", {**LLAMA3, "high_freq_factor": "1"}),
+        *(
+            ("rope", LLAMA3, "wrong-rule", {**LLAMA3, **dict.fromkeys(BOUNDS, cut)})
+            for cut in ("1", "4", "2.5")
+        ),
         ("rope", LONGROPE, "short-for-long-factors", {**LONGROPE, "context_length": 33}),
         ("rope", LONG, "short-for-long-factors", {**LONGROPE, "context_length": 32}),
         ("rope", PARTIAL, "partial-width", without(PARTIAL, "partial_rotary_factor")),

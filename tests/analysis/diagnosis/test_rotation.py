@@ -151,6 +151,30 @@ def test_slightly_wrong_frequencies_are_not_explained_by_mistakes_that_cancel(
     assert "rotated-twice" not in names(diagnosis)
 
 
+@pytest.mark.parametrize("start", [100, 10000, 100000])
+@pytest.mark.parametrize("rows", [8, 64])
+@pytest.mark.parametrize("shift", [-1, 1, 7])
+def test_position_offset_is_named_far_from_position_0(start: int, rows: int, shift: int) -> None:
+    engine = Engine(128, base=500000.0, start=start, llama3=True)
+    positions, omega = start + np.arange(rows, dtype=np.float64), engine.frequencies()
+    x = normal((1, 2, rows, 128))
+
+    known: dict[str, Any] = {"positions": positions, "omega": omega}
+    (mistake,) = diagnosed_changes(x, engine, {"start": start + shift}, **known).mistakes
+
+    assert (mistake.name, mistake.values["rows"]) == ("position-offset", shift)
+
+
+def test_float32_angles_are_not_the_reason_of_errors_of_float64_angles() -> None:
+    engine = Engine(128, start=100000)
+    x = normal((1, 1, 16, 128), "float64")
+    rounded_angles = engine.with_changes(powers="logarithm").rotate(x)
+
+    diagnosis = diagnosed(x, rounded_angles, engine, "float64")
+
+    assert (diagnosis.verdict, diagnosis.reason) == ("equal", None)
+
+
 # Half types round more than these mistakes change.
 BELOW_HALF_ROUNDING = {"narrow-frequencies", "narrow-tables"}
 

@@ -92,10 +92,18 @@ def test_single_row_has_no_mistake_of_positions() -> None:
     assert not list(position_mistakes(HALF, target(1)))
 
 
-def test_narrow_frequencies_and_tables_are_tried_in_both_half_types() -> None:
-    tried = {(name, values["dtype"]) for name, values in named(narrow_mistakes(HALF, target(10)))}
+@pytest.mark.parametrize(
+    ("roundoff", "tables"),
+    [(2.0**-24, ["bfloat16", "float16"]), (2.0**-11, []), (2.0**-8, [])],
+)
+def test_narrow_tables_are_tried_where_the_array_is_much_more_exact(
+    roundoff: float, tables: list[str]
+) -> None:
+    found = named(narrow_mistakes(HALF, target(10), roundoff))
 
-    assert tried == set(product(["narrow-frequencies", "narrow-tables"], ["bfloat16", "float16"]))
+    tried = {(name, values["dtype"]) for name, values in found}
+    frequencies = product(["narrow-frequencies"], ["bfloat16", "float16"])
+    assert tried == {*frequencies, *product(["narrow-tables"], tables)}
 
 
 def estimate(rows: int = 64, **changes: Any) -> FrequencyEstimate:
@@ -125,6 +133,18 @@ def test_frequencies_that_are_measured_as_expected_need_no_mistake() -> None:
     for application, measured in ((RIGHT, estimate()), (twice, half)):
         for mistakes in (frequency_mistakes, unnamed_frequencies):
             assert not list(mistakes(application, expected_tables, measured))
+
+
+def test_factor_that_restores_the_expected_size_is_no_mistake() -> None:
+    engine = Engine(32, factor=1.25)
+    x = np.random.default_rng(0).standard_normal((1, 9, 32))
+    evidence = Evidence(x, engine.rotate(x), Target.of(*engine.tables(9)), 2.0**-24)
+    gauge = RotationMeasurement(evidence, slice(0, 1), np.arange(9))
+    without, _, _, _ = size_mistakes(RIGHT, 1.25)
+
+    tried = [name for name, _ in named(gauge.mistakes(without))]
+
+    assert "extra-factor" not in tried
 
 
 @pytest.mark.parametrize(
