@@ -56,7 +56,7 @@ class Waves:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether there are cosines and sines, from which angles can be measured."""
+        """True if there are cosines and sines: angles can be measured."""
         return bool(self.is_sine.any() and not self.is_sine.all())
 
     def of_part(self, *, is_sine: bool) -> "Waves":
