@@ -159,6 +159,11 @@ class TableRequest:
     def with_parameters(self, **parameters: ParameterValue) -> "TableRequest":
         return TableRequest(self.resource, {**self.parameters, **parameters})
 
+    def without(self, *names: str) -> "TableRequest":
+        """Return the request without some parameters."""
+        kept = {name: value for name, value in self.parameters.items() if name not in names}
+        return TableRequest(self.resource, kept)
+
 
 Tables: TypeAlias = Callable[[TableRequest], Document]
 """Return the document of a table request; raise InvalidParameters if the request is refused."""

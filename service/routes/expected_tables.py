@@ -21,7 +21,7 @@ from service.errors import Fault, InvalidParameters
 from service.grammar import integer, integers, real_positions
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
 from service.numerics.phase import Float64s
-from service.numerics.tables import Document, StoredTable, Table, size
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.table_urls import table_request, tables
 
 ROWS = ("seq_len", "start", "positions")
@@ -102,14 +102,22 @@ def beginning(request: TableRequest, document: Document, rows: int) -> tuple[Tab
         return request, {}
     if "positions" in given:
         positions = real_positions(given["positions"]).beginning(rows)
-        request = request.with_parameters(positions=str(positions))
+        request = _with_rows(request, document, positions=str(positions))
     else:
-        request = request.with_parameters(seq_len=rows)
-    # The centre of xPos is half the rows unless it is given.
+        request = _with_rows(request, document, seq_len=rows)
+    return request, {"rows": rows, "of": most}
+
+
+def _with_rows(request: TableRequest, document: Document, **rows: ParameterValue) -> TableRequest:
+    """Return the request for other rows, with the parameters of the document.
+
+    Some depend on the number of rows unless they are given, such as the centre of xPos.
+    """
+    request = request.with_parameters(**rows)
     changed = tables(request).parameters
-    kept = {name: each for name, each in given.items() if name not in ROWS}
+    kept = {name: each for name, each in document.parameters.items() if name not in ROWS}
     kept = {name: each for name, each in kept.items() if changed.get(name) != each}
-    return request.with_parameters(**kept), {"rows": rows, "of": most}
+    return request.with_parameters(**kept)
 
 
 def alternative_tables(
@@ -129,21 +137,46 @@ def _expected(request: TableRequest, document: Document) -> ExpectedTable:
     if document.dtype in _ROUNDED:
         with suppress(InvalidParameters):
             exact = tables(TableRequest(request.resource, given))
-    arrays, pair = {}, None
+    arrays = {}
     for name, table in exact.arrays.items():
         dtype, elements = table.dtype, elements_of(table)
         if dtype.name in INDEX_DTYPES:
             dtype, elements = INT64, elements.astype(np.int64)
         arrays[name] = Sample.of(StoredTable(elements, dtype))
-    if arrays.keys() < {"cos", "sin"}:
-        given.pop("part")
-        with suppress(InvalidParameters):
-            both = tables(TableRequest(request.resource, given)).arrays.items()
-            pair = {name: _first_rows(table) for name, table in both}
     name = "float32" if document.dtype == "complex64" else str(document.dtype)
     dtype = REAL_DTYPES.get(name, FLOAT64)
     following = partial(_following, exact.parameters, request) if _rows(exact) else None
-    return ExpectedTable(arrays, dtype, row_positions(request), _grid(request), pair, following)
+    rows = row_positions(TableRequest(request.resource, exact.parameters))
+    pattern = _pattern(TableRequest(request.resource, given), exact, rows)
+    return ExpectedTable(arrays, dtype, rows, _grid(request), pattern, following)
+
+
+def _pattern(
+    request: TableRequest, document: Document, positions: Float64s | None
+) -> tuple[Mapping[str, Sample], Float64s] | None:
+    """Return cosines and sines at rising positions; None if the table has them, or none can be.
+
+    Args:
+        request: the request for the table.
+        document: the document of this request.
+        positions: the positions of its rows, if they are a sequence.
+    """
+    is_part = document.arrays.keys() < {"cos", "sin"}
+    is_rising = positions is None or (len(positions) > 1 and bool((np.diff(positions) > 0).all()))
+    if is_rising and not is_part:
+        return None
+    if is_part:
+        request = request.without("part")
+    with suppress(InvalidParameters):
+        if positions is not None and not is_rising:
+            positions = np.unique(np.append(positions, positions[:1] + 1))[:EARLY_ROWS]
+            listed = ",".join(f"{each:.17g}" for each in positions)
+            request = request.without("start", "seq_len")
+            request = _with_rows(request, document, positions=listed)
+        both = {name: _first_rows(table) for name, table in tables(request).arrays.items()}
+        count = next(iter(both.values())).shape[0]
+        return both, np.arange(float(count)) if positions is None else positions[:count]
+    return None
 
 
 def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[str, Sample]:
@@ -158,9 +191,9 @@ def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[st
 
 
 def _first_rows(table: Table) -> Sample:
-    width = table.shape[-1]
-    elements = table.read(0, min(size(table), EARLY_ROWS * width))
-    return Sample.of(StoredTable(elements.reshape(-1, width), table.dtype))
+    count = min(table.shape[0], EARLY_ROWS)
+    elements = table.read(0, size(table) // table.shape[0] * count)
+    return Sample.of(StoredTable(elements.reshape(count, *table.shape[1:]), table.dtype))
 
 
 def elements_of(table: Table) -> Elements:

@@ -397,6 +397,11 @@ class Evidence:
         roundoff = max(self.roundoff, _FLOAT32)
         return bool((error > _ROUNDINGS * roundoff * sizes + self.least).any())
 
+    def distinguishes(self, application: Application, rows: Indices) -> bool:
+        """Return whether the mistakes predict these rows: float32 angles are off by less than 1."""
+        angles = application.angles
+        return not application.mistakes or bool((self._relative_error(angles, rows) < 1).all())
+
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
         """Return for each given row the fraction of its elements within their error bounds."""
         _, error, allowed = self.errors(application, heads, rows)

@@ -20,6 +20,7 @@ from service.analysis.diagnosis.mistakes import (
     MOST_MISTAKES,
     Diagnosis,
     Mistake,
+    precision_reason,
 )
 from service.analysis.diagnosis.structure import (
     OrderFault,
@@ -70,7 +71,9 @@ class ExpectedTable:
         dtype: the dtype to which engines round the elements.
         positions: the positions of the rows, rising, (S,); None if they are unknown.
         grid: (height, width) if the rows are the cells of a grid; None otherwise.
-        beginning: the first rows of both cosines and sines, if ``arrays`` is one of them.
+        pattern: rows of both cosines and sines, and their rising positions, from which the waves
+            are read if ``arrays`` do not show them: they are one row, or rows of other positions,
+            or cosines or sines alone.
         read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
     """
 
@@ -78,12 +81,13 @@ class ExpectedTable:
     dtype: DType
     positions: Float64s | None = None
     grid: tuple[int, int] | None = None
-    beginning: Mapping[str, Sample] | None = None
+    pattern: tuple[Mapping[str, Sample], Float64s] | None = None
     read_following: Callable[[], Mapping[str, Sample]] | None = None
 
     @cached_property
     def view(self) -> TableView:
-        return TableView.of(self.arrays)
+        is_row = self.positions is not None and len(self.positions) == 1
+        return TableView.of(self.arrays, is_row=is_row)
 
     @property
     def table(self) -> Float64s:
@@ -97,13 +101,21 @@ class ExpectedTable:
 
     @cached_property
     def waves(self) -> Waves | None:
-        view = TableView.of(self.beginning) if self.beginning else self.view
         positions = self.positions
         # Rows of several axes do not have the positions of one.
         if positions is None or len(positions) != len(self.table):
             positions = np.arange(len(self.table), dtype=np.float64)
-        waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=positions)
-        return waves.of_part(is_sine="sin" in self.arrays) if waves and self.beginning else waves
+        arrays, rising = self.pattern or (self.arrays, positions)
+        view = TableView.of(arrays)
+        waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=rising)
+        if waves is None or self.pattern is None:
+            return waves
+        waves = replace(waves, positions=positions)
+        return (
+            waves
+            if len(arrays) == len(self.arrays)
+            else waves.of_part(is_sine="sin" in self.arrays)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +144,17 @@ class ArrayPair:
     def _rounding(self, dtype: DType) -> float:
         return rounding_bound(dtype, 1.0) + rounding_bound(self.expected.dtype, 1.0)
 
-    def reason(self, residual: float, scale: float) -> str | None:
+    def reason(self, residual: float, allowed: float, scale: float) -> str | None:
         """Return why sines and cosines differ by more than their rounding; None if they do not."""
         size = residual / (2 * max(1.0, scale))
         if size > max(self.epsilon, rounding_bound(FLOAT32, 1.0)):
             return ANGLE_ERRORS
+        if self.dtype is FLOAT64:
+            # Arithmetic in float64 would have errors of 2^-29 of the allowed ones.
+            is_wider = residual > 2.0**-29 * allowed + 2 * self.epsilon
+            return precision_reason(FLOAT32) if is_wider else None
         is_narrow = self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype)
-        return f"every number is rounded to {self.dtype.name}" if is_narrow else None
+        return precision_reason(self.dtype) if is_narrow else None
 
     def roundings(self, table: Float64s) -> Float64s:
         """Return for each element its ulp in the submitted dtype plus its ulp in the expected."""
@@ -320,7 +336,7 @@ class _Attempt:
             result.allowed,
             mismatch,
             self.alternative[1] if self.alternative and equals_alternative else None,
-            self.pair.reason(result.residual, waves.scale) if waves else None,
+            self.pair.reason(result.residual, result.allowed, waves.scale) if waves else None,
         )
 
 

@@ -184,8 +184,9 @@ def _shifted_frequencies(
     waves: Waves, phasors: Complexes, epsilon: float
 ) -> Iterator[tuple[tuple[Mistake, ...], Float64s, float]]:
     """Yield mistakes with the frequencies and the shift of positions that they lead to."""
-    early = phasors[:EARLY_ROWS]
-    positions = waves.positions[: len(early)]
+    # Frequencies are measured at rising positions.
+    positions, order = np.unique(waves.positions[: len(phasors[:EARLY_ROWS])], return_index=True)
+    early = phasors[order]
     if len(early) < 2:
         for mistakes, omega in frequency_mistakes(waves, waves.omega, waves.omega * 0.0):
             yield from _shifts(mistakes, omega, np.angle(early[0]) - positions[0] * omega)
@@ -242,7 +243,7 @@ def variants(request: TableRequest) -> Iterator[Variant]:
         if key not in _NEEDED and not key.startswith("positions_"):
             rule = str(request.parameters.get("rope_type", request.resource))
             mistake = Mistake("config-key-ignored", {"keys": key, "rule": rule})
-            yield mistake, _without(request, key)
+            yield mistake, request.without(key)
 
 
 def _rule_variants(request: TableRequest) -> Iterator[Variant]:
@@ -254,7 +255,7 @@ def _rule_variants(request: TableRequest) -> Iterator[Variant]:
     if rule == "longrope":
         yield from _length_variants(request)
     values = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
-    yield Mistake("config-key-ignored", values), _without(request, "rope_type", *keys)
+    yield Mistake("config-key-ignored", values), request.without("rope_type", *keys)
     bounds = ("low_freq_factor", "high_freq_factor")
     if rule == "llama3" and set(bounds) <= set(keys):
         given = [str(parameters[name]) for name in bounds]
@@ -264,7 +265,7 @@ def _rule_variants(request: TableRequest) -> Iterator[Variant]:
             yield mistake, request.with_parameters(**dict.fromkeys(bounds, cut))
     if rule != "linear" and "factor" in keys:
         factor = parameters["factor"]
-        linear = _without(request, *keys).with_parameters(rope_type="linear", factor=factor)
+        linear = request.without(*keys).with_parameters(rope_type="linear", factor=factor)
         yield Mistake("wrong-rule", {"have": "linear", "want": rule}), linear
     expected = float(str(parameters.get("rope_theta", 10000)))
     for base in COMMON_BASES:
@@ -297,7 +298,7 @@ def _width_variants(request: TableRequest) -> Iterator[Variant]:
     factor = float(str(parameters.get("partial_rotary_factor", 1)))
     rotary_dim = int(str(parameters.get("rotary_dim", int(factor * width))))
     mistake = Mistake("partial-width", {"have": width, "want": rotary_dim})
-    yield mistake, _without(request, *given)
+    yield mistake, request.without(*given)
 
 
 def _axis_variants(request: TableRequest) -> Iterator[Variant]:
@@ -312,8 +313,3 @@ def _axis_variants(request: TableRequest) -> Iterator[Variant]:
             height, width = (request.parameters[name] for name in (first, second))
             if height != width:
                 yield swapped, request.with_parameters(**{first: width, second: height})
-
-
-def _without(request: TableRequest, *keys: str) -> TableRequest:
-    kept = {name: value for name, value in request.parameters.items() if name not in keys}
-    return TableRequest(request.resource, kept)

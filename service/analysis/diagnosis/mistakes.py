@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from service.analysis.array import FirstMismatch, TableRequest
+from service.numerics.dtypes import FLOAT32, DType
 
 DiagnosisVerdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
 ANGLE_ERRORS = "within the error of float32 angles"
 """The reason of differences that are larger than rounding but not than errors of angles."""
+
+
+def precision_reason(dtype: DType) -> str:
+    """Return the reason of differences by arithmetic in a dtype narrower than that of the array."""
+    if dtype is FLOAT32:
+        return "within the error of float32 arithmetic"
+    return f"every number is rounded to {dtype.name}"
+
 
 MOST_MISTAKES = 3
 """A longer list of mistakes could explain anything."""

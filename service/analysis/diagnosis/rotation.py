@@ -20,7 +20,13 @@ from service.analysis.diagnosis.applied_rotation import (
     Target,
     Wiring,
 )
-from service.analysis.diagnosis.mistakes import ANGLE_ERRORS, Diagnosis, DiagnosisVerdict, Mistake
+from service.analysis.diagnosis.mistakes import (
+    ANGLE_ERRORS,
+    Diagnosis,
+    DiagnosisVerdict,
+    Mistake,
+    precision_reason,
+)
 from service.analysis.diagnosis.rotation_faults import (
     RotationMeasurement,
     angle_mistakes,
@@ -32,7 +38,7 @@ from service.analysis.diagnosis.rotation_faults import (
     wiring_mistakes,
 )
 from service.analysis.measure import spread_indices
-from service.analysis.precision import spacing
+from service.analysis.precision import narrowest_dtype, spacing
 from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -89,7 +95,8 @@ class ApplicationSearch:
     def _explains(self, application: Application) -> bool:
         """Return whether every element is within its tolerance; check a few rows first."""
         return (
-            self._share(application, slice(0, 1), self._few_rows) == 1
+            self.evidence.distinguishes(application, self._few_rows)
+            and self._share(application, slice(0, 1), self._few_rows) == 1
             and self._share(application, self._heads, self._rows) == 1
             and bool((self.evidence.row_shares(application) == 1).all())
         )
@@ -120,8 +127,9 @@ class ApplicationSearch:
                     if depth < most - 1:
                         level.append(changed)
             levels.append(level)
-        for application in chain(*levels):
-            yield from self._unnamed(application)
+        if most > 0:
+            for application in chain(*levels):
+                yield from self._unnamed(application)
         if most > 1:
             for application in starts:
                 for changed in self._unnamed(application):
@@ -205,40 +213,41 @@ def diagnose_applied(
         for read in LAYOUTS
         if layout in {None, read}
     ]
+    kinds = _arithmetics(x, rotated, dtype)
+    plain = [(kind, x.ndim - 2, 0) for kind in kinds]
     closest: tuple[float, Diagnosis] | None = None
-    for kind in _arithmetics(x, rotated, dtype):
-        for axis, most in _position_axes(x):
-            evidence = _evidence(x, rotated, target, axis, kind)
-            starts = [_start(wiring, axis, x.ndim) for wiring in wirings]
-            application = ApplicationSearch(evidence).shortest(starts, most)
-            diagnosis = _diagnosis(evidence, application, x, axis)
-            if diagnosis.verdict != "none":
-                return diagnosis
-            share = float(evidence.row_shares(application).mean())
-            if closest is None or share > closest[0]:
-                closest = share, diagnosis
+    for kind, axis, most in chain(plain, _attempts(kinds, x)):
+        evidence = _evidence(x, rotated, target, axis, kind)
+        starts = [_start(wiring, axis, x.ndim) for wiring in wirings]
+        application = ApplicationSearch(evidence).shortest(starts, most)
+        diagnosis = _diagnosis(evidence, application, x, axis)
+        if diagnosis.verdict != "none":
+            roundings = 2 * float(spacing(np.abs(rotated).max(keepdims=True), dtype).max())
+            if diagnosis.reason is None and kind is not dtype and diagnosis.residual > roundings:
+                return replace(diagnosis, reason=precision_reason(kind))
+            return diagnosis
+        share = float(evidence.row_shares(application).mean())
+        if closest is None or share > closest[0]:
+            closest = share, diagnosis
     assert closest is not None
     return closest[1]
 
 
-def _arithmetics(x: Float64s, rotated: Float64s, dtype: DType) -> Iterator[DType]:
-    """Yield the dtypes in which the rotation may have been computed, the widest first."""
-    is_narrow = dtype is FLOAT64 and all(
-        np.array_equal(values.astype(np.float32), values) for values in (x, rotated)
-    )
-    if dtype is FLOAT64 and not is_narrow:
-        yield FLOAT64
+def _arithmetics(x: Float64s, rotated: Float64s, dtype: DType) -> list[DType]:
+    """Return the dtypes in which the rotation may have been computed, the widest first."""
+    narrowest = narrowest_dtype(np.stack([x, rotated]), dtype)
     # A float64 result may have been computed with cosines and sines rounded to float32.
-    yield FLOAT32 if dtype is FLOAT64 else dtype
+    return [FLOAT64, FLOAT32] if narrowest is FLOAT64 else [narrowest]
 
 
-def _position_axes(x: Float64s) -> Iterator[tuple[int, int]]:
-    """Yield each axis that may be the position axis, and the largest number of mistakes to add."""
+def _attempts(kinds: list[DType], x: Float64s) -> Iterator[tuple[DType, int, int]]:
+    """Yield a dtype, the axis of positions, and the largest number of mistakes to add."""
     last = x.ndim - 2
-    yield last, 2
-    for axis in reversed(range(last)):
-        if x.shape[axis] > 1:
-            yield axis, 1
+    for kind in kinds:
+        yield kind, last, 2
+        for axis in reversed(range(last)):
+            if x.shape[axis] > 1:
+                yield kind, axis, 1
 
 
 def _start(wiring: Wiring, axis: int, axes: int) -> Application:

@@ -264,6 +264,7 @@ class FrequencyEstimate:
     rows: int
 
 
+_FLOAT32 = 2.0**-24
 # With fewer rows, too many frequencies fit.
 _ENOUGH_ROWS = 4
 # The largest relative difference of frequencies that cancel a repeated rotation.
@@ -310,7 +311,10 @@ def unnamed_frequencies(
 
     Negative frequencies are not a mistake here: they mean the inverse rotation.
     """
-    if measured.rows < _ENOUGH_ROWS or not (measured.omega >= -measured.error).all():
+    # Frequencies that are measured already hold a repetition.
+    if measured.rows < _ENOUGH_ROWS or application.angles.times > 1:
+        return
+    if not (measured.omega >= -measured.error).all():
         return
     if _need_no_mistake(application, target, measured):
         return
@@ -417,7 +421,8 @@ class RotationMeasurement:
             return size.shape == expected.shape and np.allclose(factor * expected, size, tolerance)
 
         narrow = 0.0 if angles.dtype is None else rounding_bound(angles.dtype, 1.0)
-        error = 4 * max(self.evidence.roundoff, narrow)
+        # Engines compute factors and frequencies in float32, whatever they store.
+        error = 4 * max(self.evidence.roundoff, narrow, _FLOAT32)
         products, norms = weights * expected, np.abs(phasors)
         for count in dict.fromkeys((len(norms), min(len(norms), _FIRST_ROWS))):
             early = slice(0, count)
@@ -450,7 +455,7 @@ class RotationMeasurement:
             omega, error = _weighted_frequencies(undone[order], weights[order], places)
             # The rounding of a frequency to float32 changes the angles of all rows alike.
             weights_of = error_weights(np.abs(omega), omega)
-            error = error + 4 * min(roundoff, 2.0**-24) * weights_of + roundoff * 2.0**-6
+            error = error + 4 * _FLOAT32 * weights_of + roundoff * 2.0**-6
             yield FrequencyEstimate(omega / angles.times, error / angles.times, count)
 
     def _shifts(self, application: Application) -> Iterator[Application]:

@@ -240,15 +240,17 @@ class TableView:
         arrays: by name.
         axes: their order, without axes of length 1.
         mistakes: those that lead to another order than 0, 1, ….
+        is_row: True if the table is one row, with as many axes as its channels have.
     """
 
     arrays: Mapping[str, Sample]
     axes: Shape
     mistakes: tuple[Mistake, ...] = ()
+    is_row: bool = False
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Sample]) -> "TableView":
-        return cls(arrays, tuple(range(len(_shape(arrays)))))
+    def of(cls, arrays: Mapping[str, Sample], *, is_row: bool = False) -> "TableView":
+        return cls(arrays, tuple(range(len(_shape(arrays)))), is_row=is_row)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,7 +285,7 @@ class TableView:
     def _rows(self, values: np.ndarray) -> np.ndarray:
         transposed = values.transpose(self.axes)
         shape = transposed.shape
-        if len(shape) == 1:
+        if self.is_row or len(shape) == 1:
             return transposed.reshape(1, -1)
         # A last axis of two holds a cosine and a sine.
         kept = 2 if len(shape) > 2 and shape[-1] == 2 else 1
@@ -295,7 +297,7 @@ def table_views(sent: Mapping[str, Sample], expected: TableView) -> Iterator[Tab
 
     Nothing is yielded for unrelated shapes.
     """
-    view = TableView.of(sent)
+    view = TableView.of(sent, is_row=expected.is_row)
     rank = len(view.axes)
     if rank != len(expected.axes) or view.names != expected.names:
         return
@@ -305,7 +307,7 @@ def table_views(sent: Mapping[str, Sample], expected: TableView) -> Iterator[Tab
     for axes in permutations(range(rank)) if rank <= _MAX_PERMUTED_AXES else ():
         if axes == view.axes:
             continue
-        other = TableView(sent, axes, (_axes_mistake(axes),))
+        other = TableView(sent, axes, (_axes_mistake(axes),), expected.is_row)
         if other.shape == shape or (rank == 2 and _is_related(other.shape, shape)):
             yield other
 

@@ -202,8 +202,12 @@ def _powers_of_base(
     return None, None
 
 
+# float32 represents every integer up to this one.
+_FARTHEST = 2.0**24
+
+
 def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> float | None:
-    """Return the integer position p with p·omega = phase modulo 2π; None if there is none.
+    """Return the integer position p with p·omega = phase modulo 2π; None if there is none to 2^24.
 
     The slowest frequency gives an estimate, and each faster one refines it.
 
@@ -218,7 +222,8 @@ def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> floa
             position += float(wrap_angles(phase[k] - position * omega[k]) / omega[k])
     whole = float(np.round(position))
     away = np.abs(wrap_angles(phase - whole * omega))
-    return whole if float(away.max(initial=0.0)) <= tolerance else None
+    is_near = float(away.max(initial=0.0)) <= tolerance and abs(whole) <= _FARTHEST
+    return whole if is_near else None
 
 
 LARGEST_INTEGERS = {BFLOAT16: 256, FLOAT16: 2048}
