@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from math import isclose
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from service.analysis.array import Sample, TableRequest
 from service.analysis.diagnosis.frequency_faults import angle_faults
 from service.analysis.diagnosis.mistakes import (
     ANGLE_ERRORS,
+    FACTOR_MISTAKES,
     MOST_MISTAKES,
     Diagnosis,
     Mistake,
@@ -296,12 +298,14 @@ class _Attempt:
     """An explanation with its check result.
 
     It explains the submitted arrays from the expected table, or from the table of ``alternative``.
+    ``scale`` is the factor of all numbers of the expected table, if that is known.
     """
 
     pair: ArrayPair
     explanation: Explanation
     result: CheckResult
     alternative: Alternative | None = None
+    scale: float | None = None
 
     @property
     def rank(self) -> tuple[int, int, float]:
@@ -312,7 +316,19 @@ class _Attempt:
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
         mistakes = self.explanation.mistakes
-        return (self.alternative[0], *mistakes) if self.alternative else mistakes
+        if self.alternative is None:
+            return mistakes
+        if self._has_expected_scale:
+            mistakes = tuple(each for each in mistakes if each.name not in FACTOR_MISTAKES)
+        return self.alternative[0], *mistakes
+
+    @property
+    def _has_expected_scale(self) -> bool:
+        """True if a factor of the alternative table makes the scale of the expected one."""
+        waves, angles = self.explanation.waves, self.explanation.angles
+        if waves is None or angles is None or self.scale is None:
+            return False
+        return isclose(waves.scale * angles.factor, self.scale, rel_tol=8 * self.pair.epsilon)
 
     def diagnosis(self) -> Diagnosis:
         result, explanation = self.result, self.explanation
@@ -365,7 +381,8 @@ def diagnose(
             table, mistakes = (alternative[2], count - 1) if alternative else (expected, count)
             attempt = _closest(sent, table, mistakes)
             if attempt is not None:
-                attempt = replace(attempt, alternative=alternative)
+                scale = expected.waves.scale if alternative and expected.waves else None
+                attempt = replace(attempt, alternative=alternative, scale=scale)
                 if attempt.result.is_complete:
                     return attempt.diagnosis()
                 plain = plain or (None if alternative else attempt)

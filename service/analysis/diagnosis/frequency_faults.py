@@ -24,7 +24,14 @@ from service.analysis.diagnosis.waves import (
     offset_of,
     tutorial_slips,
 )
-from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
+from service.analysis.measure import (
+    EARLY_ROWS,
+    Complexes,
+    fit_geometric,
+    measure,
+    round_bases,
+    wrap_angles,
+)
 from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import RULE_KEYS
 from service.numerics.phase import Float64s
@@ -63,7 +70,17 @@ def frequency_mistakes(waves: Waves, omega: Float64s, error: Float64s) -> Iterat
 def _positive(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
     """Yield mistakes, with positive frequencies that they lead to."""
     yield from _scaled(np.abs(waves.omega), omega, error)
+    others = list(_other_bases(waves, omega, error))
+    # Of another width, a common base has the frequencies of a base that is not.
+    yield from (found for base, found in others if base in COMMON_BASES)
     yield from _of_other_width(waves, omega, error)
+    yield from (found for base, found in others if base not in COMMON_BASES)
+
+
+def _other_bases(
+    waves: Waves, omega: Float64s, error: Float64s
+) -> Iterator[tuple[float, Frequencies]]:
+    """Yield a wrong base, and its mistakes with the frequencies that they lead to."""
     series = fit_geometric(omega, error)
     if waves.base is None or series is None or len(omega) < 2:
         return
@@ -73,7 +90,8 @@ def _positive(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Freque
         if other != base and other > 1:
             mistake = Mistake("wrong-base", {"have": other, "want": base})
             for mistakes, first in _first_frequencies(series.first, series.first_error):
-                yield (mistake, *mistakes), first * float(other) ** (-2 * places / span)
+                omega = first * float(other) ** (-2 * places / span)
+                yield other, ((mistake, *mistakes), omega)
 
 
 def _first_frequencies(first: float, error: float) -> Iterator[tuple[tuple[Mistake, ...], float]]:
@@ -189,7 +207,8 @@ def _shifted_frequencies(
     early = phasors[order]
     if len(early) < 2:
         for mistakes, omega in frequency_mistakes(waves, waves.omega, waves.omega * 0.0):
-            yield from _shifts(mistakes, omega, np.angle(early[0]) - positions[0] * omega)
+            phase = np.angle(early[0]) - positions[0] * omega
+            yield from _shifts(mistakes, omega, -positions[0], phase)
         return
     measured = measure(early, positions)
     error = measured.omega_error + epsilon * np.abs(measured.omega)
@@ -201,14 +220,22 @@ def _shifted_frequencies(
             if omega.tobytes() not in tried:
                 tried.add(omega.tobytes())
                 phase = measured.phase + positions.mean() * (measured.omega - omega)
-                yield from _shifts(mistakes, omega, phase, measured.phase)
+                yield from _shifts(mistakes, omega, -positions[0], phase, measured.phase)
 
 
 def _shifts(
-    mistakes: tuple[Mistake, ...], omega: Float64s, *phases: Float64s
+    mistakes: tuple[Mistake, ...], omega: Float64s, to_start: float, *phases: Float64s
 ) -> Iterator[tuple[tuple[Mistake, ...], Float64s, float]]:
+    """Yield the mistakes without a shift, and with each that gives one of the phases.
+
+    ``to_start`` is the shift of rows that are counted from 0. From far away it is not found by its
+    phase: the slowest angle has passed 2π.
+    """
     yield mistakes, omega, 0.0
-    for shift in {offset_of(phase, omega, 0.2) for phase in phases}:
+    found = {offset_of(phase, omega, 0.2) for phase in phases}
+    if any(np.abs(wrap_angles(phase - to_start * omega)).max() < 0.2 for phase in phases):
+        found.add(to_start)
+    for shift in found:
         if shift:
             yield (*mistakes, Mistake("position-offset", {"rows": int(shift)})), omega, shift
 

@@ -20,6 +20,9 @@ def precision_reason(dtype: DType) -> str:
     return f"every number is rounded to {dtype.name}"
 
 
+FACTOR_MISTAKES = {"extra-factor", "missing-factor", "wrong-factor"}
+"""The mistakes of a table whose numbers are all multiplied by one factor."""
+
 MOST_MISTAKES = 3
 """A longer list of mistakes could explain anything."""
 
