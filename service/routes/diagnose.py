@@ -23,7 +23,7 @@ from service.analysis.array import (
     Sample,
     TableRequest,
 )
-from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
+from service.analysis.diagnosis.explanation import ExpectedTable, are_equal, diagnose
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
 from service.analysis.diagnosis.waves import Narrowing
@@ -37,7 +37,7 @@ from service.encodings.family import optional
 from service.encodings.rotary.angles import RotaryAngles, SequenceAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
-from service.errors import InvalidBody, shortened
+from service.errors import InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.grammar import to_query
 from service.numerics.dtypes import (
@@ -57,6 +57,7 @@ from service.routes.expected_tables import (
     bad_url,
     beginning,
     elements_of,
+    expected_table,
     expected_tables,
 )
 from service.routes.table_urls import (
@@ -336,10 +337,10 @@ def with_matching_table(
     if match is None:
         return diagnosis
     request, further = match.proposal.request, _further_mistakes(match)
-    matching_table = None if further else request
     if diagnosis.verdict == "diagnosed":
-        return replace(diagnosis, matching_table=matching_table)
-    mistakes = (*_other_table(match, expected, settings), *further)
+        return replace(diagnosis, matching_table=None if further else request)
+    other, request = _other_table(match, have, expected, settings)
+    mistakes = (*other, *further)
     if not mistakes:
         return diagnosis
     return replace(
@@ -348,7 +349,7 @@ def with_matching_table(
         mistakes=mistakes,
         residual=match.max_absolute,
         first_mismatch=None,
-        matching_table=matching_table,
+        matching_table=None if further else request,
     )
 
 
@@ -372,25 +373,39 @@ def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
 
 
 def _other_table(
-    found: Verdict, expected: TableRequest | None, settings: Settings
-) -> tuple[Mistake, ...]:
-    """Return the mistake that the arrays are another table; () if it is the expected one."""
+    found: Verdict,
+    have: Mapping[str, Sample],
+    expected: TableRequest | None,
+    settings: Settings,
+) -> tuple[tuple[Mistake, ...], TableRequest]:
+    """Return the mistake that the arrays are another table, and the request for that table.
+
+    There is no mistake if it is the expected one. The expected table at other positions comes
+    before other tables that have these numbers.
+    """
     match = found.proposal.request
     url = str(TableLink(**link_to(match, found.document, settings)))
     if expected is None:
-        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),)
+        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),), match
     if are_alike(match, expected, tables):
-        return ()
+        return (), match
     if "positions" in match.parameters:
-        kept = {name: each for name, each in expected.parameters.items() if name not in ROWS}
-        positions = {"positions": match.parameters["positions"]}
-        moved = TableRequest(expected.resource, {**kept, **positions})
-        if are_alike(match, moved, tables):
-            have, want = (shortened(_positions(request)) for request in (moved, expected))
-            return (Mistake("other-positions", {"have": have, "want": want}),)
+        moved = expected.without(*ROWS).with_parameters(positions=match.parameters["positions"])
+        if _are_table(have, moved):
+            given, want = (shortened(_positions(request)) for request in (moved, expected))
+            return (Mistake("other-positions", {"have": given, "want": want}),), moved
     is_same = match.resource == expected.resource
     want = str(TableLink(**link_to(expected, tables(expected), settings)))
-    return (Mistake("wrong-rule" if is_same else "another-table", {"have": url, "want": want}),)
+    name = "wrong-rule" if is_same else "another-table"
+    return (Mistake(name, {"have": url, "want": want}),), match
+
+
+def _are_table(have: Mapping[str, Sample], request: TableRequest) -> bool:
+    """Return whether the arrays are the table of a request."""
+    try:
+        return are_equal(have, expected_table(request, tables(request)))
+    except InvalidParameters:
+        return False
 
 
 def _positions(request: TableRequest) -> str:

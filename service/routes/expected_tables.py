@@ -61,7 +61,7 @@ def expected_tables(
                 f"to names a table of {elements} elements, and {sent} are sent: "
                 "name the part that they should be, as by query_len"
             )
-        yield request, _expected(request, part), rows
+        yield request, expected_table(request, part), rows
 
 
 def _row_counts(sample: Sample, document: Document) -> list[int]:
@@ -126,12 +126,12 @@ def alternative_tables(
     """Yield the tables for mistaken settings of a request: mistake, request, table."""
     for mistake, other in variants(request):
         try:
-            yield mistake, other, _expected(other, tables(other))
+            yield mistake, other, expected_table(other, tables(other))
         except InvalidParameters:
             continue
 
 
-def _expected(request: TableRequest, document: Document) -> ExpectedTable:
+def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
     """Read the table of a request, before rounding where possible."""
     exact, given = document, {**request.parameters, "dtype": "float64"}
     if document.dtype in _ROUNDED:
@@ -186,7 +186,7 @@ def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[st
     start = integer(str(given["start"])) + integer(str(given["seq_len"]))
     with suppress(InvalidParameters):
         later = request.with_parameters(start=start, seq_len=MAX_SHIFT, dtype="float64")
-        return _expected(later, tables(later)).arrays
+        return expected_table(later, tables(later)).arrays
     return {}
 
 

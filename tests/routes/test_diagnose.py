@@ -1,7 +1,7 @@
 """``POST /diagnose`` names the mistakes that turn an expected table or rotation into an array."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ml_dtypes
@@ -104,11 +104,11 @@ def test_unexplained_element_has_its_position_channel_and_error(client: Client) 
     assert first["error"] == pytest.approx(0.5)
 
 
-def float32_angles(theta: float) -> np.ndarray:
-    """Return the angles of 512 positions and 16 frequencies as engines compute them in float32."""
+def float32_angles(theta: float, positions: Iterable[int] = range(512)) -> np.ndarray:
+    """Return the angles of positions and 16 frequencies as engines compute them in float32."""
     exponents = np.arange(0, 32, 2, dtype=np.float32) / np.float32(32)
     frequencies = np.float32(1) / np.float32(theta) ** exponents
-    return np.outer(np.arange(512, dtype=np.float32), frequencies)
+    return np.outer(np.array([*positions], dtype=np.float32), frequencies)
 
 
 @pytest.mark.parametrize("theta", [10000, 500000])
@@ -144,6 +144,26 @@ def test_equal_within_the_error_of_float32_angles_is_said_only_where_they_are_th
     report = diagnose(client, to=to, x=narrow.astype(np.float32))
     assert (report["verdict"], report["reason"]) == ("equal", "every number is rounded to bfloat16")
     assert "reason" not in diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
+
+
+@pytest.mark.parametrize("rows", ["100", "100,101", "0,0,0,1,2", "100,100,101", "700,30,1200"])
+@pytest.mark.parametrize("pack", ["compact", "half", "pair", "complex"])
+def test_float32_angles_are_allowed_in_any_order_of_positions(
+    client: Client, rows: str, pack: str
+) -> None:
+    to = f"/rope?head_dim=32&positions={rows}&pack={pack}"
+    angles = float32_angles(10000, map(int, rows.split(",")))
+    pair = np.cos(angles), np.sin(angles)
+    arrays: dict[str, Any] = {
+        "compact": {"cos": pair[0], "sin": pair[1]},
+        "half": dict(zip(("cos", "sin"), (np.tile(part, 2) for part in pair), strict=True)),
+        "pair": {"x": np.stack(pair, axis=-1)},
+        "complex": {"x": (pair[0] + 1j * pair[1]).astype(np.complex64)},
+    }[pack]
+    wrong = {name: values * np.float32(1.001) for name, values in arrays.items()}
+
+    assert diagnose(client, to=to, **arrays)["verdict"] == "equal"
+    assert diagnose(client, to=to, **wrong)["verdict"] != "equal"
 
 
 def test_table_by_repeated_multiplication_is_equal_at_large_positions(client: Client) -> None:
@@ -343,6 +363,52 @@ def test_rows_in_another_order_are_other_positions(client: Client) -> None:
     assert "positions=0:5,9,6,7,8,5,10,11:32" in report["yours"]["url"]
 
 
+def test_clamped_positions_are_named_whatever_the_rule(client: Client) -> None:
+    rule = "rope_type=longrope&factor=2&original_max_position_embeddings=64&context_length=128"
+    lists = "short_factor=1,1.1,1.2,1.3&long_factor=1.9,10.9,31.8,44.1"
+    to = f"/rope?head_dim=8&rope_theta=1000000&{rule}&{lists}"
+    clamped = table(client, f"{to}&positions=0,1,2,2,2,2,2,2&pack=half")
+
+    report = diagnose(client, to=f"{to}&seq_len=8&pack=half", **clamped)
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["have"]) == ("other-positions", "0:3,2,2,2,2,2")
+    assert "rope_theta=1000000" in report["yours"]["url"]
+
+
+@pytest.mark.parametrize("start", [1000, 32768, 200000])
+def test_rows_counted_from_0_are_named_far_from_it(client: Client, start: int) -> None:
+    rows = table(client, "/rope?head_dim=64&seq_len=16&pack=compact")
+
+    report = diagnose(client, to=f"/rope?head_dim=64&start={start}&seq_len=16&pack=compact", **rows)
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["rows"]) == ("position-offset", -start)
+
+
+@pytest.mark.parametrize(
+    ("have", "want"), [(10000, 100000), (10000, 1000000), (500000, 10000), (1000000, 10000)]
+)
+def test_common_base_is_named_before_another_width(client: Client, have: int, want: int) -> None:
+    rows = {
+        base: f"/rope?head_dim=128&seq_len=16&pack=compact&rope_theta={base}"
+        for base in (have, want)
+    }
+
+    (mistake,) = diagnose(client, to=rows[want], **table(client, rows[have]))["mistakes"]
+
+    assert (mistake["name"], mistake["have"], mistake["want"]) == ("wrong-base", have, want)
+
+
+def test_factor_that_is_right_is_no_mistake_of_an_ignored_rule(client: Client) -> None:
+    plain = "/rope?head_dim=64&seq_len=16&pack=compact"
+    to = f"{plain}&rope_type=yarn&factor=4&original_max_position_embeddings=1024"
+    factor = 0.1 * np.log(4) + 1
+    arrays = {name: factor * np.array(part) for name, part in table(client, plain).items()}
+
+    assert names(diagnose(client, to=to, **arrays)) == ["config-key-ignored"]
+
+
 def test_array_without_a_name_is_x(client: Client) -> None:
     array = -np.array(table(client, ENCODING), dtype=np.float32)[:, ::-1]
     npy: Any = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
@@ -528,6 +594,59 @@ def test_equal_rotation_by_float32_angles_says_so(client: Client) -> None:
     assert "reason" not in diagnose_rotation(client, to, x, exact)
     report = diagnose_rotation(client, to, x, engine.rotate(x))
     assert report["reason"] == "within the error of float32 angles"
+
+
+@pytest.mark.parametrize("wide", [np.float32, np.float64])
+@pytest.mark.parametrize("narrow", [np.float16, ml_dtypes.bfloat16])
+def test_rotation_in_a_half_type_is_equal_in_a_wider_array(
+    client: Client, wide: Any, narrow: Any
+) -> None:
+    x = vectors().astype(narrow)
+    rotated = RIGHT.rotate(x)
+
+    report = diagnose_rotation(client, APPLY, x.astype(wide), rotated.astype(wide))
+
+    reason = f"every number is rounded to {np.dtype(narrow).name}"
+    assert (report["verdict"], report["reason"]) == ("equal", reason)
+
+
+@pytest.mark.parametrize(
+    ("shift", "expected"), [(0, []), (3, ["position-offset"])], ids=["right", "shifted"]
+)
+def test_float32_frequencies_of_float64_angles_are_no_mistake(
+    client: Client, shift: int, expected: list[str]
+) -> None:
+    x = vectors().astype(np.float64)
+    frequencies = RIGHT.frequencies(np.float32).astype(np.float64)
+    angles = np.outer(shift + np.arange(40.0), frequencies)
+    half = x.shape[-1] // 2
+    turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
+
+    rotated = np.concatenate([turned.real, turned.imag], axis=-1)
+    report = diagnose_rotation(client, APPLY, x, rotated)
+
+    assert names(report) == expected
+    assert expected or report["reason"] == "within the error of float32 arithmetic"
+
+
+def test_attention_factor_of_float32_is_no_mistake_of_float64_arrays(client: Client) -> None:
+    to = f"{APPLY}&rope_type=yarn&factor=4&original_max_position_embeddings=1024"
+    factor = float(np.float32(0.1 * np.log(4) + 1))
+    x = vectors((4, 1, 32)).astype(np.float64)
+
+    assert diagnose_rotation(client, to, x, factor * x)["verdict"] == "equal"
+
+
+def test_base_that_a_rule_changes_is_not_what_a_config_says(client: Client) -> None:
+    rule = "&rope_type=dynamic&factor=4&max_position_embeddings=2048&context_length=4096"
+    x = vectors()
+    npy = {"content-type": "application/x-npy"}
+    wrong = f"/rope/apply.npy?layout=half&rope_theta=1000000{rule}"
+    rotated = load_npy(client.post(wrong, content=npy_bytes(x), headers=npy))
+
+    report = diagnose_rotation(client, f"{APPLY}&rope_theta=500000{rule}", x, rotated)
+
+    assert names(report) == ["wrong-rule"]
 
 
 def test_single_row_is_diagnosed_at_its_position(client: Client) -> None:

@@ -396,6 +396,12 @@ def diagnose(
     return replace(best, result=check(best.pair, best.explanation, every)).diagnosis()
 
 
+def are_equal(sent: Mapping[str, Sample], expected: ExpectedTable) -> bool:
+    """Return whether the submitted arrays are the expected table, within its tolerances."""
+    attempt = _closest(sent, expected, 0)
+    return attempt is not None and attempt.result.is_complete
+
+
 def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
     """Return the first attempt with ``count`` mistakes that explains every element.
 

@@ -165,6 +165,22 @@ def test_position_offset_is_named_far_from_position_0(start: int, rows: int, shi
     assert (mistake.name, mistake.values["rows"]) == ("position-offset", shift)
 
 
+@pytest.mark.parametrize("start", [50000, 199744])
+@pytest.mark.parametrize("power", [1.5, 2.0])
+def test_offset_beyond_float32_positions_explains_nothing(start: int, power: float) -> None:
+    engine = Engine(128, base=1000000.0, start=start)
+    positions, omega = start + np.arange(8.0), engine.frequencies()
+    x = np.ones((1, 1, 8, 128), np.float32)
+    angles = np.outer(positions, omega**power)
+    one, two = np.cos(angles) - np.sin(angles), np.cos(angles) + np.sin(angles)
+    rotated = np.concatenate([one, two], axis=-1)[None, None].astype(np.float32)
+
+    diagnosis = diagnosed(x, rotated, engine, positions=positions, omega=omega)
+
+    assert diagnosis.allowed < 1
+    assert all(abs(mistake.values.get("rows", 0)) <= 2**24 for mistake in diagnosis.mistakes)
+
+
 def test_float32_angles_are_not_the_reason_of_errors_of_float64_angles() -> None:
     engine = Engine(128, start=100000)
     x = normal((1, 1, 16, 128), "float64")

@@ -135,6 +135,14 @@ def test_frequencies_that_are_measured_as_expected_need_no_mistake() -> None:
             assert not list(mistakes(application, expected_tables, measured))
 
 
+def test_measured_frequencies_hold_a_repetition() -> None:
+    twice = RIGHT.with_angles("times", Mistake("rotated-twice"), times=2)
+
+    assert not list(
+        unnamed_frequencies(twice, Target.of(*Engine(32).tables(64)), estimate(llama3=True))
+    )
+
+
 def test_factor_that_restores_the_expected_size_is_no_mistake() -> None:
     engine = Engine(32, factor=1.25)
     x = np.random.default_rng(0).standard_normal((1, 9, 32))
