@@ -148,7 +148,8 @@ def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
     following = partial(_following, exact.parameters, request) if _rows(exact) else None
     rows = row_positions(TableRequest(request.resource, exact.parameters))
     pattern = _pattern(TableRequest(request.resource, given), exact, rows)
-    return ExpectedTable(arrays, dtype, rows, _grid(request), pattern, following)
+    is_row = _rows(exact) == 1
+    return ExpectedTable(arrays, dtype, rows, _grid(request), pattern, is_row, following)
 
 
 def _pattern(
@@ -165,14 +166,13 @@ def _pattern(
     is_rising = positions is None or (len(positions) > 1 and bool((np.diff(positions) > 0).all()))
     if is_rising and not is_part:
         return None
-    if is_part:
-        request = request.without("part")
     with suppress(InvalidParameters):
         if positions is not None and not is_rising:
             positions = np.unique(np.append(positions, positions[:1] + 1))[:EARLY_ROWS]
             listed = ",".join(f"{each:.17g}" for each in positions)
             request = request.without("start", "seq_len")
             request = _with_rows(request, document, positions=listed)
+        request = request.without("part", "batch")
         both = {name: _first_rows(table) for name, table in tables(request).arrays.items()}
         count = next(iter(both.values())).shape[0]
         return both, np.arange(float(count)) if positions is None else positions[:count]

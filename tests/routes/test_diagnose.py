@@ -146,6 +146,28 @@ def test_equal_within_the_error_of_float32_angles_is_said_only_where_they_are_th
     assert "reason" not in diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
 
 
+@pytest.mark.parametrize(
+    ("query", "places"),
+    [
+        ("start=500&seq_len=1", [500]),
+        ("start=500&seq_len=2", [500, 501]),
+        ("positions=9,7", [9, 7]),
+    ],
+)
+@pytest.mark.parametrize("parts", [("cos", "sin"), ("cos",)])
+def test_float32_angles_are_allowed_with_a_batch_axis(
+    client: Client, query: str, places: list[int], parts: tuple[str, ...]
+) -> None:
+    angles = np.tile(float32_angles(10000, places), 2)[None]
+    arrays = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    to = f"/rope?head_dim=32&{query}&batch=true&pack=half"
+    to += f"&part={parts[0]}" if len(parts) == 1 else ""
+
+    report = diagnose(client, to=to, **{name: arrays[name] for name in parts})
+
+    assert report["verdict"] == "equal"
+
+
 @pytest.mark.parametrize("rows", ["100", "100,101", "0,0,0,1,2", "100,100,101", "700,30,1200"])
 @pytest.mark.parametrize("pack", ["compact", "half", "pair", "complex"])
 def test_float32_angles_are_allowed_in_any_order_of_positions(

@@ -76,6 +76,7 @@ class ExpectedTable:
         pattern: rows of both cosines and sines, and their rising positions, from which the waves
             are read if ``arrays`` do not show them: they are one row, or rows of other positions,
             or cosines or sines alone.
+        is_row: True if the table is one row, with as many axes as its channels have.
         read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
     """
 
@@ -84,12 +85,12 @@ class ExpectedTable:
     positions: Float64s | None = None
     grid: tuple[int, int] | None = None
     pattern: tuple[Mapping[str, Sample], Float64s] | None = None
+    is_row: bool = False
     read_following: Callable[[], Mapping[str, Sample]] | None = None
 
     @cached_property
     def view(self) -> TableView:
-        is_row = self.positions is not None and len(self.positions) == 1
-        return TableView.of(self.arrays, is_row=is_row)
+        return TableView.of(self.arrays, is_row=self.is_row)
 
     @property
     def table(self) -> Float64s:

@@ -206,7 +206,8 @@ def _shifted_frequencies(
     positions, order = np.unique(waves.positions[: len(phasors[:EARLY_ROWS])], return_index=True)
     early = phasors[order]
     if len(early) < 2:
-        for mistakes, omega in frequency_mistakes(waves, waves.omega, waves.omega * 0.0):
+        exact = np.full_like(waves.omega, 2.0**-52)
+        for mistakes, omega in frequency_mistakes(waves, waves.omega, exact):
             phase = np.angle(early[0]) - positions[0] * omega
             yield from _shifts(mistakes, omega, -positions[0], phase)
         return
