@@ -155,7 +155,7 @@ def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
 def _pattern(
     request: TableRequest, document: Document, positions: Float64s | None
 ) -> tuple[Mapping[str, Sample], Float64s] | None:
-    """Return cosines and sines at rising positions; None if the table has them, or none can be.
+    """Return cosines and sines at consecutive positions; None if the table has them, or none can.
 
     Args:
         request: the request for the table.
@@ -163,15 +163,18 @@ def _pattern(
         positions: the positions of its rows, if they are a sequence.
     """
     is_part = document.arrays.keys() < {"cos", "sin"}
-    is_rising = positions is None or (len(positions) > 1 and bool((np.diff(positions) > 0).all()))
-    if is_rising and not is_part:
+    # Frequencies cannot be measured from one row, nor where angles advance by more than π.
+    is_consecutive = positions is None or (
+        len(positions) > 1 and bool((np.diff(positions) == 1).all())
+    )
+    if is_consecutive and not is_part:
         return None
     with suppress(InvalidParameters):
-        if positions is not None and not is_rising:
-            positions = np.unique(np.append(positions, positions[:1] + 1))[:EARLY_ROWS]
-            listed = ",".join(f"{each:.17g}" for each in positions)
-            request = request.without("start", "seq_len")
-            request = _with_rows(request, document, positions=listed)
+        if not is_consecutive:
+            positions = np.arange(float(EARLY_ROWS))
+            request = _with_rows(
+                request.without("start", "positions"), document, seq_len=EARLY_ROWS
+            )
         request = request.without("part", "batch")
         both = {name: _first_rows(table) for name, table in tables(request).arrays.items()}
         count = next(iter(both.values())).shape[0]

@@ -168,7 +168,9 @@ def test_float32_angles_are_allowed_with_a_batch_axis(
     assert report["verdict"] == "equal"
 
 
-@pytest.mark.parametrize("rows", ["100", "100,101", "0,0,0,1,2", "100,100,101", "700,30,1200"])
+@pytest.mark.parametrize(
+    "rows", ["100", "100,101", "0,0,0,1,2", "100,100,101", "700,30,1200", "500,9000,9007"]
+)
 @pytest.mark.parametrize("pack", ["compact", "half", "pair", "complex"])
 def test_float32_angles_are_allowed_in_any_order_of_positions(
     client: Client, rows: str, pack: str

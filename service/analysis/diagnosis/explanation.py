@@ -73,9 +73,9 @@ class ExpectedTable:
         dtype: the dtype to which engines round the elements.
         positions: the positions of the rows, rising, (S,); None if they are unknown.
         grid: (height, width) if the rows are the cells of a grid; None otherwise.
-        pattern: rows of both cosines and sines, and their rising positions, from which the waves
-            are read if ``arrays`` do not show them: they are one row, or rows of other positions,
-            or cosines or sines alone.
+        pattern: rows of both cosines and sines, and their consecutive positions, from which the
+            waves are read if ``arrays`` do not show them: they are one row, or rows of other
+            positions, or cosines or sines alone.
         is_row: True if the table is one row, with as many axes as its channels have.
         read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
     """
@@ -113,7 +113,7 @@ class ExpectedTable:
         waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=rising)
         if waves is None or self.pattern is None:
             return waves
-        waves = replace(waves, positions=positions)
+        waves = replace(waves, positions=positions + (waves.positions[0] - rising[0]))
         return (
             waves
             if len(arrays) == len(self.arrays)
