@@ -146,6 +146,16 @@ def test_equal_within_the_error_of_float32_angles_is_said_only_where_they_are_th
     assert "reason" not in diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
 
 
+def test_two_reasons_are_both_given(client: Client) -> None:
+    to = "/rope?head_dim=32&start=200000&seq_len=8&pack=compact&part=cos"
+    angles = float32_angles(10000, range(200000, 200008))
+
+    report = diagnose(client, to=to, x=np.cos(angles).astype(np.float16).astype(np.float32))
+
+    reasons = "every number is rounded to float16, within the error of float32 angles"
+    assert (report["verdict"], report["reason"]) == ("equal", reasons)
+
+
 @pytest.mark.parametrize(
     ("query", "places"),
     [

@@ -18,7 +18,7 @@ from service.analysis.diagnosis.mistakes import Mistake
 from service.analysis.diagnosis.waves import error_weights, offset_of
 from service.analysis.measure import Complexes, measure
 from service.analysis.precision import rounded
-from service.numerics.dtypes import DType
+from service.numerics.dtypes import FLOAT32, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
@@ -358,6 +358,7 @@ class Evidence:
         target: the expected cosines and sines.
         roundoff: half an ulp of 1 in the dtype of the arrays.
         least: the largest absolute error caused by underflow.
+        kind: the dtype of the arithmetic.
     """
 
     x: Float64s
@@ -365,6 +366,7 @@ class Evidence:
     target: Target
     roundoff: float
     least: float = 0.0
+    kind: DType = FLOAT32
 
     def errors(
         self, application: Application, heads: slice, rows: Indices

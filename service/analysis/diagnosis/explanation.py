@@ -17,12 +17,11 @@ import numpy as np
 from service.analysis.array import Sample, TableRequest
 from service.analysis.diagnosis.frequency_faults import angle_faults
 from service.analysis.diagnosis.mistakes import (
-    ANGLE_ERRORS,
     FACTOR_MISTAKES,
     MOST_MISTAKES,
     Diagnosis,
     Mistake,
-    precision_reason,
+    reason,
 )
 from service.analysis.diagnosis.structure import (
     OrderFault,
@@ -150,14 +149,14 @@ class ArrayPair:
     def reason(self, residual: float, allowed: float, scale: float) -> str | None:
         """Return why sines and cosines differ by more than their rounding; None if they do not."""
         size = residual / (2 * max(1.0, scale))
-        if size > max(self.epsilon, rounding_bound(FLOAT32, 1.0)):
-            return ANGLE_ERRORS
-        if self.dtype is FLOAT64:
-            # Arithmetic in float64 would have errors of 2^-29 of the allowed ones.
-            is_wider = residual > 2.0**-29 * allowed + 2 * self.epsilon
-            return precision_reason(FLOAT32) if is_wider else None
-        is_narrow = self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype)
-        return precision_reason(self.dtype) if is_narrow else None
+        narrow = None
+        # Arithmetic in float64 would have errors of 2^-29 of the allowed ones.
+        if self.dtype is FLOAT64 and residual > 2.0**-29 * allowed + 2 * self.epsilon:
+            narrow = FLOAT32
+        elif self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype):
+            narrow = self.dtype
+        has_angle_errors = size > max(self.epsilon, rounding_bound(FLOAT32, 1.0))
+        return reason(narrow, has_angle_errors=has_angle_errors)
 
     def roundings(self, table: Float64s) -> Float64s:
         """Return for each element its ulp in the submitted dtype plus its ulp in the expected."""

@@ -9,15 +9,22 @@ from service.numerics.dtypes import FLOAT32, DType
 
 DiagnosisVerdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
-ANGLE_ERRORS = "within the error of float32 angles"
-"""The reason of differences that are larger than rounding but not than errors of angles."""
 
+def reason(narrow: DType | None, *, has_angle_errors: bool) -> str | None:
+    """Return why numbers differ by more than the rounding of their dtype; None if they do not.
 
-def precision_reason(dtype: DType) -> str:
-    """Return the reason of differences by arithmetic in a dtype narrower than that of the array."""
-    if dtype is FLOAT32:
-        return "within the error of float32 arithmetic"
-    return f"every number is rounded to {dtype.name}"
+    Args:
+        narrow: the dtype of the arithmetic if it is narrower than that of the array, else None.
+        has_angle_errors: whether numbers differ by more than rounding to ``narrow``, or in float32.
+    """
+    reasons = []
+    if narrow is FLOAT32 and not has_angle_errors:
+        reasons.append("within the error of float32 arithmetic")
+    elif narrow is not None and narrow is not FLOAT32:
+        reasons.append(f"every number is rounded to {narrow.name}")
+    if has_angle_errors:
+        reasons.append("within the error of float32 angles")
+    return ", ".join(reasons) or None
 
 
 FACTOR_MISTAKES = {"extra-factor", "missing-factor", "wrong-factor"}

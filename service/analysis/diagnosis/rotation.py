@@ -21,11 +21,10 @@ from service.analysis.diagnosis.applied_rotation import (
     Wiring,
 )
 from service.analysis.diagnosis.mistakes import (
-    ANGLE_ERRORS,
     Diagnosis,
     DiagnosisVerdict,
     Mistake,
-    precision_reason,
+    reason,
 )
 from service.analysis.diagnosis.rotation_faults import (
     RotationMeasurement,
@@ -220,11 +219,8 @@ def diagnose_applied(
         evidence = _evidence(x, rotated, target, axis, kind)
         starts = [_start(wiring, axis, x.ndim) for wiring in wirings]
         application = ApplicationSearch(evidence).shortest(starts, most)
-        diagnosis = _diagnosis(evidence, application, x, axis)
+        diagnosis = _diagnosis(evidence, application, x, axis, dtype)
         if diagnosis.verdict != "none":
-            roundings = 2 * float(spacing(np.abs(rotated).max(keepdims=True), dtype).max())
-            if diagnosis.reason is None and kind is not dtype and diagnosis.residual > roundings:
-                return replace(diagnosis, reason=precision_reason(kind))
             return diagnosis
         share = float(evidence.row_shares(application).mean())
         if closest is None or share > closest[0]:
@@ -267,7 +263,8 @@ def _evidence(x: Float64s, rotated: Float64s, target: Target, axis: int, kind: D
     before, after = (np.swapaxes(values, axis, -2).reshape(heads) for values in (x, rotated))
     one, none = spacing(np.array([1.0, 0.0]), kind)
     target = _resized(target, heads[1])
-    return Evidence(before, after, target, float(one) / 2, _UNDERFLOWS * float(none))
+    least = _UNDERFLOWS * float(none)
+    return Evidence(before, after, target, float(one) / 2, least, kind)
 
 
 def _resized(target: Target, rows: int) -> Target:
@@ -290,7 +287,9 @@ def _resized(target: Target, rows: int) -> Target:
     return replace(target, unit=unit, size=size, positions=positions)
 
 
-def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: int) -> Diagnosis:
+def _diagnosis(
+    evidence: Evidence, application: Application, x: Float64s, axis: int, dtype: DType
+) -> Diagnosis:
     """Compare every element with the application's prediction, and return the diagnosis."""
     residual, most, mismatch, has_angle_errors = 0.0, 0.0, None, False
     for rows in evidence.chunks():
@@ -313,8 +312,10 @@ def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: 
     mistakes = application.mistakes
     verdict: DiagnosisVerdict = "none" if mismatch else "diagnosed" if mistakes else "equal"
     residual = min(residual, float(np.finfo(np.float64).max))
-    reason = ANGLE_ERRORS if has_angle_errors else None
-    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch, reason=reason)
+    largest = np.abs(evidence.y).max(keepdims=True)
+    is_narrow = evidence.kind is not dtype and residual > 2 * float(spacing(largest, dtype).max())
+    why = reason(evidence.kind if is_narrow else None, has_angle_errors=has_angle_errors)
+    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch, reason=why)
 
 
 def _index(head: int, row: int, channel: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -41,6 +41,8 @@ _LEAST_ERROR = 2.0**-44
 # Linear scaling of models has a factor of at least 1: a smaller factor is the step between rows.
 _LEAST_FACTOR = 0.6
 _STEP_ERROR = 2.0**-8
+# float32 represents every integer up to this one.
+_MOST_STEP = 2**24
 
 _MAX_FIRST_ROWS = 16
 
@@ -222,7 +224,7 @@ def _row_step(match: RuleMatch) -> tuple[int, RuleMatch]:
     if not isinstance(rule, Linear) or rule.factor > _LEAST_FACTOR:
         return 1, match
     step = round(1 / rule.factor)
-    if abs(step * rule.factor - 1) > _STEP_ERROR:
+    if abs(step * rule.factor - 1) > _STEP_ERROR or step > _MOST_STEP:
         return 1, match
     support = (*match.support, f"rows are {step} apart")
     default = Default(rule.rotary_dim, rule.rope_theta)

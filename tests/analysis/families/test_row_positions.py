@@ -57,6 +57,19 @@ def test_distant_rows_in_float16_give_base_and_start() -> None:
     assert first.positions.tolist() == positions
 
 
+def test_rows_that_hardly_turn_are_not_a_huge_step_apart() -> None:
+    fixed = [-1.27364, -0.69899, 1.3894, 2.0802]
+    rounded_angles = [
+        [*fixed, 1.90431, 1.45703, 0.25903, 0.04605],
+        [*fixed, 1.91213, 1.45703, 0.25903, 0.04608],
+        [*fixed, 1.91213, 1.45703, 0.25903, 0.04608],
+    ]
+
+    located = list(evenly_located(np.exp(1j * np.array(rounded_angles)), UNIT))
+
+    assert all(np.diff(rows.positions).max() <= 2**24 for rows in located)
+
+
 def test_frequency_rule_is_found_from_the_contiguous_first_rows() -> None:
     found = list(rules_of_first_rows(phasors_of([4, 5, 6, 7, 8, 8, 8, 30, 2]), UNIT))
 
