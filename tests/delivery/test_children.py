@@ -53,11 +53,11 @@ def noise(elements: int) -> bytes:
     return stream.getvalue()
 
 
-SLOW = noise(2**21)
+SLOW = noise(2**22)
 DIAGNOSIS = Job(
     "/diagnose",
     "/diagnose",
-    b"to=/encoding?seq_len=4096%26d_model=512",
+    b"to=/encoding?seq_len=8192%26d_model=512",
     RepresentationRequest(),
     NPY,
 )
