@@ -207,7 +207,8 @@ class StartParameters(FirstParameters):
         refuse_excluded(self, {"start": "positions"})
         if self.positions.count != rows:
             raise InvalidBody(
-                f"positions names {self.positions.count} rows, and the array has {rows}"
+                f"positions names {self.positions.count} rows, and the array has {rows}: rows are "
+                "along its last axis but one"
             )
         return self.positions
 

@@ -23,7 +23,12 @@ from service.analysis.array import (
     Sample,
     TableRequest,
 )
-from service.analysis.diagnosis.explanation import ExpectedTable, are_equal, diagnose
+from service.analysis.diagnosis.explanation import (
+    ExpectedTable,
+    diagnose,
+    matching,
+    positions_of_rows,
+)
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
 from service.analysis.diagnosis.waves import Narrowing
@@ -39,7 +44,7 @@ from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
 from service.errors import InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.grammar import to_query
+from service.grammar import real_positions, to_query
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
@@ -59,6 +64,7 @@ from service.routes.expected_tables import (
     elements_of,
     expected_table,
     expected_tables,
+    with_rows,
 )
 from service.routes.table_urls import (
     ReportParameters,
@@ -222,6 +228,8 @@ def diagnose_arrays(
             f"{other.dtype.name} of shape {other.shape}: these shapes have nothing in common"
         )
         raise InvalidBody(rule, f"/{shortened(next(iter(sent)))}")
+    if request and (diagnosis.verdict == "none" or len(diagnosis.mistakes) > 1):
+        diagnosis = _with_other_positions(diagnosis, have, expected, request)
     diagnosis = with_matching_table(diagnosis, have, request, settings)
     return _report(request, diagnosis, rows, settings)
 
@@ -320,6 +328,44 @@ _NARROW = {
 }
 
 
+def _with_other_positions(
+    diagnosis: Diagnosis,
+    have: Mapping[str, Sample],
+    expected: ExpectedTable,
+    request: TableRequest,
+) -> Diagnosis:
+    """Return the diagnosis that the rows are those of other positions, if they are."""
+    found = positions_of_rows(have, expected)
+    if found is None:
+        return diagnosis
+    listed = str(real_positions(",".join(f"{each:.0f}" for each in found)))
+    try:
+        moved = with_rows(request.without("start", "seq_len"), tables(request), positions=listed)
+        result = matching(have, expected_table(moved, tables(moved)))
+    except InvalidParameters:
+        return diagnosis
+    if result is None:
+        return diagnosis
+    return replace(
+        diagnosis,
+        verdict="diagnosed",
+        mistakes=(_other_positions(moved, request),),
+        residual=result.residual,
+        allowed=result.allowed,
+        first_mismatch=None,
+        matching_table=moved if len(listed) <= _MOST_LISTED else None,
+    )
+
+
+def _other_positions(moved: TableRequest, expected: TableRequest) -> Mistake:
+    have, want = (shortened(_positions(request)) for request in (moved, expected))
+    return Mistake("other-positions", {"have": have, "want": want})
+
+
+# The characters of a list of positions that goes into a URL.
+_MOST_LISTED = 2000
+
+
 def with_matching_table(
     diagnosis: Diagnosis,
     have: Mapping[str, Sample],
@@ -339,7 +385,7 @@ def with_matching_table(
     request, further = match.proposal.request, _further_mistakes(match)
     if diagnosis.verdict == "diagnosed":
         return replace(diagnosis, matching_table=None if further else request)
-    other, request = _other_table(match, have, expected, settings)
+    other = _other_table(match, expected, settings)
     mistakes = (*other, *further)
     if not mistakes:
         return diagnosis
@@ -373,39 +419,23 @@ def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
 
 
 def _other_table(
-    found: Verdict,
-    have: Mapping[str, Sample],
-    expected: TableRequest | None,
-    settings: Settings,
-) -> tuple[tuple[Mistake, ...], TableRequest]:
-    """Return the mistake that the arrays are another table, and the request for that table.
-
-    There is no mistake if it is the expected one. The expected table at other positions comes
-    before other tables that have these numbers.
-    """
+    found: Verdict, expected: TableRequest | None, settings: Settings
+) -> tuple[Mistake, ...]:
+    """Return the mistake that the arrays are another table; () if it is the expected one."""
     match = found.proposal.request
     url = str(TableLink(**link_to(match, found.document, settings)))
     if expected is None:
-        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),), match
+        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),)
     if are_alike(match, expected, tables):
-        return (), match
+        return ()
     if "positions" in match.parameters:
         moved = expected.without(*ROWS).with_parameters(positions=match.parameters["positions"])
-        if _are_table(have, moved):
-            given, want = (shortened(_positions(request)) for request in (moved, expected))
-            return (Mistake("other-positions", {"have": given, "want": want}),), moved
+        if are_alike(match, moved, tables):
+            return (_other_positions(moved, expected),)
     is_same = match.resource == expected.resource
     want = str(TableLink(**link_to(expected, tables(expected), settings)))
     name = "wrong-rule" if is_same else "another-table"
-    return (Mistake(name, {"have": url, "want": want}),), match
-
-
-def _are_table(have: Mapping[str, Sample], request: TableRequest) -> bool:
-    """Return whether the arrays are the table of a request."""
-    try:
-        return are_equal(have, expected_table(request, tables(request)))
-    except InvalidParameters:
-        return False
+    return (Mistake(name, {"have": url, "want": want}),)
 
 
 def _positions(request: TableRequest) -> str:

@@ -102,13 +102,13 @@ def beginning(request: TableRequest, document: Document, rows: int) -> tuple[Tab
         return request, {}
     if "positions" in given:
         positions = real_positions(given["positions"]).beginning(rows)
-        request = _with_rows(request, document, positions=str(positions))
+        request = with_rows(request, document, positions=str(positions))
     else:
-        request = _with_rows(request, document, seq_len=rows)
+        request = with_rows(request, document, seq_len=rows)
     return request, {"rows": rows, "of": most}
 
 
-def _with_rows(request: TableRequest, document: Document, **rows: ParameterValue) -> TableRequest:
+def with_rows(request: TableRequest, document: Document, **rows: ParameterValue) -> TableRequest:
     """Return the request for other rows, with the parameters of the document.
 
     Some depend on the number of rows unless they are given, such as the centre of xPos.
@@ -148,8 +148,16 @@ def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
     following = partial(_following, exact.parameters, request) if _rows(exact) else None
     rows = row_positions(TableRequest(request.resource, exact.parameters))
     pattern = _pattern(TableRequest(request.resource, given), exact, rows)
-    is_row = _rows(exact) == 1
-    return ExpectedTable(arrays, dtype, rows, _grid(request), pattern, is_row, following)
+    return ExpectedTable(
+        arrays,
+        dtype,
+        rows,
+        _grid(request),
+        pattern,
+        is_row=_rows(exact) == 1,
+        has_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
+        read_following=following,
+    )
 
 
 def _pattern(
@@ -172,9 +180,7 @@ def _pattern(
     with suppress(InvalidParameters):
         if not is_consecutive:
             positions = np.arange(float(EARLY_ROWS))
-            request = _with_rows(
-                request.without("start", "positions"), document, seq_len=EARLY_ROWS
-            )
+            request = with_rows(request.without("start", "positions"), document, seq_len=EARLY_ROWS)
         request = request.without("part", "batch")
         both = {name: _first_rows(table) for name, table in tables(request).arrays.items()}
         count = next(iter(both.values())).shape[0]

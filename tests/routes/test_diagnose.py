@@ -410,6 +410,75 @@ def test_clamped_positions_are_named_whatever_the_rule(client: Client) -> None:
     assert "rope_theta=1000000" in report["yours"]["url"]
 
 
+LLAMA3_RULE = "&rope_theta=500000&rope_type=llama3&factor=8&low_freq_factor=1&high_freq_factor=4"
+LLAMA3_RULE += "&original_max_position_embeddings=8192"
+
+
+@pytest.mark.parametrize("rule", ["", LLAMA3_RULE, "&rope_type=dynamic&factor=4"])
+@pytest.mark.parametrize(
+    ("have", "want"),
+    [
+        ("0,1,2,3,4,5", "0,0,0,1,2,7000"),
+        ("0,1,2", "10,20,30"),
+        ("900,900,900,900", "17,5,900,33"),
+        ("17,900,5,33,2", "17,5,900,33,2"),
+        ("0:8", "0:4,0:4"),
+        ("0,5,5,5,5", "0:5"),
+    ],
+)
+@pytest.mark.parametrize("pack", ["half", "pair"])
+def test_rows_of_other_positions_are_named_whatever_the_rule(
+    client: Client, rule: str, have: str, want: str, pack: str
+) -> None:
+    if "dynamic" in rule:
+        rule += "&max_position_embeddings=2048&context_length=4096"
+    to = f"/rope?head_dim=64{rule}&pack={pack}&positions="
+    rows = table(client, f"{to}{have}")
+
+    report = diagnose(client, to=f"{to}{want}", **(rows if pack == "half" else {"x": rows}))
+
+    (mistake,) = report["mistakes"]
+    assert mistake["name"] in {"other-positions", "positions-stuck"}
+    assert mistake["want"] == want
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda angles: -angles, "sine-sign"),
+        (lambda angles: angles + float32_angles(10000, [1]), "position-offset"),
+    ],
+)
+@pytest.mark.parametrize("position", [7, 257, 511, 8193])
+def test_sign_and_offset_by_one_are_named_in_one_row(
+    client: Client, position: int, change: Callable[[Array], Array], name: str
+) -> None:
+    angles = change(float32_angles(10000, [position]))
+    arrays = {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+    report = diagnose(client, to=f"/rope?head_dim=32&positions={position}&pack=compact", **arrays)
+
+    assert names(report) == [name]
+
+
+def test_frequencies_may_be_computed_in_float32(client: Client) -> None:
+    to = f"/rope/frequencies?head_dim=128{LLAMA3_RULE}&part=inv_freq"
+    exponents = np.arange(0, 128, 2, dtype=np.float32) / np.float32(128)
+    plain = np.float32(1) / np.float32(500000) ** exponents
+    wavelength = np.float32(2 * np.pi) / plain
+    smooth = (np.float32(8192) / wavelength - np.float32(1)) / np.float32(3)
+    low, middle = plain / np.float32(8), (1 - smooth) * plain / np.float32(8) + smooth * plain
+    engine = np.where(wavelength < 2048, plain, np.where(wavelength > 8192, low, middle))
+
+    report = diagnose(client, to=to, x=engine)
+
+    reason = "within the error of float32 arithmetic"
+    assert (report["verdict"], report["reason"]) == ("equal", reason)
+    assert diagnose(client, to=to, x=plain)["verdict"] != "equal"
+    exact = client.get(to).json()["data"]
+    assert "reason" not in diagnose(client, to=to, x=np.array(exact, np.float32))
+
+
 @pytest.mark.parametrize("start", [1000, 32768, 200000])
 def test_rows_counted_from_0_are_named_far_from_it(client: Client, start: int) -> None:
     rows = table(client, "/rope?head_dim=64&seq_len=16&pack=compact")

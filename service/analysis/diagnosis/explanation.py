@@ -38,6 +38,7 @@ from service.analysis.diagnosis.waves import (
     Waves,
     error_weights,
     factor_mistake,
+    offsets_of,
     waves_of,
 )
 from service.analysis.measure import EARLY_ROWS, spread_indices
@@ -76,6 +77,7 @@ class ExpectedTable:
             waves are read if ``arrays`` do not show them: they are one row, or rows of other
             positions, or cosines or sines alone.
         is_row: True if the table is one row, with as many axes as its channels have.
+        has_frequencies: True if the elements are frequencies, in radians per position.
         read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
     """
 
@@ -85,6 +87,7 @@ class ExpectedTable:
     grid: tuple[int, int] | None = None
     pattern: tuple[Mapping[str, Sample], Float64s] | None = None
     is_row: bool = False
+    has_frequencies: bool = False
     read_following: Callable[[], Mapping[str, Sample]] | None = None
 
     @cached_property
@@ -206,6 +209,9 @@ class Explanation:
         if (beyond >= 0).any():
             table[beyond >= 0] = pair.expected.following[beyond[beyond >= 0]]
         table = table[:, self.size.expected] * self.factor
+        if waves is None and pair.expected.has_frequencies:
+            errors = _ARITHMETIC_ERROR * error_weights(table, table[0])
+            return table, pair.roundings(table) + errors + pair.decimal_error
         if waves is None:
             return table, 2 * pair.roundings(table) + pair.decimal_error
         angles = np.outer(waves.positions[rows], waves.omega)
@@ -352,8 +358,20 @@ class _Attempt:
             result.allowed,
             mismatch,
             self.alternative[1] if self.alternative and equals_alternative else None,
-            self.pair.reason(result.residual, result.allowed, waves.scale) if waves else None,
+            self._reason(),
         )
+
+    def _reason(self) -> str | None:
+        result, waves, expected = self.result, self.explanation.waves, self.pair.expected
+        if waves is not None:
+            return self.pair.reason(result.residual, result.allowed, waves.scale)
+        if not expected.has_frequencies:
+            return None
+        rows = np.arange(self.explanation.size.rows)
+        table, _ = self.explanation.predict(self.pair, rows)
+        error = np.abs(self.explanation.sent(self.pair, rows) - table)
+        is_rounded = bool((error <= 2 * self.pair.roundings(table)).all())
+        return None if is_rounded else reason(FLOAT32, has_angle_errors=False)
 
 
 def diagnose(
@@ -396,10 +414,26 @@ def diagnose(
     return replace(best, result=check(best.pair, best.explanation, every)).diagnosis()
 
 
-def are_equal(sent: Mapping[str, Sample], expected: ExpectedTable) -> bool:
-    """Return whether the submitted arrays are the expected table, within its tolerances."""
+def matching(sent: Mapping[str, Sample], expected: ExpectedTable) -> CheckResult | None:
+    """Return the comparison of the submitted arrays with the expected table; None if not equal."""
     attempt = _closest(sent, expected, 0)
-    return attempt is not None and attempt.result.is_complete
+    return attempt.result if attempt and attempt.result.is_complete else None
+
+
+def positions_of_rows(sent: Mapping[str, Sample], expected: ExpectedTable) -> Float64s | None:
+    """Return the position of each submitted row, (S,), by the frequencies of the expected table.
+
+    None if the arrays have another shape, no angles of integer positions, or no known positions.
+    """
+    view, waves = TableView.of(sent, is_row=expected.is_row), expected.waves
+    is_alike = view.names == expected.view.names and view.shape == expected.view.shape
+    if waves is None or not waves.has_pairs or expected.positions is None or not is_alike:
+        return None
+    if len(expected.positions) != len(view.table):
+        return None
+    found = offsets_of(np.angle(waves.phasors(view.table)), waves.omega)
+    # A convention may count from 1.
+    return None if found is None else found - (waves.positions[0] - expected.positions[0])
 
 
 def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
@@ -430,7 +464,12 @@ def _explanations(
     sent_dtype = next(iter(sent.values())).element_dtype
     dtype = FLOAT64 if sent_dtype is INT64 else sent_dtype
     for view in table_views(sent, expected.view):
-        view_dtype = narrowest_dtype(view.table, dtype) if expected.waves else dtype
+        view_dtype = dtype
+        if expected.waves or expected.has_frequencies:
+            view_dtype = narrowest_dtype(view.table, dtype)
+        # Frequencies are not rounded to a half type on purpose.
+        if expected.has_frequencies and view_dtype is not dtype:
+            view_dtype = FLOAT32
         for error, mistakes in decimal_roundings(view.table):
             pair = ArrayPair(view, expected, view_dtype, dtype, error)
             for size, order in _alignments(pair):

@@ -184,7 +184,7 @@ CATALOGUE: Mapping[str, KnownMistake] = {
     ),
     "position-offset": KnownMistake(
         "Row s has the values of position s + {rows}: positions are off by {rows}.",
-        "Subtract {rows} from the positions.",
+        "Row s is to have the values of position s: look for a start or a padding that is added.",
     ),
     "other-positions": KnownMistake(
         "The rows are those of positions {have} but should be those of {want}.",
@@ -196,7 +196,8 @@ CATALOGUE: Mapping[str, KnownMistake] = {
     ),
     "positions-stuck": KnownMistake(
         "Every row is rotated as position {position}: position ids do not advance.",
-        "Give each row its own position.",
+        "Give each row its own position. Rows that are the heads of one position have the shape "
+        "(heads, 1, channels).",
     ),
     "rounded-decimals": KnownMistake(
         "Numbers are rounded to {decimals} decimals, as if they had been printed and read back.",

@@ -209,20 +209,27 @@ _FARTHEST = 2.0**24
 def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> float | None:
     """Return the integer position p with p·omega = phase modulo 2π; None if there is none to 2^24.
 
-    The slowest frequency gives an estimate, and each faster one refines it.
-
     Args:
         phase: the angles modulo 2π, (K,).
         omega: frequencies in radians per position, (K,).
         tolerance: the largest allowed error of an angle, in radians.
     """
-    position = 0.0
+    offsets = offsets_of(phase[None], omega, tolerance)
+    return None if offsets is None else float(offsets[0])
+
+
+def offsets_of(phases: Float64s, omega: Float64s, tolerance: float = 0.05) -> Float64s | None:
+    """Return the integer position of each row, (S,); None if a row of phases (S, K) has none.
+
+    The slowest frequency gives an estimate, and each faster one refines it. See ``offset_of``.
+    """
+    positions = np.zeros(len(phases))
     for k in np.argsort(np.abs(omega), kind="stable"):
         if omega[k] != 0:
-            position += float(wrap_angles(phase[k] - position * omega[k]) / omega[k])
-    whole = float(np.round(position))
-    away = np.abs(wrap_angles(phase - whole * omega))
-    is_near = float(away.max(initial=0.0)) <= tolerance and abs(whole) <= _FARTHEST
+            positions += wrap_angles(phases[:, k] - positions * omega[k]) / omega[k]
+    whole: Float64s = np.round(positions)
+    away = np.abs(wrap_angles(phases - np.outer(whole, omega)))
+    is_near = float(away.max(initial=0.0)) <= tolerance and float(np.abs(whole).max()) <= _FARTHEST
     return whole if is_near else None
 
 
