@@ -13,10 +13,9 @@ import numpy as np
 
 from service.analysis.array import COMPONENT_DTYPES, Sample, TableRequest
 from service.analysis.comparison import alignments
-from service.analysis.diagnosis.explanation import MAX_SHIFT, ExpectedTable
+from service.analysis.diagnosis.explanation import MAX_SHIFT, ExpectedTable, Pattern
 from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.measure import EARLY_ROWS
 from service.errors import Fault, InvalidParameters
 from service.grammar import integer, integers, real_positions
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
@@ -162,8 +161,8 @@ def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
 
 def _pattern(
     request: TableRequest, document: Document, positions: Float64s | None
-) -> tuple[Mapping[str, Sample], Float64s] | None:
-    """Return cosines and sines at consecutive positions; None if the table has them, or none can.
+) -> Pattern | None:
+    """Return rows from which the waves of a table are read; None if the table itself shows them.
 
     Args:
         request: the request for the table.
@@ -177,15 +176,27 @@ def _pattern(
     )
     if is_consecutive and not is_part:
         return None
+    width = sum(map(size, document.arrays.values())) // (1 if positions is None else len(positions))
+    most = max(_LEAST_ROWS, min(_MOST_ROWS, _PATTERN_ELEMENTS // max(1, width)))
+    # Some tables have other parameters, such as curves, which are at most 64.
     with suppress(InvalidParameters):
         if not is_consecutive:
-            positions = np.arange(float(EARLY_ROWS))
-            request = with_rows(request.without("start", "positions"), document, seq_len=EARLY_ROWS)
-        request = request.without("part", "batch")
-        both = {name: _first_rows(table) for name, table in tables(request).arrays.items()}
-        count = next(iter(both.values())).shape[0]
-        return both, np.arange(float(count)) if positions is None else positions[:count]
+            # After the rows that conventions reserve for padding.
+            positions = np.arange(float(most)) + _MOST_ROWS
+            request = with_rows(
+                request.without("positions"), document, start=_MOST_ROWS, seq_len=most
+            )
+        arrays = tables(request.without("part", "batch")).arrays
+        rows = {name: _first_rows(table, most) for name, table in arrays.items()}
+        count = next(iter(rows.values())).shape[0]
+        return Pattern(rows, np.arange(float(count)) if positions is None else positions[:count])
     return None
+
+
+# The rows and elements of a pattern: a few rows show all frequencies.
+_LEAST_ROWS = 4
+_MOST_ROWS = 64
+_PATTERN_ELEMENTS = 2**16
 
 
 def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[str, Sample]:
@@ -199,8 +210,8 @@ def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[st
     return {}
 
 
-def _first_rows(table: Table) -> Sample:
-    count = min(table.shape[0], EARLY_ROWS)
+def _first_rows(table: Table, most: int) -> Sample:
+    count = min(table.shape[0], most)
     elements = table.read(0, size(table) // table.shape[0] * count)
     return Sample.of(StoredTable(elements.reshape(count, *table.shape[1:]), table.dtype))
 

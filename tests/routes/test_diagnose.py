@@ -186,18 +186,61 @@ def test_float32_angles_are_allowed_in_any_order_of_positions(
     client: Client, rows: str, pack: str
 ) -> None:
     to = f"/rope?head_dim=32&positions={rows}&pack={pack}"
-    angles = float32_angles(10000, map(int, rows.split(",")))
-    pair = np.cos(angles), np.sin(angles)
-    arrays: dict[str, Any] = {
-        "compact": {"cos": pair[0], "sin": pair[1]},
-        "half": dict(zip(("cos", "sin"), (np.tile(part, 2) for part in pair), strict=True)),
-        "pair": {"x": np.stack(pair, axis=-1)},
-        "complex": {"x": np.stack(pair, axis=-1)},
-    }[pack]
-    wrong = {name: values * np.float32(1.001) for name, values in arrays.items()}
+    places = [*map(int, rows.split(","))]
+    angles = float32_angles(10000, places)
 
-    assert diagnose(client, to=to, **arrays)["verdict"] == "equal"
-    assert diagnose(client, to=to, **wrong)["verdict"] != "equal"
+    def arrays(angles: Array) -> dict[str, Array]:
+        cosine, sine = np.cos(angles), np.sin(angles)
+        if pack in {"pair", "complex"}:
+            return {"x": np.stack([cosine, sine], axis=-1)}
+        copies = 2 if pack == "half" else 1
+        return {"cos": np.tile(cosine, copies), "sin": np.tile(sine, copies)}
+
+    assert diagnose(client, to=to, **arrays(angles))["verdict"] == "equal"
+    spoiled = angles * (1 + 2.0**-18)
+    assert max(places) < 100 or diagnose(client, to=to, **arrays(spoiled))["verdict"] != "equal"
+
+
+@pytest.mark.parametrize(
+    ("query", "sines"),
+    [
+        ("encoding?d_model=32&convention=fairseq", slice(16)),
+        ("encoding?d_model=32", slice(0, None, 2)),
+        ("encoding/curves?d_model=32", slice(0, None, 2)),
+    ],
+)
+def test_float32_angles_are_allowed_in_any_rows_of_sinusoids(
+    client: Client, query: str, sines: slice
+) -> None:
+    places = np.array([[5000.0], [300.0]])
+    exact = np.array(table(client, f"/{query}&positions=5000,300"))
+    is_sine = np.zeros(32, dtype=bool)
+    is_sine[sines] = True
+    phases = np.arctan2(exact[:, is_sine], exact[:, ~is_sine])
+
+    def report(share: float, frequencies: int) -> Any:
+        errors = np.where(np.arange(16) < frequencies, share * places, 0.0)
+        x = exact.copy()
+        x[:, is_sine], x[:, ~is_sine] = np.sin(phases + errors), np.cos(phases + errors)
+        return diagnose(client, to=f"/{query}&positions=5000,300", x=x)
+
+    assert report(2.0**-24, 2)["verdict"] == "equal"
+    assert report(2.0**-24, 16)["verdict"] != "equal"
+    assert report(2.0**-18, 2)["verdict"] != "equal"
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("value", [0.0, 1000.0])
+def test_nothing_is_equal_where_float32_angles_predict_nothing(
+    client: Client, rows: int, value: float
+) -> None:
+    rule = f"head_dim=64&start=2147483648&seq_len={rows}"
+    x = np.full((rows, 64), value)
+
+    assert diagnose(client, to=f"/rope?{rule}&pack=concat", x=x)["verdict"] == "none"
+    to = "/rope/apply?layout=half&start=2147483648"
+    before = np.random.default_rng(0).standard_normal((rows, 64))
+    assert diagnose(client, to=to, x=before, rotated=x)["verdict"] == "none"
 
 
 def test_table_by_repeated_multiplication_is_equal_at_large_positions(client: Client) -> None:

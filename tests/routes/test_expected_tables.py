@@ -221,3 +221,18 @@ def test_alternatives_without_a_table_are_left_out() -> None:
 
     assert found[0] == "config-key-ignored"
     assert "wrong-base" in found
+
+
+def test_rows_beside_a_wide_row_need_little_memory() -> None:
+    def most_bytes(query: str, rows: int) -> int:
+        # What the table needs once is cached.
+        assert expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192)).waves
+        tracemalloc.start()
+        try:
+            table = expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192))
+            assert table.waves is not None
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert most_bytes("positions=5", 1) < 2 * most_bytes("seq_len=8", 8)

@@ -452,6 +452,9 @@ class Evidence:
             # The angle at a position without a row in the table comes from the nearest row.
             away = size + np.abs(positions - target.positions[rows])
             angle_error += np.outer(away, target.omega_error + 2.0**-50 * rates)
+        # Where no angle is known, float32 predicts nothing: only exact angles are right.
+        if (angle_error >= 1).all():
+            angle_error = np.zeros_like(angle_error)
         error: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
         return max(1, angles.times) * error
 

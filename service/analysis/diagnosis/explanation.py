@@ -21,7 +21,7 @@ from service.analysis.diagnosis.mistakes import (
     MOST_MISTAKES,
     Diagnosis,
     Mistake,
-    reason,
+    reason_of_equality,
 )
 from service.analysis.diagnosis.structure import (
     OrderFault,
@@ -65,17 +65,29 @@ _BLOCK_ELEMENTS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
+class Pattern:
+    """Consecutive rows of the cosines and sines from which the waves of another table are read.
+
+    Attributes:
+        arrays: the rows, by the name of the array.
+        positions: their positions, one apart, (S,).
+    """
+
+    arrays: Mapping[str, Sample]
+    positions: Float64s
+
+
+@dataclass(frozen=True, eq=False)
 class ExpectedTable:
     """The correct table, with which the submitted arrays are compared.
 
     Attributes:
         arrays: one array, or two arrays named ``cos`` and ``sin``.
         dtype: the dtype to which engines round the elements.
-        positions: the positions of the rows, rising, (S,); None if they are unknown.
+        positions: the positions of the rows, (S,); None if they are unknown.
         grid: (height, width) if the rows are the cells of a grid; None otherwise.
-        pattern: rows of both cosines and sines, and their consecutive positions, from which the
-            waves are read if ``arrays`` do not show them: they are one row, or rows of other
-            positions, or cosines or sines alone.
+        pattern: rows with the frequencies of ``arrays``, if these do not show them: one row, rows
+            that are not consecutive, and cosines or sines alone do not.
         is_row: True if the table is one row, with as many axes as its channels have.
         has_frequencies: True if the elements are frequencies, in radians per position.
         read_following: returns the MAX_SHIFT rows after the last; None if they are unknown.
@@ -85,7 +97,7 @@ class ExpectedTable:
     dtype: DType
     positions: Float64s | None = None
     grid: tuple[int, int] | None = None
-    pattern: tuple[Mapping[str, Sample], Float64s] | None = None
+    pattern: Pattern | None = None
     is_row: bool = False
     has_frequencies: bool = False
     read_following: Callable[[], Mapping[str, Sample]] | None = None
@@ -106,21 +118,29 @@ class ExpectedTable:
 
     @cached_property
     def waves(self) -> Waves | None:
+        """The table as waves; None if it is none, or if float32 angles do not determine it."""
         positions = self.positions
         # Rows of several axes do not have the positions of one.
         if positions is None or len(positions) != len(self.table):
             positions = np.arange(len(self.table), dtype=np.float64)
-        arrays, rising = self.pattern or (self.arrays, positions)
-        view = TableView.of(arrays)
-        waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=rising)
-        if waves is None or self.pattern is None:
-            return waves
-        waves = replace(waves, positions=positions + (waves.positions[0] - rising[0]))
-        return (
-            waves
-            if len(arrays) == len(self.arrays)
-            else waves.of_part(is_sine="sin" in self.arrays)
-        )
+        pattern = self.pattern or Pattern(self.arrays, positions)
+        view = TableView.of(pattern.arrays)
+        waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=pattern.positions)
+        is_part = len(pattern.arrays) > len(self.arrays)
+        # No row of cosines and sines is zero, but one of padding.
+        if waves is None or not (is_part or self.table.any(axis=1).all()):
+            return None
+        waves = replace(waves, positions=positions + (waves.positions[0] - pattern.positions[0]))
+        if float(angle_errors(waves.positions, waves.omega).min()) >= 1:
+            return None
+        return waves.of_part(is_sine="sin" in self.arrays) if is_part else waves
+
+
+def angle_errors(positions: Float64s, omega: Float64s) -> Float64s:
+    """Return bounds on the errors of float32 angles, (2, K), nearest to position 0 and farthest."""
+    size = np.abs(positions)
+    extremes = np.array([size.min(), size.max()])
+    return _ARITHMETIC_ERROR * error_weights(np.outer(extremes, omega), omega)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +179,7 @@ class ArrayPair:
         elif self.dtype in {BFLOAT16, FLOAT16} and size > self._rounding(self.sent_dtype):
             narrow = self.dtype
         has_angle_errors = size > max(self.epsilon, rounding_bound(FLOAT32, 1.0))
-        return reason(narrow, has_angle_errors=has_angle_errors)
+        return reason_of_equality(narrow, has_angle_errors=has_angle_errors)
 
     def roundings(self, table: Float64s) -> Float64s:
         """Return for each element its ulp in the submitted dtype plus its ulp in the expected."""
@@ -170,7 +190,8 @@ class ArrayPair:
 
         ``weights`` are the error weights of the angles; ``scale`` multiplies sines and cosines.
         """
-        arithmetic_errors = _ARITHMETIC_ERROR * (1 + weights) * scale
+        # No two cosines are farther apart than 2.
+        arithmetic_errors = np.minimum(_ARITHMETIC_ERROR * (1 + weights), 2.0) * scale
         return self.roundings(table) + arithmetic_errors + self.decimal_error
 
 
@@ -217,6 +238,14 @@ class Explanation:
         angles = np.outer(waves.positions[rows], waves.omega)
         weights = error_weights(angles, waves.omega)[:, waves.frequency]
         return table, pair.wave_tolerances(table, weights, self.factor * waves.scale)
+
+    @property
+    def is_vague(self) -> bool:
+        """True if float32 angles of mistaken positions or frequencies may be off by 1 or more."""
+        if self.waves is None or self.angles is None or not self.angles.mistakes:
+            return False
+        positions = self.waves.positions + self.angles.shift
+        return bool((angle_errors(positions, self.angles.sine) >= 1).any())
 
     def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
         """Return the submitted elements at the given expected rows.
@@ -371,7 +400,7 @@ class _Attempt:
         table, _ = self.explanation.predict(self.pair, rows)
         error = np.abs(self.explanation.sent(self.pair, rows) - table)
         is_rounded = bool((error <= 2 * self.pair.roundings(table)).all())
-        return None if is_rounded else reason(FLOAT32, has_angle_errors=False)
+        return None if is_rounded else reason_of_equality(FLOAT32, has_angle_errors=False)
 
 
 def diagnose(
@@ -443,7 +472,7 @@ def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) ->
     """
     closest: _Attempt | None = None
     for pair, explanation in _explanations(sent, expected, count):
-        if len(explanation.mistakes) < count:
+        if len(explanation.mistakes) < count or explanation.is_vague:
             continue
         rows = sampled_rows(explanation.size.rows, len(explanation.size.expected))
         result = check(pair, explanation, rows)

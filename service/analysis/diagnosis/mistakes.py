@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from service.analysis.array import FirstMismatch, TableRequest
-from service.numerics.dtypes import FLOAT32, DType
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 
 DiagnosisVerdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
 
-def reason(narrow: DType | None, *, has_angle_errors: bool) -> str | None:
+def reason_of_equality(narrow: DType | None, *, has_angle_errors: bool) -> str | None:
     """Return why numbers differ by more than the rounding of their dtype; None if they do not.
 
     Args:
@@ -18,12 +18,12 @@ def reason(narrow: DType | None, *, has_angle_errors: bool) -> str | None:
         has_angle_errors: whether numbers differ by more than rounding to ``narrow``, or in float32.
     """
     reasons = []
-    if narrow is FLOAT32 and not has_angle_errors:
-        reasons.append("within the error of float32 arithmetic")
-    elif narrow is not None and narrow is not FLOAT32:
+    if narrow in {BFLOAT16, FLOAT16}:
         reasons.append(f"every number is rounded to {narrow.name}")
     if has_angle_errors:
         reasons.append("within the error of float32 angles")
+    elif narrow is FLOAT32:
+        reasons.append("within the error of float32 arithmetic")
     return ", ".join(reasons) or None
 
 

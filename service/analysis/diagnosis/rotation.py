@@ -24,7 +24,7 @@ from service.analysis.diagnosis.mistakes import (
     Diagnosis,
     DiagnosisVerdict,
     Mistake,
-    reason,
+    reason_of_equality,
 )
 from service.analysis.diagnosis.rotation_faults import (
     RotationMeasurement,
@@ -314,8 +314,9 @@ def _diagnosis(
     residual = min(residual, float(np.finfo(np.float64).max))
     largest = np.abs(evidence.y).max(keepdims=True)
     is_narrow = evidence.kind is not dtype and residual > 2 * float(spacing(largest, dtype).max())
-    why = reason(evidence.kind if is_narrow else None, has_angle_errors=has_angle_errors)
-    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch, reason=why)
+    narrow = evidence.kind if is_narrow else None
+    reason = reason_of_equality(narrow, has_angle_errors=has_angle_errors)
+    return Diagnosis(verdict, mistakes, residual, x.size, most, mismatch, reason=reason)
 
 
 def _index(head: int, row: int, channel: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

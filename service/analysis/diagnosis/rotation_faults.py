@@ -139,7 +139,7 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
 
 
 # The least ratio of roundoffs at which the rounding of cosines shows in an array.
-_MUCH = 16
+_LEAST_RATIO = 16
 
 
 def narrow_mistakes(
@@ -155,7 +155,7 @@ def narrow_mistakes(
             mistake = Mistake("narrow-frequencies", {"dtype": dtype.name})
             narrow = rounded(omega, dtype)
             yield application.with_angles("narrow-frequencies", mistake, omega=narrow)
-        if rounding_bound(dtype, 1.0) >= _MUCH * roundoff:
+        if rounding_bound(dtype, 1.0) >= _LEAST_RATIO * roundoff:
             mistake = Mistake("narrow-tables", {"dtype": dtype.name})
             yield application.with_angles("tables", mistake, dtype=dtype)
 

@@ -177,8 +177,8 @@ def test_offset_beyond_float32_positions_explains_nothing(start: int, power: flo
 
     diagnosis = diagnosed(x, rotated, engine, positions=positions, omega=omega)
 
+    assert diagnosis.verdict == "none"
     assert diagnosis.allowed < 1
-    assert all(abs(mistake.values.get("rows", 0)) <= 2**24 for mistake in diagnosis.mistakes)
 
 
 def test_float32_angles_are_not_the_reason_of_errors_of_float64_angles() -> None:

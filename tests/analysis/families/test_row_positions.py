@@ -67,6 +67,7 @@ def test_rows_that_hardly_turn_are_not_a_huge_step_apart() -> None:
 
     located = list(evenly_located(np.exp(1j * np.array(rounded_angles)), UNIT))
 
+    assert located
     assert all(np.diff(rows.positions).max() <= 2**24 for rows in located)
 
 
