@@ -6,6 +6,7 @@ may also name the rotation that should have converted ``x`` to ``rotated``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -339,22 +340,19 @@ def _with_other_positions(
     if found is None:
         return diagnosis
     listed = str(real_positions(",".join(f"{each:.0f}" for each in found)))
-    try:
+    with suppress(InvalidParameters):
         moved = with_rows(request.without("start", "seq_len"), tables(request), positions=listed)
-        result = matching(have, expected_table(moved, tables(moved)))
-    except InvalidParameters:
-        return diagnosis
-    if result is None:
-        return diagnosis
-    return replace(
-        diagnosis,
-        verdict="diagnosed",
-        mistakes=(_other_positions(moved, request),),
-        residual=result.residual,
-        allowed=result.allowed,
-        first_mismatch=None,
-        matching_table=moved if len(listed) <= _MOST_LISTED else None,
-    )
+        if result := matching(have, expected_table(moved, tables(moved))):
+            return replace(
+                diagnosis,
+                verdict="diagnosed",
+                mistakes=(_other_positions(moved, request),),
+                residual=result.residual,
+                allowed=result.allowed,
+                first_mismatch=None,
+                matching_table=moved if len(listed) <= _MOST_LISTED else None,
+            )
+    return diagnosis
 
 
 def _other_positions(moved: TableRequest, expected: TableRequest) -> Mistake:
