@@ -45,7 +45,7 @@ from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
 from service.errors import InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.grammar import real_positions, to_query
+from service.grammar import real_positions
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
@@ -65,6 +65,7 @@ from service.routes.expected_tables import (
     elements_of,
     expected_table,
     expected_tables,
+    positions_text,
     with_rows,
 )
 from service.routes.table_urls import (
@@ -356,7 +357,7 @@ def _with_other_positions(
 
 
 def _other_positions(moved: TableRequest, expected: TableRequest) -> Mistake:
-    have, want = (shortened(_positions(request)) for request in (moved, expected))
+    have, want = (shortened(positions_text(request)) for request in (moved, expected))
     return Mistake("other-positions", {"have": have, "want": want})
 
 
@@ -434,15 +435,6 @@ def _other_table(
     want = str(TableLink(**link_to(expected, tables(expected), settings)))
     name = "wrong-rule" if is_same else "another-table"
     return (Mistake(name, {"have": url, "want": want}),)
-
-
-def _positions(request: TableRequest) -> str:
-    """Return the positions of a table as text."""
-    given = request.parameters
-    if "positions" in given:
-        return to_query(given["positions"])
-    start = int(str(given.get("start", 0)))
-    return f"{start}:{start + int(str(given['seq_len']))}" if "seq_len" in given else "one by one"
 
 
 _LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}

@@ -17,7 +17,7 @@ from service.analysis.diagnosis.explanation import MAX_SHIFT, ExpectedTable, Pat
 from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Mistake
 from service.errors import Fault, InvalidParameters
-from service.grammar import integer, integers, real_positions
+from service.grammar import integer, integers, real_positions, to_query
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
@@ -232,6 +232,17 @@ def row_positions(request: TableRequest) -> Float64s | None:
         start, rows = (integer(parameters[name]) for name in ("start", "seq_len"))
         return start + np.arange(rows, dtype=np.float64)
     return None
+
+
+def positions_text(request: TableRequest) -> str:
+    """Return the positions of a table as text."""
+    given = request.parameters
+    if "positions" in given:
+        return to_query(given["positions"])
+    start = integer(str(given.get("start", 0)))
+    return (
+        f"{start}:{start + integer(str(given['seq_len']))}" if "seq_len" in given else "one by one"
+    )
 
 
 def _grid(request: TableRequest) -> tuple[int, int] | None:
