@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from service.encodings.rotary.rules import rule_of, yarn_mscale
+from service.encodings.rotary.rules import RULE_KEYS, rule_of, yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, ConfigBlock
 from service.models.config_values import (
@@ -128,7 +128,8 @@ class LayerSettings:
         missing = [name for name in names if not self._has(name)]
         place = self.block.place
         for name in missing:
-            hint = did_you_mean(name, list(place.content)[:_MAX_COMPARED])
+            others = [given for given in place.content if given not in RULE_KEYS]
+            hint = did_you_mean(name, others[:_MAX_COMPARED])
             rule = f"is required for {self.rope_type}{hint.replace('did you mean', 'is it')}"
             self.model.report.fault(place.at(name), None, rule)
         self._put(*names)

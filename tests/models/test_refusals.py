@@ -137,6 +137,16 @@ def test_faults_of_a_config_are_one_problem(
     assert all(detail in fault.detail for fault in raised.value.faults)
 
 
+def test_key_that_is_given_is_no_hint_for_a_required_one() -> None:
+    rule = {"factor": 8.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
+
+    with pytest.raises(InvalidBody) as raised:
+        resolve(scaled(rope_type="llama3", **rule))
+
+    assert "high_freq_factor is required for llama3" in str(raised.value)
+    assert "is it" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("code", "config", "silent"),
     [

@@ -504,6 +504,33 @@ def test_sign_and_offset_by_one_are_named_in_one_row(
     assert names(report) == [name]
 
 
+@pytest.mark.parametrize("rows", ["1500", "700,30,1200", "0,0,0,1,2,7000"])
+@pytest.mark.parametrize(("have", "want"), [(10000, 1000000), (500000, 1000000), (10000, 500000)])
+def test_common_base_is_named_in_rows_that_do_not_show_frequencies(
+    client: Client, rows: str, have: int, want: int
+) -> None:
+    angles = float32_angles(have, map(int, rows.split(",")))
+    arrays = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    table = f"/rope?head_dim=32&rope_theta={want}&positions={rows}&pack=compact"
+    apply = f"{APPLY}&rope_theta={want}&positions={rows}"
+    x = vectors((4, len(angles), 32))
+
+    for report in (
+        diagnose(client, to=table, **arrays),
+        diagnose_rotation(client, apply, x, rotate(x, angles)),
+    ):
+        (mistake,) = report["mistakes"]
+        assert (mistake["name"], mistake["have"], mistake["want"]) == ("wrong-base", have, want)
+
+
+def test_rule_that_was_forgotten_is_named_in_one_rotated_row(client: Client) -> None:
+    x, to = vectors((4, 1, 32)), f"{APPLY}{LLAMA3_RULE}&start=5000"
+
+    for base in (500000, 10000):
+        rotated = rotate(x, float32_angles(base, [5000]))
+        assert names(diagnose_rotation(client, to, x, rotated)) == ["config-key-ignored"]
+
+
 def test_frequencies_may_be_computed_in_float32(client: Client) -> None:
     to = f"/rope/frequencies?head_dim=128{LLAMA3_RULE}&part=inv_freq"
     exponents = np.arange(0, 128, 2, dtype=np.float32) / np.float32(128)

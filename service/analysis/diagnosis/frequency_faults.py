@@ -7,6 +7,7 @@ compared.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -217,7 +218,9 @@ def _shifted_frequencies(
     early = phasors[order]
     if len(early) < 2:
         exact = np.full_like(waves.omega, 2.0**-52)
-        for mistakes, omega in frequency_mistakes(waves, waves.omega, exact):
+        for mistakes, omega in chain(
+            frequency_mistakes(waves, waves.omega, exact), _common_bases(waves)
+        ):
             phase = np.angle(early[0]) - positions[0] * omega
             yield from _shifts(mistakes, omega, -positions[0], phase)
         return
@@ -232,6 +235,17 @@ def _shifted_frequencies(
                 tried.add(omega.tobytes())
                 phase = measured.phase + positions.mean() * (measured.omega - omega)
                 yield from _shifts(mistakes, omega, -positions[0], phase, measured.phase)
+    if (np.diff(positions) != 1).any():
+        yield from ((*found, 0.0) for found in _common_bases(waves))
+
+
+def _common_bases(waves: Waves) -> Iterator[Frequencies]:
+    """Yield the common bases as wrong ones, for rows in which no frequency can be measured."""
+    base, span = waves.base or (0.0, 1)
+    for other in COMMON_BASES if waves.base else ():
+        if other != base:
+            mistake = Mistake("wrong-base", {"have": other, "want": base})
+            yield (mistake,), other ** (-2 * np.arange(len(waves.omega)) / span)
 
 
 def _shifts(

@@ -5,7 +5,7 @@ width, and the first row with an unexplained element gives the truncated length.
 ``RotationMeasurement`` measures factors, frequencies and offsets of positions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import sqrt
@@ -22,7 +22,7 @@ from service.analysis.diagnosis.applied_rotation import (
     steps_of,
 )
 from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.diagnosis.waves import LARGEST_INTEGERS, error_weights
+from service.analysis.diagnosis.waves import COMMON_BASES, LARGEST_INTEGERS, error_weights
 from service.analysis.measure import (
     Complexes,
     fit_geometric,
@@ -355,21 +355,28 @@ def _base_mistakes(
     loose = measured.error + 2.0**-8 * np.abs(measured.omega)
     fitted = (fit_geometric(measured.omega, error) for error in (measured.error, loose))
     series = next((each for each in fitted if each), None)
-    if series is None or not series.ratio < 1:
-        return
+    if series is not None and series.ratio < 1:
+        bases = round_bases(series, application.wiring.width)
+        yield from _other_bases(application, expected, len(measured.omega), bases)
+
+
+def _other_bases(
+    application: Application, expected: Float64s | None, count: int, bases: Iterable[float]
+) -> Iterator[Application]:
+    """Yield the frequencies of each base, ``count`` of them, without a rule."""
     width, expected_base, is_unscaled = application.wiring.width, None, False
     if expected is not None:
         expected_series = fit_geometric(expected, np.full(len(expected), 1e-12))
         if expected_series is not None:
             expected_base = next(iter(round_bases(expected_series, width)), None)
             is_unscaled = expected_base is not None and abs(expected_series.first - 1) < 1e-9
-    for base in round_bases(series, width):
+    for base in bases:
         if base == expected_base and is_unscaled:
             continue
         # A rule may have changed both bases, as dynamic does: configs have short numbers.
         if expected_base and not _is_short(expected_base) and not _is_short(base):
             continue
-        omega = base ** (-2 * np.arange(len(measured.omega)) / width)
+        omega = base ** (-2 * np.arange(count) / width)
         mistake = Mistake("config-key-ignored", {"have": base}, "rotation")
         if is_unscaled:
             mistake = Mistake("wrong-base", {"have": base, "want": expected_base})
@@ -408,8 +415,14 @@ class RotationMeasurement:
         if application.angles.times:
             # Far from position 0, an offset has nearly the angles of other frequencies.
             yield from self._shifts(application)
+        angles, target = application.angles, self.evidence.target
         for estimate in self._frequencies(application):
-            yield from frequency_mistakes(application, self.evidence.target, estimate)
+            yield from frequency_mistakes(application, target, estimate)
+        first = np.sort(angles.positions(target, self._rows[:_FIRST_ROWS]))
+        if angles.times and (len(first) < 2 or (np.diff(first) != 1).any()):
+            # Such rows do not show the frequencies.
+            expected, count = angles.frequencies(target), application.wiring.count
+            yield from _other_bases(application, expected, count, COMMON_BASES)
 
     def unnamed_mistakes(self, application: Application) -> Iterator[Application]:
         """Yield applications with the generic mistake ``wrong-rule`` added."""
