@@ -127,11 +127,10 @@ class LayerSettings:
         """Add values of the block; return False, with a fault for each that is missing."""
         missing = [name for name in names if not self._has(name)]
         place = self.block.place
+        others = [given for given in place.content if given not in RULE_KEYS][:_MAX_COMPARED]
         for name in missing:
-            others = [given for given in place.content if given not in RULE_KEYS]
-            hint = did_you_mean(name, others[:_MAX_COMPARED])
-            rule = f"is required for {self.rope_type}{hint.replace('did you mean', 'is it')}"
-            self.model.report.fault(place.at(name), None, rule)
+            hint = did_you_mean(name, others).replace("did you mean", "is it")
+            self.model.report.fault(place.at(name), None, f"is required for {self.rope_type}{hint}")
         self._put(*names)
         return not missing
 
