@@ -178,7 +178,7 @@ def _pattern(
         return None
     width = sum(map(size, document.arrays.values())) // (1 if positions is None else len(positions))
     most = max(_LEAST_ROWS, min(_MOST_ROWS, _PATTERN_ELEMENTS // max(1, width)))
-    # Some tables have other parameters, such as curves, which are at most 64.
+    # A convention may refuse these rows: then no waves are known.
     with suppress(InvalidParameters):
         if not is_consecutive:
             # After the rows that conventions reserve for padding.

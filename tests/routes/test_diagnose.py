@@ -229,6 +229,25 @@ def test_float32_angles_are_allowed_in_any_rows_of_sinusoids(
     assert report(2.0**-18, 2)["verdict"] != "equal"
 
 
+@pytest.mark.parametrize("far", [2**31, 2**40])
+def test_far_row_is_right_only_if_it_is_exact(client: Client, far: int) -> None:
+    rows = f"positions=0,1,{far}"
+    exact = {
+        name: np.array(each)
+        for name, each in table(client, f"/rope?head_dim=32&{rows}&pack=compact").items()
+    }
+    x = vectors((3, 32))
+    rotated = rotate(x, np.arctan2(exact["sin"], exact["cos"]))
+    to, apply = f"/rope?head_dim=32&{rows}&pack=compact", f"{APPLY}&{rows}"
+
+    assert diagnose(client, to=to, **exact)["verdict"] == "equal"
+    assert diagnose_rotation(client, apply, x, rotated)["verdict"] == "equal"
+    for each in (exact["cos"], exact["sin"], rotated):
+        each[2] = 0
+    assert diagnose(client, to=to, **exact)["verdict"] != "equal"
+    assert diagnose_rotation(client, apply, x, rotated)["verdict"] != "equal"
+
+
 @pytest.mark.parametrize("rows", [1, 20])
 @pytest.mark.parametrize("value", [0.0, 1000.0])
 def test_nothing_is_equal_where_float32_angles_predict_nothing(

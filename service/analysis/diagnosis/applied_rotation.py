@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.diagnosis.waves import error_weights, offset_of
+from service.analysis.diagnosis.waves import bounded_errors, error_weights, offset_of
 from service.analysis.measure import Complexes, measure
 from service.analysis.precision import rounded
 from service.numerics.dtypes import FLOAT32, DType
@@ -342,7 +342,9 @@ class Application:
 _ROUNDINGS = 4
 # The error of an angle, in half ulps of float32, is at most 4 times its weight: see
 # ``error_weights``.
-_FLOAT32 = 2.0**-24
+FLOAT32_ROUNDOFF = 2.0**-24
+"""Half an ulp of 1 in float32, in which engines compute angles."""
+
 _ANGLE_ROUNDINGS = 4
 
 _CHUNK_ELEMENTS = 2**20
@@ -396,7 +398,7 @@ class Evidence:
     def has_angle_errors(self, application: Application, rows: Indices, error: Float64s) -> bool:
         """Return whether errors, (H, R, head_dim), exceed those of exact angles in float32."""
         sizes = application.wiring.sizes(self.x[:, rows]) * max(1.0, float(self.target.size.max()))
-        roundoff = max(self.roundoff, _FLOAT32)
+        roundoff = max(self.roundoff, FLOAT32_ROUNDOFF)
         return bool((error > _ROUNDINGS * roundoff * sizes + self.least).any())
 
     def distinguishes(self, application: Application, rows: Indices) -> bool:
@@ -445,17 +447,14 @@ class Evidence:
         # Engines compute angles in float32 for half types.
         angle_error = (
             _ANGLE_ROUNDINGS
-            * min(self.roundoff, _FLOAT32)
+            * min(self.roundoff, FLOAT32_ROUNDOFF)
             * error_weights(np.outer(size, rates), rates)
         )
         if len(target.omega_error) == len(rates):
             # The angle at a position without a row in the table comes from the nearest row.
             away = size + np.abs(positions - target.positions[rows])
             angle_error += np.outer(away, target.omega_error + 2.0**-50 * rates)
-        # Where no angle is known, float32 predicts nothing: only exact angles are right.
-        if (angle_error >= 1).all():
-            angle_error = np.zeros_like(angle_error)
-        error: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
+        error: Float64s = _ROUNDINGS * self.roundoff + bounded_errors(angle_error)
         return max(1, angles.times) * error
 
     def _rounding_step(self, angles: RotationAngles, rows: Indices, bound: Float64s) -> Float64s:

@@ -36,6 +36,7 @@ from service.analysis.diagnosis.waves import (
     LEAST_FACTOR,
     AngleFault,
     Waves,
+    bounded_errors,
     error_weights,
     factor_mistake,
     offsets_of,
@@ -118,7 +119,7 @@ class ExpectedTable:
 
     @cached_property
     def waves(self) -> Waves | None:
-        """The table as waves; None if it is none, or if float32 angles do not determine it."""
+        """The table as waves; None if it does not consist of sines and cosines."""
         positions = self.positions
         # Rows of several axes do not have the positions of one.
         if positions is None or len(positions) != len(self.table):
@@ -131,16 +132,7 @@ class ExpectedTable:
         if waves is None or not (is_part or self.table.any(axis=1).all()):
             return None
         waves = replace(waves, positions=positions + (waves.positions[0] - pattern.positions[0]))
-        if float(angle_errors(waves.positions, waves.omega).min()) >= 1:
-            return None
         return waves.of_part(is_sine="sin" in self.arrays) if is_part else waves
-
-
-def angle_errors(positions: Float64s, omega: Float64s) -> Float64s:
-    """Return bounds on the errors of float32 angles, (2, K), nearest to position 0 and farthest."""
-    size = np.abs(positions)
-    extremes = np.array([size.min(), size.max()])
-    return _ARITHMETIC_ERROR * error_weights(np.outer(extremes, omega), omega)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +182,7 @@ class ArrayPair:
 
         ``weights`` are the error weights of the angles; ``scale`` multiplies sines and cosines.
         """
-        # No two cosines are farther apart than 2.
-        arithmetic_errors = np.minimum(_ARITHMETIC_ERROR * (1 + weights), 2.0) * scale
+        arithmetic_errors = bounded_errors(_ARITHMETIC_ERROR * (1 + weights)) * scale
         return self.roundings(table) + arithmetic_errors + self.decimal_error
 
 
@@ -244,8 +235,10 @@ class Explanation:
         """True if float32 angles of mistaken positions or frequencies may be off by 1 or more."""
         if self.waves is None or self.angles is None or not self.angles.mistakes:
             return False
-        positions = self.waves.positions + self.angles.shift
-        return bool((angle_errors(positions, self.angles.sine) >= 1).any())
+        farthest = np.abs(self.waves.positions + self.angles.shift).max(keepdims=True)
+        omega = self.angles.sine
+        weights = error_weights(np.outer(farthest, omega), omega)
+        return bool((_ARITHMETIC_ERROR * weights >= 1).any())
 
     def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
         """Return the submitted elements at the given expected rows.

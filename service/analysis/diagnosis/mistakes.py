@@ -184,7 +184,7 @@ CATALOGUE: Mapping[str, KnownMistake] = {
     ),
     "position-offset": KnownMistake(
         "Row s has the values of position s + {rows}: positions are off by {rows}.",
-        "Row s is to have the values of position s: look for a start or a padding that is added.",
+        "Look for a start or padding that is added to the positions, or left out.",
     ),
     "other-positions": KnownMistake(
         "The rows are those of positions {have} but should be those of {want}.",

@@ -13,6 +13,7 @@ from math import sqrt
 import numpy as np
 
 from service.analysis.diagnosis.applied_rotation import (
+    FLOAT32_ROUNDOFF,
     LAYOUTS,
     Application,
     Evidence,
@@ -130,7 +131,7 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
         return
     for dtype in (BFLOAT16, FLOAT16):
         shift = rounded(target.positions, dtype) - target.positions
-        # The same shift of all rows is an offset.
+        # Where all rows move by one, an offset is the more common mistake.
         is_one = abs(shift[0]) == 1 and bool((shift == shift[0]).all())
         if np.isfinite(shift).all() and shift.any() and not is_one:
             values = {"dtype": dtype.name, "exact": LARGEST_INTEGERS[dtype]}
@@ -266,7 +267,6 @@ class FrequencyEstimate:
     rows: int
 
 
-_FLOAT32 = 2.0**-24
 # With fewer rows, too many frequencies fit.
 _ENOUGH_ROWS = 4
 # The largest relative difference of frequencies that cancel a repeated rotation.
@@ -444,7 +444,7 @@ class RotationMeasurement:
 
         narrow = 0.0 if angles.dtype is None else rounding_bound(angles.dtype, 1.0)
         # Engines compute factors and frequencies in float32, whatever they store.
-        error = 4 * max(self.evidence.roundoff, narrow, _FLOAT32)
+        error = 4 * max(self.evidence.roundoff, narrow, FLOAT32_ROUNDOFF)
         products, norms = weights * expected, np.abs(phasors)
         for count in dict.fromkeys((len(norms), min(len(norms), _FIRST_ROWS))):
             early = slice(0, count)
@@ -477,7 +477,7 @@ class RotationMeasurement:
             omega, error = _weighted_frequencies(undone[order], weights[order], places)
             # The rounding of a frequency to float32 changes the angles of all rows alike.
             weights_of = error_weights(np.abs(omega), omega)
-            error = error + 4 * _FLOAT32 * weights_of + roundoff * 2.0**-6
+            error = error + 4 * FLOAT32_ROUNDOFF * weights_of + roundoff * 2.0**-6
             yield FrequencyEstimate(omega / angles.times, error / angles.times, count)
 
     def _shifts(self, application: Application) -> Iterator[Application]:

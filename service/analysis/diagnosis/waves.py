@@ -327,6 +327,16 @@ def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
     return weights
 
 
+def bounded_errors(errors: Float64s) -> Float64s:
+    """Return bounds on the errors of cosines, (S, K), from those of their angles.
+
+    No two cosines are farther apart than 2. In a row where every angle may be off by 1, float32
+    predicts nothing: the bounds are 0, and only exact angles are right.
+    """
+    is_known = (errors < 1).any(axis=1, keepdims=True)
+    return np.where(is_known, np.minimum(errors, 2.0), 0.0)
+
+
 def _clipped(values: Float64s, dtype: DType) -> Float64s:
     """Round to a narrow dtype, and clip to its finite range, since infinity has no sine."""
     most = largest_finite(dtype)
