@@ -234,12 +234,20 @@ class TextModel:
             self.report.warn("key-not-read", detail, unread.pointer)
 
 
-def find_text_model(config: Members, report: ReadingReport) -> TextModel:
-    """Return the text model of a config, with a fault for each invalid value at its top."""
-    body = KeyPlace(config, "", report)
-    whole = body.read("model_type", _MODEL_TYPE)
-    place, name = _innermost(body, None)
-    known = None if name is None else model_types().get(name)
+def find_text_model(
+    body: KeyPlace, inherited: str | None = None, known: ModelType | None = None
+) -> TextModel:
+    """Return the text model of a config, with a fault for each invalid value at its top.
+
+    Args:
+        body: the config.
+        inherited: the type of a config without model_type.
+        known: the facts of its type; those of its model_type unless given.
+    """
+    report, whole = body.report, body.read("model_type", _MODEL_TYPE)
+    place, name = (body, known.name) if known else _innermost(body, inherited)
+    if known is None and name is not None:
+        known = model_types().get(name)
     if known is None:
         _warn_type(name, place)
     kind = known or _unknown_type(place, name)

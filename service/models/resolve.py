@@ -39,7 +39,7 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.model_types import NoRope, TextModel, find_text_model
+from service.models.model_types import ModelType, NoRope, TextModel, find_text_model
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import exact_context
@@ -61,21 +61,28 @@ class Resolved:
     """The rotary settings of a model.
 
     Attributes:
-        model_type: the type of the whole config.
-        text_model_type: the type of its text model.
+        model: the text model.
+        text_model_type: its type.
         layout: of the pairs of channels; ``none`` without a rotary embedding.
         writes: the layout of the rotated channels, if it is another.
         entries: the settings by layer type.
         attention: the factors of attention beside the table.
+        without: the layers without a rotary embedding.
     """
 
-    model_type: str | None
+    model: TextModel
     text_model_type: str | None
     layout: str
     warnings: tuple[ConfigWarning, ...]
     writes: str | None = None
     entries: tuple[LayerSettings, ...] = ()
     attention: Mapping[str, Any] = field(default_factory=dict)
+    without: frozenset[int] = frozenset()
+
+    @property
+    def model_type(self) -> str | None:
+        """The type of the whole config."""
+        return self.model.model_type
 
 
 def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Resolved:
@@ -88,13 +95,30 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     Raises:
         InvalidBody: with a pointer to each invalid or missing value.
     """
-    report = ReadingReport()
-    model = find_text_model(config, report)
+    return resolve_at(KeyPlace(config, "", ReadingReport()), context_length)
+
+
+def resolve_at(
+    body: KeyPlace,
+    context_length: int | None = None,
+    inherited: str | None = None,
+    known: ModelType | None = None,
+) -> Resolved:
+    """Resolve the rotary settings of a model or of a part of one; raises InvalidBody.
+
+    Args:
+        body: its config.
+        context_length: of the model in use.
+        inherited: the type of a config without model_type.
+        known: the facts of its type; those of its model_type unless given.
+    """
+    report = body.report
+    model = find_text_model(body, inherited, known)
     name = model.type.name if model.is_known else model.model_type
     if _has_no_rope(model):
         _warn_unread_without_rope(model)
         report.check()
-        return Resolved(model.model_type, name, "none", tuple(report.warnings))
+        return Resolved(model, name, "none", tuple(report.warnings))
     blocks = find_blocks(model)
     report.check()
     layers = find_layers(model, blocks)
@@ -110,7 +134,7 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     _warn_unread(model)
     attention = _attention(model, entries, layers)
     warnings = tuple(report.warnings)
-    return Resolved(model.model_type, name, layout, warnings, writes, entries, attention)
+    return Resolved(model, name, layout, warnings, writes, entries, attention, layers.without)
 
 
 def _has_no_rope(model: TextModel) -> bool:
