@@ -66,6 +66,10 @@ class InvalidBody(InvalidRequest):
         return cls(_summary(faults), faults=faults[:MAX_FAULTS])
 
 
+class ModelNotKnown(InvalidBody):
+    """A model whose positional encodings are not known, and cannot be read from its config."""
+
+
 class UnsupportedByFormat(InvalidRequest):
     """A table that the requested format cannot hold."""
 

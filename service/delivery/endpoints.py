@@ -30,7 +30,7 @@ from service.encodings.family import (
     optional,
 )
 from service.encodings.registry import FAMILIES
-from service.errors import Fault, InvalidBody, shortened
+from service.errors import Fault, InvalidBody, ModelNotKnown, PosrefError, shortened
 from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
@@ -132,10 +132,12 @@ class Inputs(ABC):
         formats: the formats of the body, by media type.
         has_parameters: whether the body may hold parameters.
         shorter: what can be sent if the body is too long.
+        errors: those that ``answer`` raises beside the errors of any body.
     """
 
     formats: Mapping[str, ReadableFormat] = MappingProxyType({JSON.media_type: JSON})
     has_parameters = True
+    errors: tuple[type[PosrefError], ...] = ()
     shorter = "a shorter one"
 
     @abstractmethod
@@ -177,6 +179,7 @@ class JsonObject(Inputs):
 
     example: Mapping[str, Any]
     has_parameters = False
+    errors = (ModelNotKnown,)
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return {}, read_object(body)

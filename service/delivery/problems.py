@@ -51,6 +51,7 @@ TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         MethodNotAllowed: ProblemType("method-not-allowed", 405, "Method not allowed"),
         errors.InvalidParameters: ProblemType("invalid-parameters", 422, "Invalid parameters"),
         errors.InvalidBody: ProblemType("invalid-body", 422, "Invalid body"),
+        errors.ModelNotKnown: ProblemType("model-not-known", 422, "Model not known"),
         errors.UnsupportedByFormat: ProblemType(
             "unsupported-by-format", 422, "Not possible in this format"
         ),

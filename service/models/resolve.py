@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from service.encodings.rotary.rules import yarn_mscale
-from service.errors import shortened
+from service.errors import ModelNotKnown, shortened
 from service.models.blocks import (
     EVERY_LAYER,
     MAX_LABELS,
@@ -39,7 +39,14 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.model_types import ModelType, NoRope, TextModel, find_text_model
+from service.models.model_types import (
+    THETA_BY_LAYER,
+    ModelType,
+    NoRope,
+    TextModel,
+    find_text_model,
+    model_types,
+)
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import exact_context
@@ -114,6 +121,8 @@ def resolve_at(
     """
     report = body.report
     model = find_text_model(body, inherited, known)
+    if not model.is_known and not _has_rotary_settings(model):
+        raise _not_known(model)
     name = model.type.name if model.is_known else model.model_type
     if _has_no_rope(model):
         _warn_unread_without_rope(model)
@@ -135,6 +144,24 @@ def resolve_at(
     attention = _attention(model, entries, layers)
     warnings = tuple(report.warnings)
     return Resolved(model, name, layout, warnings, writes, entries, attention, layers.without)
+
+
+def _has_rotary_settings(model: TextModel) -> bool:
+    """Return whether a config has a base, a rule or a width of a head."""
+    bases = {key for own in model.type.rope_keys.values() for key in own.values()}
+    widths = {"head_dim", "hidden_size", "num_attention_heads", model.type.head_dim}
+    given = {"rope_theta", "rope_ratio", THETA_BY_LAYER, *bases, *widths} & model.values.keys()
+    return bool(given) or any(model.place.inner(key) is not None for key in _BLOCKS)
+
+
+def _not_known(model: TextModel) -> ModelNotKnown:
+    name = model.type.name if model.type.name != "unknown" else None
+    pointer = model.place.at("model_type")
+    detail = "the config has no model_type and no rotary settings: nothing is assumed"
+    if name is not None:
+        hint = did_you_mean(name, model_types(), cutoff=0.6)
+        detail = f"no positional encoding is known for model_type {shortened(name)}{hint}"
+    return ModelNotKnown(detail, pointer, name and shortened(name))
 
 
 def _has_no_rope(model: TextModel) -> bool:

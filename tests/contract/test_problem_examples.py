@@ -38,6 +38,7 @@ def problems_of_requests() -> Iterator[Any]:
             client.post("/rope/apply", json={"start": 1}),
             client.post("/rope/apply", content=b"1", headers=TEXT),
             client.post("/rope/config", json=[]),
+            client.post("/rope/config", json={"model_type": "lama"}),
             client.post("/rope/config", content=b"1", headers=TEXT),
         ]
         with pytest.MonkeyPatch.context() as patch:

@@ -75,7 +75,7 @@ def apertus(**parameters: Any) -> dict[str, Any]:
             ["/rope_scaling/factor"],
             "factor is required for linear; is it facter?",
         ),
-        ({"model_type": "unheard-of"}, ["/head_dim"], "or hidden_size with num_attention_heads"),
+        ({"model_type": "unheard-of"}, ["/model_type"], "no positional encoding is known for"),
         ({"hidden_size": 4, "num_attention_heads": 8}, ["/hidden_size"], "no width of a head"),
         (
             {"model_type": "cohere2", "hidden_size": 4, "num_attention_heads": 8},

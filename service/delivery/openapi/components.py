@@ -405,6 +405,11 @@ _EXAMPLES = _by_type(
     errors.InvalidParameters(_MISSPELLED),
     errors.UnsupportedByFormat(_NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]),
     errors.InvalidBody('an array is missing: send {"x": […]}', "/x"),
+    errors.ModelNotKnown(
+        "no positional encoding is known for model_type lama; did you mean llama?",
+        "/model_type",
+        "lama",
+    ),
     unknown_format("np"),
     errors.NotAcceptable(
         "Accept allows none of the possible formats: "

@@ -236,7 +236,8 @@ class _Operations:
     def _post(self, suffix: str, answer: Json, listed: Iterable[type[errors.PosrefError]]) -> Json:
         """Return the operation of a POST."""
         is_json_only = isinstance(self.endpoint.inputs, NoInput | JsonObject)
-        responses = self.components.problems(listed, is_json_only=is_json_only)
+        every = (*listed, *self.endpoint.inputs.errors)
+        responses = self.components.problems(every, is_json_only=is_json_only)
         query = [] if self.endpoint.has_get else self._query()
         operation = self._operation("post", suffix, {"200": answer} | responses, query)
         body = {"required": True, "content": self._body()}
