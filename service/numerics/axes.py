@@ -128,6 +128,21 @@ class Axis:
     places: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class OrderedChannels(Channels):
+    """Channels of one component whose frequencies are in any order.
+
+    Attributes:
+        order: the frequency of each channel.
+    """
+
+    order: tuple[int, ...] = ()
+
+    def indices(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        _, is_sine = super().indices()
+        return np.array(self.order, dtype=np.intp), is_sine
+
+
 class Growth(Protocol):
     """A factor of cosines and sines that depends on position and frequency."""
 

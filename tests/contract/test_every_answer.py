@@ -22,6 +22,7 @@ SINGLE = {
     "/encoding/frequencies": "&part=frequency",
     "/rope": "&pack=flat",
     "/rope/axial": "&pack=flat",
+    "/rope/axial/frequencies": "&part=inv_freq",
     "/rope/frequencies": "&part=inv_freq",
 }
 TEXT = {"json", "csv"}

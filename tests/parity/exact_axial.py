@@ -13,13 +13,17 @@ Exacts: TypeAlias = list[Any]
 
 mpf = mpmath.mpf
 
+_REVERSED = {"diffusers_2d", "sam2", "kimi_k25"}
+_ALTERNATING = {"lumina", "kimi_k25", "efficientloftr"}
+_OFFSETS = {"efficientloftr": 1}
+
 
 def axial_angles(query: Query) -> list[Exacts]:
     """Evaluate the angles of every token of a grid, the last axis fastest."""
     grid, name = list(query["grid"]), query["convention"]
     along = [_along(query, axis) for axis in range(len(grid))]
     order = list(range(len(grid)))
-    if (name == "diffusers_2d") != (query.get("grid_indexing") == "xy"):
+    if (name in _REVERSED) != (query.get("grid_indexing") == "xy"):
         order.reverse()
     rates = [_rates(query, width) for width in _widths(query)]
     rows = []
@@ -28,7 +32,7 @@ def axial_angles(query: Query) -> list[Exacts]:
             [along[axis][token[axis]] * rate for rate in own]
             for axis, own in zip(order, rates, strict=True)
         ]
-        angles = zip(*blocks, strict=True) if name == "lumina" else blocks
+        angles = zip(*blocks, strict=True) if name in _ALTERNATING else blocks
         rows.append([angle for block in angles for angle in block])
     return rows
 
@@ -57,7 +61,7 @@ def _along(query: Query, axis: int) -> Exacts:
 
 
 def _counted(query: Query, axis: int, length: int) -> Exacts:
-    offset = _of(query, "grid_offset", axis, 0)
+    offset = _of(query, "grid_offset", axis, _OFFSETS.get(query["convention"], 0))
     reference = _of(query, "reference_grid", axis, length)
     return [(i + offset) / length * reference for i in range(length)]
 

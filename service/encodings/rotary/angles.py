@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -18,7 +19,14 @@ from service.encodings.family import RealDType, TableFamily, about, impossible, 
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
-from service.numerics.axes import AngleRounding, AxesTable, Axis, angles_table, float32_distance
+from service.numerics.axes import (
+    AngleRounding,
+    AxesTable,
+    Axis,
+    OrderedChannels,
+    angles_table,
+    float32_distance,
+)
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -352,6 +360,7 @@ class Pack:
         paired: whether a row is an array of (cos, sin) pairs, so that the shape is (S, r/2, 2).
         complex: whether these pairs become complex numbers, so that the shape is (S, r/2).
         repeats: how many adjacent channels each frequency fills.
+        by_axis: whether the channels of each axis stand together.
     """
 
     parts: Mapping[str, tuple[Component, ...]]
@@ -360,10 +369,13 @@ class Pack:
     paired: bool = False
     complex: bool = False
     repeats: int = 1
+    by_axis: bool = False
 
     @property
     def layout(self) -> str:
         """The order of the channels that the rows go with: any, if each pair has one cosine."""
+        if self.by_axis:
+            return "half_by_axis"
         if self.repeats > 1:
             return "interleaved"
         if all(len(set(components)) == len(components) for components in self.parts.values()):
@@ -379,6 +391,10 @@ class Pack:
             width = angles.count * len(components) * self.repeats
             shape = (*leading, angles.rows, *((angles.count, 2) if self.paired else (width,)))
             channels = Channels(components, self.interleaved, width, self.repeats)
+            if self.by_axis:
+                of_axes = (axis.places * len(components) for axis in angles.along())
+                order = chain.from_iterable(of_axes)
+                channels = OrderedChannels(components[:1], False, width, order=tuple(order))
             table = angles.table(channels, dtype, shape)
             tables[name] = ComplexTable(table) if self.complex else table
         return tables
@@ -447,6 +463,11 @@ PACKS: Mapping[str, Pack | AnglePack] = {
     "interleaved": Pack(
         _TWICE, "cos and sin, each (S, r) as [f0, f0, f1, f1, …]", interleaved=True
     ),
+    "half_by_axis": Pack(
+        _TWICE,
+        "cos and sin, each (S, r) as [f, f] of the first axis, [f, f] of the next, …",
+        by_axis=True,
+    ),
     "half_concat": Pack(
         {"rope": ("cos", "cos", "sin", "sin")}, "(S, 2r): cos as [f, f] ‖ sin as [f, f]"
     ),
@@ -466,7 +487,9 @@ CONSUMERS: Mapping[str, str] = {
     "cohere": "interleaved",
     "diffusers": "interleaved",
     "stable_audio": "half",
-    "allegro": "half",
+    "allegro": "half_by_axis",
+    "gemma4": "half_by_axis",
+    "vjepa2": "half_by_axis",
     "llama": "complex",
     "llama4": "complex",
     "lumina": "complex",
@@ -489,7 +512,8 @@ CONSUMERS: Mapping[str, str] = {
 }
 """The pack that each consumer expects.
 
-transformers 5.23.0 (Llama and similar models; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1
+transformers 5.23.0 (Llama and similar models; Cohere; GPT-J; Llama 4; SAM 2; Gemma 4 vision;
+V-JEPA 2, whose attention pairs channels 2k and 2k + 1 of this row), diffusers 0.42.1
 (Flux, CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache``, which
 SGLang and FlashInfer share, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's
 cache, DINOv3, timm 1.0.31.
@@ -546,7 +570,7 @@ class PackedTable(TableFamily):
 
     pack: PackName = about(_PACK_DESCRIPTION, "pair", default="pair")
     part: Literal["cos", "sin"] | None = optional(
-        "Return only one of the two arrays of compact, half or interleaved.", "cos"
+        "Return only one of two arrays, as of compact, half or interleaved.", "cos"
     )
     batch: Boolean = about(
         "Whether arrays have a leading axis of length 1.", example=False, default=False
@@ -563,6 +587,8 @@ class PackedTable(TableFamily):
     def document(self) -> Document:
         pack = CONSUMERS.get(self.pack, self.pack)
         angles, dtype = self.rotary_angles(), self.element_type
+        if pack == "half_by_axis" and len(angles.along()) == 1:
+            pack = "half"
         if pack == "complex" and self.dtype not in {"float32", "float64"}:
             rule = "pack=complex needs dtype float32 (complex64) or float64 (complex128)"
             raise impossible("dtype", self.dtype, rule)

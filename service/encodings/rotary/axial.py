@@ -22,46 +22,17 @@ from service.encodings.grid.grids import (
     spread,
 )
 from service.encodings.rotary.angles import AXES, AxesAngles, PackedTable, RotaryAngles
-from service.encodings.rotary.axial_conventions import (
-    CONVENTIONS,
-    PARAMETERS_OF_PLACES,
-    PARAMETERS_OF_SERIES,
-    AxialConvention,
-    ConventionName,
-    Placing,
-)
-from service.encodings.rotary.rope import (
-    AxisParameters,
-    check_frequencies,
-    check_grid,
-    check_rounding,
-)
-from service.encodings.rotary.rules import GivenFrequencies
+from service.encodings.rotary.axial_conventions import PARAMETERS_OF_PLACES
+from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
+from service.encodings.rotary.rope import AxisParameters, check_grid, check_rounding
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, to_query
+from service.grammar import Integer, to_query
 from service.numerics.axes import AngleRounding, Axis
-from service.numerics.limits import (
-    MAX_AXES_CHANNELS,
-    MAX_FACTOR,
-    MAX_SCALED_BASE,
-    MIN_FACTOR,
-    MIN_SCALE,
-    MIN_UNIT,
-)
-from service.numerics.phase import (
-    ConstantFrequencies,
-    FrequencyRule,
-    Geometric,
-    Int64s,
-    PeriodFrequencies,
-    Picked,
-    PixelBands,
-    ScaledFrequencies,
-)
+from service.numerics.limits import MAX_FACTOR, MIN_SCALE, MIN_UNIT
+from service.numerics.phase import Int64s, ScaledFrequencies
 from service.numerics.positions import RowPositions
 from service.numerics.tables import ParameterValue
 
-_MAX_AXES = 4
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 _CANONICAL = (
     *("axes_dim", "grid", *_POSITIONS, "spatial_merge_size", "grid_indexing"),
@@ -69,23 +40,6 @@ _CANONICAL = (
     *("grid_offset", "reference_grid", "grid_start", "grid_stop", "interpolation_scale"),
     *("normalize_coords", "class_token"),
 )
-
-
-def arranged_axes(
-    rules: Sequence[FrequencyRule], positions: Sequence[RowPositions], placing: Placing
-) -> tuple[Axis, ...]:
-    """Return each axis with its frequencies, positions and columns of the angle table.
-
-    Columns alternate between the axes, or are contiguous for each axis, as ``placing`` says.
-    """
-    axes, first = [], 0
-    for index, (rule, along) in enumerate(zip(rules, positions, strict=True)):
-        columns = range(first, first + rule.count)
-        if placing == "alternating":
-            columns = range(index, index + rule.count * len(rules), len(rules))
-        axes.append(Axis(rule, along, tuple(columns)))
-        first += rule.count
-    return tuple(axes)
 
 
 @dataclass(frozen=True)
@@ -123,14 +77,10 @@ AxisPositions: TypeAlias = tuple[RowPositions, Fraction]
 
 def _per_axis(description: str, example: str) -> Any:
     text = f"{description} One number for every axis, or one for all."
-    return optional(text, example, max_length=_MAX_AXES)
+    return optional(text, example, max_length=MAX_AXES)
 
 
-def _factor(description: str, example: float) -> Any:
-    return optional(description, example, ge=MIN_FACTOR, le=MAX_FACTOR)
-
-
-class Axial(PackedTable, AxisParameters, path="/rope/axial"):
+class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
     """Axial rotary tables, by the conventions of libraries and models.
 
     The channels are divided among the axes of a grid, height and width, or time, height and width;
@@ -154,30 +104,13 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         "The rotary table of an image or a video, by the convention of a library or a model"
     )
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
+    revision_of_bytes: ClassVar[int] = 2
 
-    convention: ConventionName = about(
-        "The library or model whose table is returned: "
-        + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
-        "qwen2_vl",
-    )
-    head_dim: Integer | None = optional(
-        "Number of rotary channels of all axes together; the sum of axes_dim unless given.",
-        64,
-        ge=2,
-        le=MAX_AXES_CHANNELS,
-        multiple_of=2,
-    )
-    axes_dim: Integers | None = optional(
-        "Number of channels of each axis, in the order of the channels; the convention determines "
-        "them unless given.",
-        "16,56,56",
-        max_length=_MAX_AXES,
-    )
     grid: Integers | None = optional(
         "Number of tokens along each axis, as height,width or time,height,width; tokens are "
         "numbered along the last axis first. Required unless positions are given.",
         "4,6",
-        max_length=_MAX_AXES,
+        max_length=MAX_AXES,
     )
     spatial_merge_size: Integer | None = optional(
         "Number of rows and columns of the blocks in which tokens are numbered, as in vision "
@@ -185,23 +118,6 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         2,
         ge=1,
         le=64,
-    )
-    grid_indexing: Literal["ij", "xy"] | None = optional(
-        "Order of the axes in the channels: ij, the order of the grid, or xy, with the first two "
-        "axes swapped; ij unless given.",
-        "xy",
-    )
-    rope_theta: Real | None = optional(
-        "Base of the frequencies or of the periods; the default depends on the convention.",
-        10000,
-        gt=1,
-        le=MAX_SCALED_BASE,
-    )
-    inv_freq: Reals | None = optional(
-        "The frequencies of every axis, in radians per coordinate, in place of the formula; for "
-        "example the rounded frequencies that a model's weights contain.",
-        "1,0.1",
-        max_length=MAX_AXES_CHANNELS // 2,
     )
     grid_offset: Reals | None = _per_axis("The number added to coordinates.", "0.5")
     reference_grid: Reals | None = _per_axis("The grid that coordinates are scaled to.", "16,16")
@@ -215,18 +131,6 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         "(max) or the shorter side (min); separate unless given.",
         "max",
     )
-    min_period: Real | None = _factor(
-        "The shortest period, with max_period in place of rope_theta.", 0.5
-    )
-    max_period: Real | None = _factor("The longest period.", 20)
-    max_freq: Real | None = _factor(
-        "Twice the highest band (max_res in timm); the default depends on the convention.", 256
-    )
-    linear_bands: Boolean | None = optional(
-        "Whether bands are evenly spaced instead of geometric; the default depends on the "
-        "convention.",
-        example=True,
-    )
     class_token: Literal["first", "last"] | None = optional(
         "Adds a token at position 0 of every axis, before (first) or after (last) the others.",
         "last",
@@ -237,110 +141,19 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         default="exact",
     )
 
-    @property
-    def recipe(self) -> AxialConvention:
-        """The entry of CONVENTIONS for the parameter ``convention``."""
-        return CONVENTIONS[self.convention]
-
-    @property
-    def channels(self) -> int:
-        """The number of rotary channels of all axes together; raises InvalidParameters."""
-        if self.head_dim is not None:
-            return self.head_dim
-        if self.axes_dim is None:
-            raise impossible("head_dim", None, "head_dim is required, unless axes_dim is given")
-        return sum(self.axes_dim)
-
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the parameters that determine the angles, with the convention's defaults."""
-        defaults: dict[str, ParameterValue] = {}
-        if self.inv_freq is None and self.min_period is None:
-            names = PARAMETERS_OF_SERIES[self.recipe.series]
-            defaults = {name: value for name, value in vars(self.recipe).items() if name in names}
-        if self.recipe.offset and self.grid is not None:
-            defaults["grid_offset"] = (float(self.recipe.offset),)
-        canonical: dict[str, ParameterValue] = {
-            "convention": self.convention,
-            "head_dim": self.channels,
-        }
-        for name in _CANONICAL:
-            value: Any = getattr(self, name)
-            value = defaults.get(name) if value is None else value
-            # The defaults of grid_indexing and normalize_coords are not canonical.
-            if value not in {None, "ij", "separate"}:
-                canonical[name] = str(value) if name in _POSITIONS else value
-        return canonical
-
-    def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
-        """Return the frequency rule of each axis, in the order of the axes in the channels."""
-        head_dim = self.channels
-        theta = self.rope_theta or self.recipe.rope_theta
-        if self.recipe.placing == "strided":
-            excluded = ("axes_dim", "inv_freq")
-            refuse_excluded(self, dict.fromkeys(excluded, f"convention={self.convention}"))
-            if head_dim < 2 * axes:
-                rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
-                raise impossible("head_dim", head_dim, rule)
-            # Axis a has the frequencies a, a + axes, a + 2·axes, … of one series over the head.
-            count = head_dim // 2
-            series = Geometric(theta, head_dim, count)
-            return [Picked(series, tuple(range(axis, count, axes))) for axis in range(axes)]
-        return [self._series(theta, width) for width in self._widths(axes)]
-
-    def _widths(self, axes: int) -> tuple[int, ...]:
-        head_dim, widths = self.channels, self.axes_dim
-        if widths is None:
-            widths = self.recipe.widths(head_dim, axes)
-            is_whole = self.recipe.share == "thirds" or sum(widths) == head_dim
-            if not is_whole or any(width < 2 or width % 2 for width in widths):
-                rule = f"head_dim {head_dim} does not divide into channels of {axes} axes in pairs"
-                raise impossible("head_dim", head_dim, f"{rule} as {self.convention} has them")
-            return widths
-        is_even = all(width >= 2 and width % 2 == 0 for width in widths)
-        if len(widths) != axes or not is_even or sum(widths) != head_dim:
-            rule = f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim"
-            raise impossible("axes_dim", widths, f"{rule}, {head_dim}")
-        if self.recipe.placing == "alternating" and len(set(widths)) > 1:
-            rule = f"the axes of convention={self.convention} alternate and need equal widths"
-            raise impossible("axes_dim", widths, rule)
-        return widths
-
-    def _series(self, theta: float, width: int) -> FrequencyRule:
-        """Return the frequencies of an axis with width channels, in radians per coordinate."""
-        count = width // 2
-        if self.inv_freq is not None:
-            if len(self.inv_freq) != count:
-                rule = f"inv_freq must have {count} numbers, one for each pair of an axis"
-                given = len(self.inv_freq)
-                raise impossible("inv_freq", given, f"{rule}, and has {given}")
-            check_frequencies(self.inv_freq)
-            return GivenFrequencies(self.inv_freq)
-        if self.recipe.series == "geometric":
-            return Geometric(theta, width, count)
-        if self.recipe.series == "ones":
-            return ConstantFrequencies(count)
-        if self.recipe.series == "pixels":
-            is_linear = self.linear_bands
-            is_linear = self.recipe.linear_bands if is_linear is None else is_linear
-            return PixelBands(self.max_freq or self.recipe.max_freq, count, is_linear)
-        shortest, longest = self.min_period, self.max_period
-        if shortest is None and longest is None:
-            return PeriodFrequencies(1.0, theta, count, count)
-        rule = "min_period and max_period go together, in place of rope_theta"
-        if shortest is None or longest is None:
-            raise impossible("min_period" if shortest is None else "max_period", None, rule)
-        if self.rope_theta is not None:
-            raise impossible("rope_theta", self.rope_theta, rule)
-        return PeriodFrequencies(shortest, longest, count - 1, count)
+        offset = self.recipe.offset if self.grid is not None else 0
+        defaults = {"grid_offset": (float(offset),)} if offset else {}
+        return self.canonical_values(_CANONICAL, defaults)
 
     def rotary_angles(self) -> RotaryAngles:
         check_rounding(self.angle, self.channels)
         self._refuse_others()
         along, rows = self._from_grid() if self.grid else self._from_lists()
         if len(along) not in self.recipe.axes:
-            counts = " or ".join(map(str, sorted(self.recipe.axes)))
-            rule = f"convention={self.convention} has {counts} axes, not {len(along)}"
             name = "grid" if self.grid else "positions_w"
+            rule = self.recipe.refused_axes(self.convention, len(along))
             raise impossible(name, getattr(self, name), rule)
         if self.angle == "float32" and any(unit != 1 for _, unit in along):
             rule = (
@@ -352,21 +165,22 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             is_first = self.class_token == "first"  # noqa: S105
             along = [(WithClassToken(each, rows, is_first), unit) for each, unit in along]
             rows += 1
-        if self.recipe.is_reversed != (self.grid_indexing == "xy"):
-            # Like meshgrid with indexing="xy": the first two axes are swapped, a third one stays.
-            along = [*along[1::-1], *along[2:]]
-        positions, units = zip(*along, strict=True)
-        rules = map(ScaledFrequencies, self.frequency_rules(len(along)), units)
-        axes = arranged_axes([*rules], positions, self.recipe.placing)
+        along = [along[axis] for axis in self.order_of_axes(len(along))]
+        rules = self.frequency_rules(len(along))
+        axes = tuple(
+            Axis(ScaledFrequencies(rule, unit), positions, columns)
+            for rule, (positions, unit), columns in zip(
+                rules, along, self.columns(rules), strict=True
+            )
+        )
         return AxesAngles(axes, rows, self.canonical(), self.angle)
 
     def _refuse_others(self) -> None:
         """Raise InvalidParameters for parameters that convention, grid or inv_freq exclude."""
-        lists = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
-        others = (name for names in lists for name in names if name not in self.recipe.takes)
-        excluded = dict.fromkeys(others, f"convention={self.convention}")
-        if self.inv_freq is not None:
-            excluded |= dict.fromkeys(PARAMETERS_OF_SERIES[self.recipe.series], "inv_freq")
+        own = PARAMETERS_OF_PLACES[self.recipe.places]
+        others = (name for names in PARAMETERS_OF_PLACES.values() for name in names)
+        excluded = {name: f"convention={self.convention}" for name in others if name not in own}
+        excluded |= self.excluded_of_series()
         if self.grid is not None:
             excluded |= dict.fromkeys(_POSITIONS, "grid")
         else:

@@ -71,6 +71,11 @@ class AxialConvention:
         """The names of the parameters that its coordinates and its frequencies accept."""
         return *PARAMETERS_OF_PLACES[self.places], *PARAMETERS_OF_SERIES[self.series]
 
+    def refused_axes(self, name: str, axes: int) -> str:
+        """Return the rule that refuses a number of axes, for the convention's name."""
+        counts = " or ".join(map(str, sorted(self.axes)))
+        return f"convention={name} has {counts} axes, not {axes}"
+
     def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
         """Return the number of channels of each axis, in the order of the axes in the channels."""
         if self.share == "video":
@@ -97,8 +102,9 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         placing="strided",
     ),
     "llama4": AxialConvention(
-        "vLLM 0.33.0 llama4_vision_rope.py",
-        "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token=last adds a token at 0",
+        "transformers 5.23.0 Llama 4 and Inkling 2 vision, vLLM 0.33.0 llama4_vision_rope.py",
+        "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token adds a token at 0, "
+        "last in Llama 4",
         is_reversed=True,
         offset=1,
     ),
@@ -178,8 +184,28 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         axes=(3, 2, 1, 4),
         example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
     ),
+    "sam2": AxialConvention(
+        "transformers 5.23.0 SAM 2, SAM 3 and EdgeTAM, Gemma 4 vision, Step-3.7 vision",
+        "axes w, h; ω_k = b^(−2k/w); coordinates 0, 1, …, divided by interpolation_scale (SAM 3)",
+        is_reversed=True,
+    ),
+    "kimi_k25": AxialConvention(
+        "transformers 5.23.0 Kimi K2.5 vision",
+        "axes w, h, alternating from one frequency to the next; ω_k = b^(−2k/w); "
+        "coordinates 0, 1, …; a third grid axis, frames, repeats the table of one frame",
+        placing="alternating",
+        is_reversed=True,
+        repeats_frames=True,
+    ),
+    "efficientloftr": AxialConvention(
+        "transformers 5.23.0 EfficientLoFTR",
+        "axes h, w, alternating from one frequency to the next; ω_k = b^(−2k/w); "
+        "coordinates 1, 2, …",
+        placing="alternating",
+        offset=1,
+    ),
     "minimax_m3": AxialConvention(
-        "transformers 5.23.0 MiniMax-M3 vision",
+        "transformers 5.23.0 MiniMax-M3 vision, V-JEPA 2",
         "axes t, h, w with 2·⌊head_dim/6⌋ channels each; ω_k = b^(−2k/w); coordinates 0, 1, …",
         axes=(3,),
         share="thirds",

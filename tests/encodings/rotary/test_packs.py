@@ -203,6 +203,7 @@ def test_every_pack_is_served_with_the_same_cosines_and_sines(client: Client, ur
     cos, sin = both["cos"], both["sin"]
     cos2, sin2 = np.tile(cos, 2), np.tile(sin, 2)
     pairs = np.stack([cos, sin], axis=-1)
+    by_axis = [0, 1, 4, 5, 2, 3, 6, 7] if "axial" in url else list(range(8))
     expected = {
         "pair": {"rope": pairs},
         "flat": {"rope": pairs.reshape(6, 8)},
@@ -211,6 +212,7 @@ def test_every_pack_is_served_with_the_same_cosines_and_sines(client: Client, ur
         "compact": both,
         "half": {"cos": cos2, "sin": sin2},
         "interleaved": {"cos": np.repeat(cos, 2, axis=1), "sin": np.repeat(sin, 2, axis=1)},
+        "half_by_axis": {"cos": cos2[:, by_axis], "sin": sin2[:, by_axis]},
         "half_concat": {"rope": np.hstack([cos2, sin2])},
         "sin_half_concat": {"rope": np.hstack([sin2, cos2])},
         "sin_interleaved_concat": {"rope": np.repeat(np.hstack([sin, cos]), 2, axis=1)},
