@@ -1,0 +1,436 @@
+"""Read whatever describes a model: find its format, and write it as a config of transformers.
+
+``formats.toml`` says by which keys each format is found, and ``translation`` what its keys mean;
+``gguf`` reads GGUF. What tables cannot say of a format is here.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass as validated_dataclass
+
+from service.encodings.rotary.rules import yarn_mscale
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.models.config_values import MAX_LAYERS, did_you_mean
+from service.models.model_types import model_types
+from service.models.translation import (
+    FACTS,
+    FormatWarning,
+    Members,
+    ModelDocument,
+    Translation,
+    fault,
+    format_tables,
+    forms,
+    member,
+    unknown,
+)
+
+_MAX_HEADER_BYTES, _MAX_TEXT_LENGTH = 100_000_000, 65_536
+
+
+@validated_dataclass(frozen=True, config=FACTS)
+class Sign:
+    """The keys by which a format is found."""
+
+    form: str
+    all: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    known_type: bool = False
+    op_type: tuple[str, ...] = ()
+
+    def found_in(self, body: Members) -> str | None:
+        """Return the pointer of the key by which a document is of this format, or None."""
+        is_object = (isinstance(member(body, pointer), dict) for pointer in self.objects)
+        is_there = (member(body, pointer) is not None for pointer in self.all)
+        if not all((*is_object, *is_there)):
+            return None
+        if self.without and all(member(body, pointer) is not None for pointer in self.without):
+            return None
+        if self.known_type and str(body.get("model_type")) not in model_types():
+            return None
+        if self.op_type and member(body, self.all[0]) not in self.op_type:
+            return None
+        some = (pointer for pointer in self.any if member(body, pointer) is not None)
+        return next(some, None) if self.any else (*self.all, *self.objects)[0]
+
+
+@cache
+def _signs() -> tuple[Sign, ...]:
+    return tuple(map(TypeAdapter(Sign).validate_python, format_tables()["detect"]))
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats."""
+    return (*_AS_SENT, "gguf", "gguf-keys", "safetensors", *forms())
+
+
+def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDocument:
+    """Return what a document says about a model.
+
+    Args:
+        body: a file, or the beginning of a GGUF or safetensors file.
+        form: the name of its format; found in the content if None.
+
+    Raises:
+        InvalidBody: with a pointer to each key that is invalid or not understood.
+        InvalidParameters: there is no such format.
+    """
+    if form is not None and form not in format_names():
+        rule = f"must be one of {', '.join(format_names())}{did_you_mean(form, format_names())}"
+        raise InvalidParameters(Fault("format", shortened(form), rule))
+    head = bytes(body[:9])
+    if form == "gguf" or (form is None and head[:4] in {b"GGUF", b"FUGG"}):
+        raise InvalidBody("GGUF is not read yet")
+    length = int.from_bytes(head[:8], "little")
+    if form in {None, "safetensors"} and length <= _MAX_HEADER_BYTES and head[8:] == b"{":
+        if len(body) < 8 + length:
+            raise InvalidBody(f"the header has {length} bytes, and {len(body) - 8} were sent")
+        return _safetensors(_json(bytes(body[8 : 8 + length])), 8 + length)
+    content, is_arguments = _parsed(bytes(body))
+    if form == "safetensors" or (form is None and _is_header(content)):
+        return _safetensors(content, None)
+    found_by = "format"
+    if form is None:
+        found = ((sign.form, sign.found_in(content)) for sign in _signs())
+        default = ("megatron", "arguments") if is_arguments else ("transformers", "")
+        form, found_by = next(((name, key) for name, key in found if key), default)
+    if form == "gguf-keys":
+        raise InvalidBody("GGUF is not read yet")
+    if form in _AS_SENT:
+        return _AS_SENT[form](content, found_by)
+    return _translated(form, content, found_by)
+
+
+def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:
+    """Return the members of a text, and whether it is a command line."""
+    try:
+        text = body.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidBody(
+            "the body is no text in UTF-8, and no GGUF or safetensors file"
+        ) from error
+    is_arguments = False
+    if text[:1] in {"{", "["}:
+        content = _json(text)
+    elif len(text) > _MAX_TEXT_LENGTH:
+        raise InvalidBody(f"YAML and command lines have at most {_MAX_TEXT_LENGTH} characters")
+    else:
+        is_arguments = re.search(r"(?<!\S)--[a-z]", text) is not None
+        content = _arguments(text) if is_arguments else _yaml(text)
+    if not isinstance(content, dict):
+        raise InvalidBody("the body must be an object: a config, or the header of a file")
+    return content, is_arguments
+
+
+def _json(text: str | bytes) -> Any:
+    """Return the value of a JSON text as Python writes it, with Infinity and NaN."""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            raise InvalidBody("a name stands twice in one object")
+        return content
+
+    try:
+        return json.loads(text, object_pairs_hook=members)
+    except RecursionError:
+        raise InvalidBody("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidBody(f"the body is not JSON: {shortened(str(error))}") from error
+
+
+class _YamlReader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads YAML without aliases, which can repeat a part any number of times."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise InvalidBody("aliases in YAML are not read")
+        return super().compose_node(parent, index)
+
+
+# As OmegaConf reads it, 1e6 is a number.
+_YamlReader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return yaml.load(text, _YamlReader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        raise InvalidBody("the body is neither JSON nor YAML that can be read") from error
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a command line by name; those without a value are true."""
+    content: dict[str, Any] = {}
+    name = ""
+    for word in re.findall(r"[^\s=\\]+", text):
+        if word.startswith("--"):
+            name = word[2:].replace("-", "_")
+            content[name] = True
+        elif name:
+            value, before = _word(word.strip("'\"")), content[name]
+            content[name] = value if before is True else [*_listed(before), value]
+    return content
+
+
+def _word(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except (ValueError, RecursionError):
+        return word
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _mlx(content: Members, found_by: str) -> ModelDocument:
+    """Read a config of MLX: a few classes take the layout from rope_traditional."""
+    warnings: list[FormatWarning] = []
+    traditional, layout = content.get("rope_traditional"), None
+    if traditional is not None and content["model_type"] in format_tables()["mlx"]["traditional"]:
+        layout = "interleaved" if traditional else "half"
+    elif traditional is not None:
+        detail = "this class of mlx-lm has a layout of its own and does not read rope_traditional"
+        warnings.append(FormatWarning("key-not-read", detail, "/rope_traditional"))
+    name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
+    rule = member(content, f"/{name}/rope_type") or member(content, f"/{name}/type")
+    if rule in {"longrope", "su"}:
+        detail = "mlx-lm 0.32.2 uses long_factor at every length, short_factor never"
+        warnings.append(FormatWarning("mlx-longrope", detail, f"/{name}"))
+    if rule == "yarn" and member(content, f"/{name}/truncate") is False:
+        detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
+        warnings.append(FormatWarning("mlx-yarn", detail, f"/{name}/truncate"))
+    return ModelDocument("mlx", found_by, content, layout=layout, warnings=tuple(warnings))
+
+
+def _params(content: Members, found_by: str) -> ModelDocument:
+    """Read params.json of Meta or Mistral, whose weights turn neighbours."""
+    known = ("factor", "original_max_position_embeddings", "beta", "alpha", "apply_scale")
+    faults = unknown(content.get("yarn"), "/yarn", known)
+    faults += unknown(content.get("llama_4_scaling"), "/llama_4_scaling", (known[1], known[2]))
+    for name in ("nope_layer_interval", "rope_scaling", "rope_parameters"):
+        faults += unknown({name: content.get(name)}, "", ())
+    if faults:
+        raise InvalidBody.at(*faults)
+    return ModelDocument("params", found_by, content, layout="interleaved")
+
+
+def _diffusers(content: Members, found_by: str) -> ModelDocument:
+    if content.get("rope_scaling") is not None:
+        rule = "is read by no class of diffusers"
+        raise InvalidBody.at(fault("/rope_scaling", content["rope_scaling"], rule))
+    return ModelDocument("diffusers", found_by, content)
+
+
+def _translated(name: str, body: Members, found_by: str) -> ModelDocument:
+    draft = Translation(name, body)
+    if name == "megatron" and draft.place.get("multi_latent_attention"):
+        draft.choose(draft.form.classes, draft.place.get("rope_type") or "yarn", "/rope_type")
+        draft.place.setdefault("position_embedding_type", "rope")
+    draft.choose_pieces()
+    draft.read_pieces()
+    if name in _ODD:
+        _ODD[name](draft)
+    return draft.document(found_by)
+
+
+def _megatron(draft: Translation) -> None:
+    parameters = draft.content.get("rope_parameters", {})
+    if parameters.get("rope_type") == "yarn":
+        if "factor" not in parameters:
+            draft.refuse("yarn_rotary_scaling_factor", "is required for yarn")
+        _put_concentration(draft, parameters)
+    freq, layers = draft.place.get("no_rope_freq"), draft.content.get("num_hidden_layers")
+    if not draft.rotary or not freq:
+        return
+    if type(freq) is int and type(layers) is int and 0 < freq <= layers <= MAX_LAYERS:
+        draft.split_layers([(layer + 1) % freq == 0 for layer in range(layers)], "no_rope_freq")
+    elif isinstance(freq, list) and set(freq) <= {0, 1} and len(freq) == layers:
+        draft.split_layers([bool(flag) for flag in freq], "no_rope_freq")
+    else:
+        draft.refuse("no_rope_freq", "must be a number, or 0 or 1 for each of num_layers")
+
+
+def _put_concentration(draft: Translation, parameters: dict[str, Any]) -> None:
+    """Replace mscale by the factor that Megatron computes of it where mscale_all_dim is 0."""
+    factor: Any = parameters.get("factor")
+    mscale: Any = parameters.get("mscale")
+    if parameters.get("mscale_all_dim") or not {type(factor), type(mscale)} <= {int, float}:
+        return
+    del parameters["mscale"]
+    parameters.pop("mscale_all_dim", None)
+    if mscale != 1:
+        value = float(yarn_mscale(Decimal(factor), Decimal(mscale)))
+        draft.put("rope_parameters/attention_factor", value, draft.key("mscale"))
+
+
+def _nemo(draft: Translation) -> None:
+    is_core = bool(draft.place.get("mcore_gpt"))
+    if draft.place.get("rotary_interleaved"):
+        if is_core:
+            draft.put("rope_interleave", True, draft.key("rotary_interleaved"))
+        else:
+            detail = "NeMo turns halves of a head unless mcore_gpt is set"
+            draft.warn("key-not-read", detail, "rotary_interleaved")
+    if "rope_parameters" in draft.content and not is_core:
+        detail = (
+            "lengths beyond max_position_embeddings · seq_len_interpolation_factor stretch all "
+            "positions further, by length / max_position_embeddings: this table is for the others"
+        )
+        draft.warn("nemo-regimes", detail, "seq_len_interpolation_factor")
+
+
+def _keras(draft: Translation) -> None:
+    if draft.place.get("rope_scaling_type") not in {None, "su"}:
+        draft.refuse("rope_scaling_type", "must be su")
+    enabled: Any = draft.place.get("rope_layer_enabled_list")
+    by_type = "full_attention" in draft.content.get("rope_parameters", {})
+    layers = draft.content.get("num_hidden_layers")
+    if not by_type and not isinstance(enabled, list):
+        return
+    if type(layers) is not int or not 0 < layers <= MAX_LAYERS:
+        draft.refuse("num_layers", f"must be an integer from 1 to {MAX_LAYERS}")
+    elif by_type:
+        slides = draft.place.get("use_sliding_window_attention", True)
+        types = (
+            ("sliding_attention", "full_attention")[not slides or i % 6 == 5] for i in range(layers)
+        )
+        draft.put("layer_types", list(types), draft.key("use_sliding_window_attention"))
+        draft.not_understood += [
+            draft.key(key) for key in ("vision_encoder",) if draft.place.get(key)
+        ]
+    else:
+        padded = [*enabled[:layers], *[True] * (layers - len(enabled))]
+        draft.split_layers([not flag for flag in padded], "rope_layer_enabled_list")
+
+
+def _ort_genai(draft: Translation) -> None:
+    draft.reason = (
+        "genai_config.json has no rotary setting: base and rule are in cos_cache and sin_cache of "
+        "the .onnx file; POST one of them to /identify"
+    )
+
+
+_ODD: Mapping[str, Callable[[Translation], None]] = {
+    "megatron": _megatron,
+    "nemo": _nemo,
+    "keras": _keras,
+    "ort-genai": _ort_genai,
+}
+
+
+def _onnx_node(body: Members, found_by: str) -> ModelDocument:
+    """Read the attributes of a node: a mapping, or the list that ONNX writes as JSON."""
+    name = next((key for key in ("attributes", "attribute") if key in body), "attributes")
+    listed, at = body.get(name, {}), f"/{name}"
+    pointers = {}
+    if isinstance(listed, list):
+        own = [each for each in listed if isinstance(each, dict)]
+        pointers = {str(each.get("name")): f"{at}/{i}" for i, each in enumerate(own)}
+        listed = {str(each.get("name")): each.get("i", each.get("f")) for each in own}
+    is_rotary = "RotaryEmbedding" in {body.get("op_type"), body.get("opType")}
+    known = format_tables()["onnx"]["rotary" if is_rotary else "attention"]
+    if not isinstance(listed, dict):
+        raise InvalidBody.at(fault(at, listed, "must be an object, or a list of attributes"))
+    numbers: dict[str, int] = {}
+    faults = []
+    for key, value in listed.items():
+        pointer = pointers.get(key, f"{at}/{key}")
+        if key not in known and (is_rotary or "rotary" in key):
+            faults += unknown({key: value}, at, known)
+        elif key in known and re.fullmatch(r"\d{1,9}", str(value)):
+            numbers[key] = int(value)
+        elif key in known and key != "scale":
+            faults.append(fault(pointer, value, "must be an integer"))
+    if faults:
+        raise InvalidBody.at(*faults)
+    if not is_rotary and not numbers.get("do_rotary"):
+        reason = "do_rotary is 0: the node turns nothing"
+        return ModelDocument("onnx-node", found_by, body, rotary=False, reason=reason)
+    interleaved = numbers.get("interleaved", numbers.get("rotary_interleaved", 0))
+    reason = (
+        "base and rule are in the inputs cos_cache and sin_cache, of length × half the turned "
+        "channels: POST one of them to /identify"
+    )
+    layout = "interleaved" if interleaved else "half"
+    entry = {"kind": "rope", "known": False, "layout": layout, "values": numbers, "reason": reason}
+    facts: dict[str, Any] = {"layout": layout, "encodings": (entry,), "reason": reason}
+    return ModelDocument("onnx-node", found_by, body, rotary=False, **facts)
+
+
+_AS_SENT: Mapping[str, Callable[[Members, str], ModelDocument]] = {
+    "transformers": lambda content, found_by: ModelDocument("transformers", found_by, content),
+    "mlx": _mlx,
+    "diffusers": _diffusers,
+    "params": _params,
+    "onnx-node": _onnx_node,
+}
+
+
+def _is_header(content: Members) -> bool:
+    entries = [own for name, own in content.items() if name != "__metadata__"]
+    return bool(entries) and all(member(own, "/data_offsets") is not None for own in entries)
+
+
+def _safetensors(header: Members, start: int | None) -> ModelDocument:
+    """Read the names and shapes of tensors: which tables a checkpoint holds, and where.
+
+    Args:
+        header: the tensors by name.
+        start: the bytes before the data, or None if only the header was sent.
+    """
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for name, own in header.items() if isinstance(header, dict) else ():
+        shape: list[int] = member(own, "/shape")
+        offsets: list[int] = member(own, "/data_offsets")
+        if name == "__metadata__" or not _are_sizes(shape) or not _are_sizes(offsets):
+            continue
+        table = next((t for t in format_tables()["tensors"] if re.search(t["name"], name)), None)
+        if table is None or len(shape) != table["axes"]:
+            continue
+        place = re.sub(r"\.\d+\.", ".*.", name)
+        entry = found.setdefault(
+            (place, str(shape)),
+            {
+                "kind": table["kind"],
+                "at": place,
+                "known": False,
+                "shape": shape,
+                "values": _values_of(table["kind"], shape),
+                "reason": table["reason"],
+                "data_offsets": offsets,
+                "count": 0,
+                **({"bytes": [start + offset for offset in offsets]} if start else {}),
+            },
+        )
+        entry["count"] += 1
+    reason = "a header has shapes alone: no base, no rule and no layout"
+    if not found:
+        reason = "no tensor has the name of a table of positions that checkpoints keep"
+    found_by = "bytes: length and {" if start else "data_offsets"
+    facts: dict[str, Any] = {"encodings": tuple(found.values()), "reason": reason}
+    return ModelDocument("safetensors", found_by, {}, rotary=False, **facts)
+
+
+def _are_sizes(value: Any) -> bool:
+    is_short = isinstance(value, list) and len(value) <= 8
+    return is_short and all(type(size) is int and 0 <= size < 2**63 for size in value)
+
+
+def _values_of(kind: str, shape: list[int]) -> dict[str, int]:
+    if kind == "rope":
+        return {"rotary_dim": 2 * shape[0]}
+    names = {"learned": ("length", "d_model"), "buckets": ("num_buckets", "num_heads")}
+    return dict(zip(names.get(kind, ("num_relative_positions", "num_heads")), shape, strict=False))
