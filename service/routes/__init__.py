@@ -4,9 +4,10 @@ from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endp
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY
+from service.routes.model import MODEL
 from service.routes.rope_config import CONFIG
 
-REPORTS = (CONFIG, COMPARE, IDENTIFY, DIAGNOSE)
+REPORTS = (CONFIG, MODEL, COMPARE, IDENTIFY, DIAGNOSE)
 ENDPOINTS: tuple[Endpoint, ...] = (*RESOURCES, *TRANSFORMS, *COMPOSITIONS, *REPORTS)
 
 __all__ = ["COMPOSITIONS", "ENDPOINTS", "REPORTS", "RESOURCES", "TRANSFORMS"]

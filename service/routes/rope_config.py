@@ -1,6 +1,6 @@
 """``POST /rope/config``: the rotary settings of a model, and the URLs of its tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -178,15 +178,13 @@ def report_config(
 ) -> RopeConfigReport:
     """Return the report about a config; raises InvalidBody."""
     resolved, length = resolve(config, parameters.context_length), parameters.context_length
-    values = [entry.at(each) for entry in resolved.entries for each in (length, *entry.lengths)]
-    if faults := dict.fromkeys(chain.from_iterable(map(_faults, values))):
-        raise InvalidBody.at(*faults)
+    check_settings(resolved.entries, length)
     optional: dict[str, Any] = {}
     if resolved.text_model_type != resolved.model_type:
         optional["text_model_type"] = resolved.text_model_type
     if resolved.writes:
         optional["writes"] = resolved.writes
-    linker = _Linker(resolved, settings)
+    linker = SettingsLinker(resolved, settings)
     return RopeConfigReport(
         model_type=resolved.model_type,
         layout=resolved.layout,
@@ -198,7 +196,7 @@ def report_config(
 
 
 def _settings(
-    entry: LayerSettings, context_length: int | None, linker: "_Linker"
+    entry: LayerSettings, context_length: int | None, linker: "SettingsLinker"
 ) -> RotarySettings:
     values = dict(entry.at(context_length))
     urls, attention_factor = linker.urls(entry, values), _rope(values).rotary_angles().scale
@@ -217,6 +215,13 @@ def _settings(
     return RotarySettings(**settings, **urls, layers=layers, origin=origin)
 
 
+def check_settings(entries: Iterable[LayerSettings], context_length: int | None) -> None:
+    """Raise InvalidBody for settings whose table cannot be computed."""
+    values = [entry.at(each) for entry in entries for each in (context_length, *entry.lengths)]
+    if faults := dict.fromkeys(chain.from_iterable(map(_faults, values))):
+        raise InvalidBody.at(*faults)
+
+
 def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     """Yield the faults in the config for which its table cannot be computed."""
     try:
@@ -232,7 +237,7 @@ def _rope(values: Mapping[str, ResolvedValue]) -> Rope:
     return read_parameters(Rope, _query(values))
 
 
-class _Linker:
+class SettingsLinker:
     """Makes the URLs of tables in the pack of a layout, with as many rows as one answer may have.
 
     Attributes:
@@ -244,8 +249,16 @@ class _Linker:
         self._layout, self._writes = resolved.layout, resolved.writes
         self._settings = settings
 
-    def urls(self, entry: LayerSettings, values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
-        """Return the fields of TableUrls: tables with the rows that their frequencies are for."""
+    def urls(
+        self, entry: LayerSettings, values: Mapping[str, ResolvedValue], rows: int | None = None
+    ) -> dict[str, Any]:
+        """Return the fields of TableUrls: tables with the rows that their frequencies are for.
+
+        Args:
+            entry: the settings.
+            values: these at a context length.
+            rows: another number of rows.
+        """
         rope, rule, length = _rope(values), _query(values), values[_LENGTH]
         own = {name: rule.pop(name) for name in _TABLE_ONLY if name in rule}
         rotation = {
@@ -255,7 +268,7 @@ class _Linker:
             "inverse": entry.model.type.inverse,
         }
         applied = own | {name: value for name, value in rotation.items() if value}
-        rows = values.get("context_length", length).value
+        rows = rows or values.get("context_length", length).value
         rows = self._rows(self._table(rope, rows), rows, length.pointer)
         table = self._table(rope, rows)
         if rows != length.value:

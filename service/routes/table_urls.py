@@ -38,7 +38,7 @@ from service.numerics.tables import Document, ParameterValue
 from service.settings import Settings
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
-_REPORTS = ("/rope/config", "/compare", "/identify", "/diagnose")
+_REPORTS = ("/model", "/rope/config", "/compare", "/identify", "/diagnose")
 _POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
 
 CONVENTIONS: Mapping[str, str] = {
@@ -204,6 +204,11 @@ class ReportParameters(Parameters):
                 rule = "if it is part of the URL in to, write the & before it as %26"
                 return f"{rule}: curl does by --url-query 'to=…'"
         return None
+
+
+def table_at(path: str) -> Endpoint | None:
+    """Return the endpoint of the tables at a path; None if a GET of it has no table."""
+    return _OF_PATH.get(path)
 
 
 def tables(request: TableRequest) -> Document:

@@ -22,7 +22,7 @@ from service.models.config_values import (
     ReadingReport,
     did_you_mean,
 )
-from service.routes.rope_config import ConfigParameters, report_config
+from service.routes.model import ModelParameters, report_model
 from service.settings import default_settings
 
 
@@ -176,8 +176,8 @@ def test_every_code_is_documented_with_its_meaning() -> None:
 @pytest.mark.parametrize(("code", "example"), [(code, text) for code, _, text in EXAMPLES])
 def test_every_example_has_its_warning(code: str, example: str) -> None:
     context_length = 16384 if code == "context-length-unused" else None
-    parameters = ConfigParameters(context_length=context_length)
-    warnings = report_config(parameters, json.loads(example), default_settings()).warnings
+    parameters = ModelParameters(context_length=context_length)
+    warnings = report_model(parameters, json.loads(example), default_settings()).warnings
 
     assert code in [warning.code for warning in warnings]
     assert all(warning.detail and warning.pointer.startswith("/") for warning in warnings)

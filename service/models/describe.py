@@ -1,0 +1,357 @@
+"""Describe a model: every positional encoding in it, with the origin of each value.
+
+``describe`` walks the parts of a config. Of each part, ``knowledge`` has the encodings, and
+``expressions`` finds their values; the rotary embeddings of text models are those of ``resolve``.
+A part that is not known is listed as such, and never has a table.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from service.errors import Fault, InvalidBody, ModelNotKnown, shortened
+from service.models.config_values import ConfigWarning, KeyPlace, ReadingReport, did_you_mean
+from service.models.expressions import FoundValue, Missing, Scope, Source, Sources, Unusable
+from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
+from service.models.model_types import ModelType
+from service.models.resolve import Resolved, resolve_at
+from service.models.rotary_settings import LayerSettings
+
+_MAX_DEPTH = 4
+_MAX_ENCODINGS = 256
+_COUNTS: list[Source] = ["/num_hidden_layers", "/depth", "/num_layers", "/encoder_layers"]
+_IDS = {"rope": "rotary", "rope-axial": "rotary", "timesteps": "timestep"}
+
+
+@dataclass(frozen=True)
+class PartEncoding:
+    """One positional encoding of a part of a model.
+
+    Attributes:
+        id: the part and the kind, unique in the model.
+        at: the path of its module or function.
+        config: the pointer to the config of the part.
+        kind: the kind of encoding.
+        layers: which layers have it.
+        entry: the knowledge about it; None for the rotary embedding of a text model, and for an
+            unknown one.
+        values: the parameters of its table, and other values.
+        asked: a value for each parameter that no config has.
+        shape: of a learned table.
+        untouched_tokens: how many tokens have no rotation.
+        settings: the settings of a text model, of which these are the layers of one type.
+        resolved: all settings of that text model.
+        reason: why there is no table.
+        is_known: whether the body of the module is known.
+    """
+
+    id: str
+    at: str
+    config: str
+    kind: str
+    layers: Mapping[str, Any] = field(default_factory=dict)
+    entry: EncodingEntry | None = None
+    values: Mapping[str, FoundValue] = field(default_factory=dict)
+    asked: Mapping[str, FoundValue] = field(default_factory=dict)
+    shape: tuple[FoundValue, ...] = ()
+    untouched_tokens: tuple[FoundValue, ...] = ()
+    settings: LayerSettings | None = None
+    resolved: Resolved | None = None
+    reason: str | None = None
+    is_known: bool = True
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The positional encodings of a model.
+
+    Attributes:
+        model_type: of the config, or the name of its class.
+        library: the library whose class it is, with its version; None for an unknown type.
+        status: ``known``, or ``assumed`` where the type is not known.
+        encodings: in the order of the parts and of their modules.
+        reason: why there are none.
+        unread: pointers of positional keys without effect.
+    """
+
+    model_type: str | None
+    library: str | None
+    status: str
+    encodings: tuple[PartEncoding, ...]
+    warnings: tuple[ConfigWarning, ...]
+    reason: str | None = None
+    unread: tuple[str, ...] = ()
+
+
+def describe(
+    config: Mapping[str, Any],
+    context_length: int | None = None,
+    known: ModelType | None = None,
+) -> ModelDescription:
+    """Describe a model.
+
+    Args:
+        config: its config, with the keys of transformers or of diffusers.
+        context_length: of the model in use.
+        known: the facts of the type, where the format of the document determines them.
+
+    Raises:
+        ModelNotKnown: nothing is known of its type, and the config has no rotary settings.
+        InvalidBody: with a pointer to each invalid or missing value.
+    """
+    report = ReadingReport()
+    walk = _Walk(report, context_length)
+    body = KeyPlace(config, "", report)
+    name = config.get("_class_name", config.get("model_type"))
+    if name is not None and not isinstance(name, str):
+        raise InvalidBody.at(Fault("/model_type", None, "model_type must be text", in_body=True))
+    part = part_type(name) if name is not None and known is None else None
+    if part is None:
+        if "_class_name" in config:
+            hint = did_you_mean(str(name), known_names())
+            raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
+        walk.add_text(_Part(body, PartType(name or "", "")), known)
+        library = known.source if known else None
+    else:
+        library = part.library
+        walk.add(_Part(body, part))
+    report.check()
+    is_assumed = part is None and known is None
+    return ModelDescription(
+        model_type=name,
+        library=library,
+        status="assumed" if is_assumed else "known",
+        encodings=tuple(walk.encodings),
+        warnings=tuple(report.warnings),
+        reason=walk.reason if not walk.encodings else None,
+        unread=tuple(walk.unread),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a model.
+
+    Attributes:
+        place: its config.
+        type: the facts of its type.
+        prefix: of the ids of its encodings.
+        at: the path of its modules.
+        defaults: those that the model around it gives to it.
+        depth: how many parts are around it.
+        is_flat: whether its keys stand among those of the model around it.
+    """
+
+    place: KeyPlace
+    type: PartType
+    prefix: str = ""
+    at: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
+    is_flat: bool = False
+
+
+@dataclass
+class _Walk:
+    """Collects the encodings of the parts of a model.
+
+    Attributes:
+        resolved: the pointers of the configs whose text model is resolved.
+    """
+
+    report: ReadingReport
+    context_length: int | None
+    encodings: list[PartEncoding] = field(default_factory=list)
+    resolved: set[str] = field(default_factory=set)
+    unread: dict[str, None] = field(default_factory=dict)
+    reason: str | None = None
+
+    def add(self, part: _Part) -> None:
+        """Add the encodings of a part, then those of the parts in it."""
+        place, kind, prefix, at = part.place, part.type, part.prefix, part.at
+        defaults = {**kind.defaults, **part.defaults}
+        scope = Scope(place, kind.origin, defaults, kind.names)
+        if kind.text is not None and place.pointer not in self.resolved:
+            self.add_text(part)
+        for entry in kind.entries:
+            if entry.resolver is None and all(map(scope.holds, entry.when)):
+                self._add_entry(scope, entry, prefix, at)
+        for path in kind.unknown:
+            self._add(PartEncoding("", _joined(at, path), place.pointer, "unknown", is_known=False))
+        if kind.none is not None and not kind.towers:
+            self.reason = kind.none
+        if part.is_flat:
+            return
+        for tower in kind.towers:
+            self._add_tower(part, tower)
+        self._add_other_towers(part)
+
+    def add_text(self, part: _Part, known: ModelType | None = None) -> None:
+        """Add the rotary embedding of a text model, an encoding for each type of layers."""
+        place, prefix, at = part.place, part.prefix, part.at
+        resolved = resolve_at(place, self.context_length, part.type.name or None, known)
+        pointer = resolved.model.place.pointer
+        self.resolved.update((place.pointer, pointer))
+        if pointer != place.pointer:
+            prefix = f"{prefix}{_id(pointer.rpartition('/')[2])}."
+        if not resolved.entries:
+            self.reason = resolved.model.type.instead or "there is no rotary embedding"
+        count = resolved.model.value("num_hidden_layers", warns=False)
+        total = count.value if count else None
+        for entry in resolved.entries:
+            layers: dict[str, Any] = {"all": total} if entry.every_layer else {}
+            if entry.layers is not None:
+                layers = {"only": list(entry.layers)}
+            if entry.label != "default":
+                layers = {"type": entry.label, **layers}
+            label = "" if entry.label == "default" else f".{entry.label}"
+            self._add(
+                PartEncoding(
+                    id=f"{prefix}rotary{label}",
+                    at=_joined(at, "rotary_emb"),
+                    config=pointer,
+                    kind="rope",
+                    layers=layers,
+                    settings=entry,
+                    resolved=resolved,
+                )
+            )
+        if resolved.without:
+            self._add(
+                PartEncoding(
+                    id=f"{prefix}none",
+                    at=at,
+                    config=pointer,
+                    kind="none",
+                    layers={"only": sorted(resolved.without)},
+                    reason="these layers have no positional encoding",
+                )
+            )
+
+    def _add_entry(self, scope: Scope, entry: EncodingEntry, prefix: str, at: str) -> None:
+        pointer = scope.place.pointer
+        try:
+            for condition in entry.must:
+                if not scope.holds(condition):
+                    raise Unusable(pointer, None, f"does not have {condition}")
+            values = self._values(scope, entry.query)
+            asked = {
+                name: replace(each, origin="example") if each.origin == "fixed in code" else each
+                for name, each in self._values(scope, entry.example).items()
+            }
+            shape = self._listed(scope, entry.shape)
+            untouched = self._listed(scope, entry.untouched_tokens)
+            layers = self._layers(scope, entry)
+        except Unusable as error:
+            self.report.fault(error.pointer, error.value, error.rule)
+            return
+        for key in (*entry.training_only, *entry.ignores):
+            if scope.place.content.get(key[1:]) is not None:
+                self.unread[f"{pointer}{key}"] = None
+        self._add(
+            PartEncoding(
+                id=f"{prefix}{entry.id or _IDS.get(entry.kind, entry.kind)}",
+                at=_joined(at, entry.at),
+                config=pointer,
+                kind=entry.kind,
+                layers=layers,
+                entry=entry,
+                values=values,
+                asked=asked,
+                shape=shape,
+                untouched_tokens=untouched,
+                reason=entry.not_served,
+            )
+        )
+
+    def _values(self, scope: Scope, query: Mapping[str, Sources]) -> dict[str, FoundValue]:
+        """Return the values that a config and its class have; a missing one is left out."""
+        found = {}
+        for name, sources in query.items():
+            try:
+                found[name] = scope.value(sources)
+            except Missing:
+                continue
+        return found
+
+    def _listed(self, scope: Scope, lengths: tuple[Sources, ...]) -> tuple[FoundValue, ...]:
+        try:
+            return tuple(map(scope.value, lengths))
+        except Missing:
+            return ()
+
+    def _layers(self, scope: Scope, entry: EncodingEntry) -> dict[str, Any]:
+        if entry.layers is None and entry.kind not in {"rope", "rope-axial", "alibi"}:
+            return {}
+        try:
+            return {"all": scope.value(_COUNTS if entry.layers is None else entry.layers).value}
+        except Missing:
+            return {}
+
+    def _add_tower(self, around: _Part, tower: Tower) -> None:
+        """Add the encodings of a part with a config of its own, or one that is not known."""
+        place, path = around.place, _joined(around.at, tower.at)
+        if place.content.get(tower.key, ...) is None or around.depth > _MAX_DEPTH:
+            return
+        inner = place.inner(tower.key)
+        if inner is None:
+            inner = place if self._is_flat(place, tower) else place.absent(place.at(tower.key))
+        own = inner.content.get("model_type") if inner is not place and tower.is_auto else None
+        name = own if isinstance(own, str) else tower.type
+        kind = part_type(name) if name is not None else None
+        if kind is None:
+            self._add_unknown(inner, around.prefix, tower.key, path, name)
+            return
+        defaults = tower.defaults if name == tower.type else {}
+        prefix = f"{around.prefix}{_id(tower.key)}."
+        self.add(_Part(inner, kind, prefix, path, defaults, around.depth + 1, inner is place))
+
+    def _is_flat(self, place: KeyPlace, tower: Tower) -> bool:
+        """Return whether the text model of a config was found at its top."""
+        return place.pointer in self.resolved and tower.key in {"text_config", "decoder"}
+
+    def _add_other_towers(self, part: _Part) -> None:
+        """Add the parts that the class does not have, as not known."""
+        place, known = part.place, {tower.key for tower in part.type.towers}
+        for key, own in place.content.items():
+            if key in known or not isinstance(own, dict) or "model_type" not in own:
+                continue
+            inner = KeyPlace(own, place.at(key), self.report)
+            if inner.pointer not in self.resolved:
+                name = shortened(own["model_type"])
+                self._add_unknown(inner, part.prefix, key, "", name)
+
+    def _add_unknown(
+        self, place: KeyPlace, prefix: str, key: str, at: str, name: str | None
+    ) -> None:
+        detail = f"nothing is known of the positions of {key}, {name or 'without model_type'}"
+        self.report.warn("tower-not-known", detail, place.pointer)
+        self._add(PartEncoding(f"{prefix}{_id(key)}", at, place.pointer, "unknown", is_known=False))
+
+    def _add(self, encoding: PartEncoding) -> None:
+        """Add an encoding, with an id of its own."""
+        if len(self.encodings) == _MAX_ENCODINGS:
+            raise InvalidBody(f"the model has more than {_MAX_ENCODINGS} positional encodings")
+        taken = {each.id for each in self.encodings}
+        wanted = encoding.id or encoding.kind
+        names = _candidates(wanted, encoding.at)
+        unique = next(name for name in names if name not in taken)
+        self.encodings.append(replace(encoding, id=unique))
+
+
+def _candidates(wanted: str, at: str) -> Iterator[str]:
+    yield wanted
+    yield f"{wanted}.{at}"
+    number = 2
+    while True:
+        yield f"{wanted}.{number}"
+        number += 1
+
+
+def _id(key: str) -> str:
+    """Return the name of a part, by the key of its config."""
+    return key.removesuffix("_config")
+
+
+def _joined(at: str, path: str) -> str:
+    return f"{at}.{path}" if at and path else at or path

@@ -1,0 +1,263 @@
+"""The values that a config gives to the parameters of a table.
+
+A source is a number, a flag, ``"'text'"``, or an expression over JSON pointers into the config,
+such as ``/hidden_size // /num_attention_heads``. A missing or null value skips to the next source.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import isfinite
+from typing import Any, Literal, TypeAlias
+
+from service.models.config_values import MAX_COUNT, KeyPlace
+
+Source: TypeAlias = bool | int | float | str
+Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source]]
+Origin: TypeAlias = Literal[
+    "config", "class default", "computed", "fixed in code", "request", "example"
+]
+
+_MAX_ITEMS = 4096
+_POINTER = re.compile(r"(?<![\w/])/(?=[A-Za-z_])[\w.-]+(?:/[\w.-]+)*")
+_PREFIX = "_p"
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_OF_LISTS: Mapping[str, Callable[..., Any]] = {"sum": sum, "len": len, "max": max, "min": min}
+_OF_NUMBERS: Mapping[str, Callable[..., Any]] = {"max": max, "min": min, "int": int, "round": round}
+
+
+class Missing(Exception):
+    """No value: a pointer of the expression leads to nothing, or to null."""
+
+
+class Unusable(Exception):
+    """A value that an expression cannot use.
+
+    Attributes:
+        pointer: its pointer.
+        value: the value; None for a combination of values.
+        rule: the rule that it breaks.
+    """
+
+    def __init__(self, pointer: str, value: object, rule: str) -> None:
+        super().__init__(rule)
+        self.pointer, self.value, self.rule = pointer, value, rule
+
+
+@dataclass(frozen=True)
+class FoundValue:
+    """A value, the kind of its origin, and the pointers or the class that it is from."""
+
+    value: Any
+    origin: Origin
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A config and, for what it lacks, the defaults of its class.
+
+    Attributes:
+        library: the library, its version and the class, the origin of defaults.
+        names: the class's own names of canonical keys.
+        read: the names of the members that expressions have asked for.
+    """
+
+    place: KeyPlace
+    library: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+
+    def find(self, pointer: str) -> tuple[Any, str, bool]:
+        """Return a value, the pointer to it, and whether the config has it; raises Missing."""
+        first, *others = pointer[1:].split("/")
+        spellings = self._spellings(first)
+        self.read.update(spellings)
+        for content, is_config in ((self.place.content, True), (self.defaults, False)):
+            for name in spellings:
+                value, is_there = content, True
+                for key in (name, *others):
+                    value, is_there = _member(value, key)
+                    if not is_there:
+                        break
+                if is_there:
+                    path = "/".join((name, *others))
+                    if value is None or isinstance(value, dict):
+                        raise Missing
+                    return _checked(value, f"{self.place.pointer}/{path}"), path, is_config
+        raise Missing
+
+    def _spellings(self, name: str) -> list[str]:
+        others = [key for key, own in self.names.items() if own == name]
+        return list(dict.fromkeys([name, self.names.get(name, name), *others]))
+
+    def value(self, sources: Sources | list[str]) -> FoundValue:
+        """Return the value of the first source that has one; raises Missing or Unusable.
+
+        A pointer into the config comes before all others, as another name of a default does not
+        replace what a config says.
+        """
+        if isinstance(sources, dict):
+            each = [self.value(source) for source in sources["join"]]
+            pointers = tuple(dict.fromkeys(name for one in each for name in one.sources))
+            kinds = {one.origin for one in each}
+            origin: Origin = kinds.pop() if len(kinds) == 1 else "computed"
+            return FoundValue(tuple(one.value for one in each), origin, pointers)
+        listed = sources if isinstance(sources, list) else [sources]
+        for source in listed:
+            if isinstance(source, str) and _POINTER.fullmatch(source):
+                try:
+                    value, path, is_config = self.find(source)
+                except Missing:
+                    continue
+                if is_config:
+                    return FoundValue(value, "config", (f"{self.place.pointer}/{path}",))
+        for source in listed:
+            try:
+                return self._of(source)
+            except Missing:
+                continue
+        raise Missing
+
+    def holds(self, condition: str) -> bool:
+        """Return whether a condition holds; one with a missing value does."""
+        try:
+            return bool(self._of(condition).value)
+        except Missing:
+            return True
+
+    def _of(self, source: Source) -> FoundValue:
+        if not isinstance(source, str):
+            return FoundValue(source, "fixed in code", (self.library,))
+        if source.startswith("'") and source.endswith("'"):
+            return FoundValue(source[1:-1], "fixed in code", (self.library,))
+        tree, pointers = _parsed(source)
+        found = [self.find(pointer) for pointer in pointers]
+        value = _Evaluation([one[0] for one in found], self._where(found)).of(tree)
+        from_config = tuple(f"{self.place.pointer}/{path}" for _, path, own in found if own)
+        if isinstance(tree, ast.Name):
+            if from_config:
+                return FoundValue(value, "config", from_config)
+            return FoundValue(value, "class default", (self.library,))
+        defaults = (self.library,) if any(not own for *_, own in found) else ()
+        return FoundValue(value, "computed", (*from_config, *defaults))
+
+    def _where(self, found: Sequence[tuple[Any, str, bool]]) -> str:
+        paths = [path for _, path, own in found if own] or [path for _, path, _ in found]
+        return f"{self.place.pointer}/{paths[0]}" if paths else self.place.pointer
+
+
+def _member(value: Any, key: str) -> tuple[Any, bool]:
+    if isinstance(value, dict):
+        return value.get(key), key in value
+    if isinstance(value, list) and key.isdigit() and int(key) < len(value):
+        return value[int(key)], True
+    return None, False
+
+
+def _checked(value: Any, pointer: str) -> Any:
+    """Return a text, flag, number or list of numbers; raises Unusable for others."""
+    if isinstance(value, list):
+        if len(value) > _MAX_ITEMS:
+            raise Unusable(pointer, None, f"must be a list of at most {_MAX_ITEMS}")
+        return tuple(_checked(item, pointer) for item in value)
+    if isinstance(value, float) and not isfinite(value):
+        raise Unusable(pointer, str(value), "must be a finite number")
+    if isinstance(value, int) and abs(value) > MAX_COUNT:
+        raise Unusable(pointer, None, "must be an integer from -2^53 to 2^53")
+    return value
+
+
+@cache
+def _parsed(source: str) -> tuple[ast.expr, tuple[str, ...]]:
+    pointers: dict[str, int] = {}
+
+    def name(match: re.Match[str]) -> str:
+        return f"{_PREFIX}{pointers.setdefault(match[0], len(pointers))}"
+
+    return ast.parse(_POINTER.sub(name, source), mode="eval").body, tuple(pointers)
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """Evaluates expressions over values from a config."""
+
+    values: Sequence[Any]
+    where: str
+
+    def of(self, node: ast.expr) -> Any:
+        """Return the value of a node; raises Unusable."""
+        return _NODES[type(node)](self, node)
+
+    def constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def name(self, node: ast.Name) -> Any:
+        return self.values[int(node.id.removeprefix(_PREFIX))]
+
+    def choice(self, node: ast.IfExp) -> Any:
+        return self.of(node.body if self.of(node.test) else node.orelse)
+
+    def compared(self, node: ast.Compare) -> bool:
+        left, right = self.of(node.left), self.of(node.comparators[0])
+        kind = type(node.ops[0])
+        if kind not in {ast.Eq, ast.NotEq}:
+            left, right = self._number(left), self._number(right)
+        return bool(_OPERATORS[kind](left, right))
+
+    def all_or_any(self, node: ast.BoolOp) -> bool:
+        results = map(self.of, node.values)
+        return all(results) if isinstance(node.op, ast.And) else any(results)
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        operand = self.of(node.operand)
+        return not operand if isinstance(node.op, ast.Not) else -self._number(operand)
+
+    def binary(self, node: ast.BinOp) -> Any:
+        left, right = self._number(self.of(node.left)), self._number(self.of(node.right))
+        if right == 0 and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
+            raise Unusable(self.where, None, "leads to a division by 0")
+        return _OPERATORS[type(node.op)](left, right)
+
+    def call(self, node: ast.Call) -> Any:
+        assert isinstance(node.func, ast.Name)
+        arguments = [self.of(each) for each in node.args]
+        if len(arguments) == 1 and isinstance(arguments[0], tuple):
+            return _OF_LISTS[node.func.id]([*map(self._number, arguments[0])])
+        return _OF_NUMBERS[node.func.id](*map(self._number, arguments))
+
+    def _number(self, value: Any) -> Any:
+        if type(value) not in {int, float}:
+            raise Unusable(self.where, value, "must be a number here")
+        if abs(value) > MAX_COUNT:
+            raise Unusable(self.where, None, "is too large")
+        return value
+
+
+_NODES: Mapping[type, Callable[[_Evaluation, Any], Any]] = {
+    ast.Constant: _Evaluation.constant,
+    ast.Name: _Evaluation.name,
+    ast.IfExp: _Evaluation.choice,
+    ast.Compare: _Evaluation.compared,
+    ast.BoolOp: _Evaluation.all_or_any,
+    ast.UnaryOp: _Evaluation.unary,
+    ast.BinOp: _Evaluation.binary,
+    ast.Call: _Evaluation.call,
+}

@@ -1,0 +1,226 @@
+"""What is known of the positional encodings of each model type.
+
+The facts are generated from the libraries: the defaults of a class, its parts and their modules.
+``bodies`` and ``types.toml`` are written by hand: what the body of a module or function computes,
+as a query of this server, and what only a type has.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import orjson
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass as validated_dataclass
+
+from service.models.expressions import Sources
+from service.models.model_types import ModelType, model_types
+
+Kind: TypeAlias = Literal[
+    "rope", "rope-axial", "mrope-ids", "sinusoidal", "timesteps", "learned", "learned-2d",
+    "relative-bias", "alibi", "buckets", "fourier", "permutation", "conv", "temperature", "none",
+]  # fmt: skip
+Pairs: TypeAlias = Literal["half", "interleaved"]
+
+
+@validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class EncodingEntry:
+    """One positional encoding of a model type.
+
+    Attributes:
+        at: the path of the module or function; that of the facts unless given.
+        resolver: ``text`` if the settings are those of ``resolve``.
+        url, query: the path and the parameters of its table here.
+        asks: the parameters that no config has, each with what it counts.
+        example: a value of each of these, with which the links work.
+        when: the entry holds only for configs that meet these conditions.
+        must: conditions that a config meets, or the table is refused.
+        layers: the number of layers that have it.
+        layout, writes: the pairs of channels that are rotated, and those that are written.
+        shape, stored, resize: of a learned table.
+        untouched_tokens: how many tokens have no rotation.
+        counts: what positions count.
+        training_only, ignores: keys without effect in inference, or at all.
+        not_served: the reason why there is no table here.
+    """
+
+    kind: Kind
+    at: str = ""
+    id: str | None = None
+    resolver: Literal["text"] | None = None
+    url: str | None = None
+    query: Mapping[str, Sources] = field(default_factory=dict)
+    asks: Mapping[str, str] = field(default_factory=dict)
+    example: Mapping[str, Sources] = field(default_factory=dict)
+    when: tuple[str, ...] = ()
+    must: tuple[str, ...] = ()
+    layers: Sources | None = None
+    layout: Pairs | None = None
+    writes: Pairs | None = None
+    pack: str | None = None
+    shape: tuple[Sources, ...] = ()
+    stored: str | None = None
+    resize: str | None = None
+    untouched_tokens: tuple[Sources, ...] = ()
+    counts: str | None = None
+    training_only: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+    not_served: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Tower:
+    """A part of a model with a config of its own.
+
+    Attributes:
+        key: of the config.
+        type: the model type of the part.
+        at: the path of its modules.
+        defaults: those that differ from the defaults of the type.
+        is_auto: whether the part may be of another type, which its config names.
+    """
+
+    key: str
+    type: str | None
+    at: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_auto: bool = True
+
+
+@dataclass(frozen=True)
+class PartType:
+    """The facts of a model type.
+
+    Attributes:
+        library: with its version.
+        defaults: of the keys of its config.
+        names: the class's own names of canonical keys.
+        towers: the parts with configs of their own.
+        entries: its encodings, in the order of the modules.
+        unknown: the paths of positional modules whose body nobody has reviewed.
+        none: why there is no encoding.
+        text: the facts of its rotary embedding, if it is a text model with one.
+    """
+
+    name: str
+    library: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    towers: tuple[Tower, ...] = ()
+    entries: tuple[EncodingEntry, ...] = ()
+    unknown: tuple[str, ...] = ()
+    none: str | None = None
+    text: ModelType | None = None
+
+    @property
+    def origin(self) -> str:
+        """The origin of its defaults."""
+        return f"{self.library} {self.name}"
+
+
+@cache
+def part_type(name: str) -> PartType | None:
+    """Return the facts of a model type or of a diffusers class; None for an unknown one."""
+    text = model_types().get(name)
+    for facts in _facts():
+        known = facts["types"].get(name)
+        if known is not None:
+            return replace(_from_facts(name, facts, known), text=text)
+    own = _types().get(name, {})
+    if text is None and not own:
+        return None
+    library = text.source.partition(":")[0] if text else own["library"]
+    towers: tuple[Tower, ...] = ()
+    if text is not None and text.text is not None and "." not in text.text:
+        towers = (Tower(text.text, text.text_model_type),)
+    entries = tuple(map(_ENTRY.validate_python, own.get("encodings", ())))
+    return PartType(name, library, towers=towers, entries=entries, none=own.get("none"), text=text)
+
+
+def known_names() -> Iterator[str]:
+    """Yield the name of every type, for hints."""
+    return chain(model_types(), *(facts["types"] for facts in _facts()))
+
+
+_ENTRY = TypeAdapter(EncodingEntry)
+
+
+@cache
+def _facts() -> tuple[Mapping[str, Any], ...]:
+    folder = files("service.models") / "facts"
+    listed = sorted(folder.iterdir(), key=lambda each: each.name, reverse=True)
+    return tuple(orjson.loads(each.read_bytes()) for each in listed if each.name.endswith("json"))
+
+
+@cache
+def _types() -> Mapping[str, Any]:
+    path = files("service.models") / "types.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@cache
+def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
+    """Return the encodings of each reviewed body, by its hash and by module.Class."""
+    entries: dict[str, tuple[EncodingEntry, ...]] = {}
+    for path in (files("service.models") / "bodies").iterdir():
+        if not path.name.endswith(".toml") or path.name == "unreviewed.toml":
+            continue
+        for body in tomllib.loads(path.read_text(encoding="utf-8")).values():
+            read = tuple(map(_ENTRY.validate_python, body.get("encodings", ())))
+            for key in (*body.get("bodies", ()), *body.get("classes", ())):
+                entries[key] = read
+    return entries
+
+
+def _from_facts(name: str, facts: Mapping[str, Any], known: Mapping[str, Any]) -> PartType:
+    own, bodies = _types().get(name, {}), _bodies()
+    entries = [_ENTRY.validate_python(each) for each in own.get("encodings", ())]
+    unknown: list[str] = []
+    for module in () if own.get("replace") else known["modules"]:
+        body = module["body"]
+        names = (body, *facts["bodies"].get(body, ()))
+        found = next((bodies[key] for key in names if key in bodies), None)
+        if found is None:
+            unknown.append(module["at"])
+            continue
+        shape = _shape(module)
+        entries += [
+            replace(each, at=each.at or module["at"], shape=each.shape or shape) for each in found
+        ]
+    towers = tuple(
+        Tower(
+            key,
+            tower["type"],
+            tower.get("at") or "",
+            tower.get("defaults") or {},
+            bool(tower.get("auto")),
+        )
+        for key, tower in known.get("towers", {}).items()
+    )
+    return PartType(
+        name=name,
+        library=facts["library"],
+        defaults=known["defaults"],
+        names=known.get("names", {}),
+        towers=towers,
+        entries=tuple(entries),
+        unknown=tuple(unknown),
+        none=own.get("none"),
+    )
+
+
+def _shape(module: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the shape of the first tensor of a module, as expressions over pointers."""
+    for tensor in module.get("tensors", {}).values():
+        if tensor["formula"] and all(tensor["formula"]):
+            return tuple(_KEY.sub(r"/\g<0>", str(length)) for length in tensor["formula"])
+    return ()
+
+
+_KEY = re.compile(r"[A-Za-z_]\w*(?!\w*\()")

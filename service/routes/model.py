@@ -1,0 +1,381 @@
+"""``POST /model``: every positional encoding of a model, and the URLs of its tables."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from service.analysis.array import TableRequest
+from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Report
+from service.delivery.parameters import read_parameters
+from service.delivery.plans import table_document
+from service.delivery.representation import linked_format
+from service.encodings.family import Integers, Reals, optional
+from service.errors import Fault, InvalidBody, InvalidParameters
+from service.formats.json_text import JSON
+from service.formats.npy import NPY
+from service.formats.safetensors_file import SAFETENSORS
+from service.grammar import Integer, to_query
+from service.models.config_values import ConfigWarning, ResolvedValue
+from service.models.describe import PartEncoding, describe
+from service.models.expressions import FoundValue, Origin
+from service.models.knowledge import EncodingEntry
+from service.models.resolve import Resolved
+from service.models.rotary_settings import LayerSettings
+from service.numerics.limits import MAX_LENGTH
+from service.numerics.tables import Document
+from service.routes.rope_config import (
+    AttentionReport,
+    ConfigParameters,
+    LengthRegime,
+    SettingsLinker,
+    WarningEntry,
+    check_settings,
+)
+from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
+from service.settings import Settings
+
+_GRID_AXES = ("depth", "height", "width")
+_LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
+
+
+class ModelParameters(ConfigParameters):
+    """Parameters of a report about a model: what no config has."""
+
+    grid: Integers | None = optional(
+        "The grid of tokens of a picture or video in the links: height and width, or frames, "
+        "height and width; an example unless given.",
+        "1,34,46",
+        max_length=4,
+    )
+    seq_len: Integer | None = optional(
+        "The number of positions in the links.", 4096, ge=1, le=MAX_LENGTH
+    )
+    timesteps: Reals | None = optional("The timesteps in the links.", "999,500,1")
+
+
+class FoundFormat(Report):
+    """The format of the document."""
+
+    name: str
+    found_by: str = Field(description="The key or the bytes that tell the format.")
+
+
+class Knowledge(Report):
+    """What the answer is based on."""
+
+    library: str | None
+    status: Literal["known", "assumed"] = Field(
+        description="known: the class is one of the library; assumed: the type is not known, and "
+        "its config has the rotary settings."
+    )
+
+
+class OriginatedValue(Report):
+    """A value and its origin."""
+
+    model_config = ConfigDict(serialize_by_alias=True, populate_by_name=True)
+
+    value: Any
+    origin: Origin
+    sources: list[str] = Field(
+        default=ABSENT,
+        alias="from",
+        description="Pointers into the document, or the class and the version of its library.",
+    )
+
+
+class EncodingReport(PostingReport):
+    """One positional encoding of the model."""
+
+    id: str
+    at: str = Field(description="The path of its module or function.")
+    config: str = Field(description="The JSON pointer to the config of its part of the model.")
+    kind: str
+    known: bool = Field(description="Whether the code of its module is known.")
+    served: bool = Field(description="Whether there is a table of it here.")
+    reason: str = Field(default=ABSENT, description="Why there is no table.")
+    layers: dict[str, Any] = Field(
+        default=ABSENT, description="Which layers have it: all of a number, or only those listed."
+    )
+    layout: Literal["half", "interleaved"] = ABSENT
+    writes: Literal["half", "interleaved"] = ABSENT
+    counts: str = Field(default=ABSENT, description="What its positions count.")
+    asks: dict[str, str] = Field(
+        default=ABSENT,
+        description="The parameters that no config has; links have examples of them.",
+    )
+    values: dict[str, OriginatedValue] = ABSENT
+    untouched_tokens: list[OriginatedValue] = ABSENT
+    shape: list[Count] = Field(default=ABSENT, description="The shape of the table.")
+    dtype: str = Field(default=ABSENT, description="The type of its elements.")
+    stored: str = Field(default=ABSENT, description="Where the numbers are: in the checkpoint.")
+    resize: str = Field(default=ABSENT, description="How the library resizes the table.")
+    attention: AttentionReport = ABSENT
+    regimes: list[LengthRegime] = ABSENT
+    links: dict[str, Url] = ABSENT
+    templates: dict[str, str] = Field(
+        default=ABSENT, description="The links with {name} in place of each parameter in asks."
+    )
+    bytes: dict[str, Count] = Field(
+        default=ABSENT, description="The length of the file at each link, where it is known."
+    )
+    source: str = Field(default=ABSENT, description="The class or function of the library.")
+
+    def lines(self) -> Iterator[str]:
+        for name, link in (self.links or {}).items():
+            yield f"{self.id}.{name}: {self.request(link)}"
+        for name, value in (self.values or {}).items():
+            yield f"{self.id}.{name}: {to_query(value.value)} ({value.origin})"
+        if self.reason:
+            yield f"{self.id}.reason: {self.reason}"
+
+
+class ModelReport(Report):
+    """Every positional encoding of the model."""
+
+    format: FoundFormat
+    model_type: str | None
+    knowledge: Knowledge
+    encodings: list[EncodingReport]
+    reason: str = Field(default=ABSENT, description="Why there is no encoding.")
+    unread: list[str] = Field(description="Pointers to positional keys without effect.")
+    not_understood: list[str] = Field(
+        description="Pointers to keys that look positional and are not understood."
+    )
+    warnings: list[WarningEntry]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the number of encodings, then the links and values of each, then warnings."""
+        kinds = ", ".join(each.id for each in self.encodings) or "no positional encoding"
+        yield f"{kinds} ({self.model_type or self.format.name})"
+        yield from super().lines()
+        yield from (f"warning: {warning.detail}" for warning in self.warnings)
+        for each in self.encodings:
+            yield from each.lines()
+
+
+def report_model(
+    parameters: ModelParameters, config: Mapping[str, Any], settings: Settings
+) -> ModelReport:
+    """Return the report about a model; raises InvalidBody, InvalidParameters or ModelNotKnown."""
+    model = describe(config, parameters.context_length)
+    check_settings(
+        [each.settings for each in model.encodings if each.settings], parameters.context_length
+    )
+    linkers = _Linkers(parameters, settings)
+    encodings = [_report(each, linkers) for each in model.encodings]
+    warnings = [*model.warnings, *linkers.warnings()]
+    optional_fields = {"reason": model.reason} if model.reason else {}
+    unread = [each.pointer for each in warnings if each.code == "key-not-read"]
+    return ModelReport(
+        format=FoundFormat(name="transformers", found_by="/model_type"),
+        model_type=model.model_type,
+        knowledge=Knowledge(library=model.library, status=model.status),
+        encodings=encodings,
+        unread=list(dict.fromkeys((*unread, *model.unread))),
+        not_understood=[each.pointer for each in warnings if each.code == "unknown-rope-key"],
+        warnings=[WarningEntry.model_validate(each) for each in warnings],
+        **optional_fields,
+    )
+
+
+@dataclass
+class _Linkers:
+    """The parameters and limits of links, and the linkers of the text models."""
+
+    parameters: ModelParameters
+    settings: Settings
+    of_text: dict[int, SettingsLinker] = field(default_factory=dict)
+
+    def of(self, resolved: Resolved) -> SettingsLinker:
+        return self.of_text.setdefault(id(resolved), SettingsLinker(resolved, self.settings))
+
+    def warnings(self) -> Iterator[ConfigWarning]:
+        for linker in self.of_text.values():
+            yield from linker.warnings
+
+
+def _report(encoding: PartEncoding, linkers: _Linkers) -> EncodingReport:
+    """Return the report of an encoding; raises InvalidBody or InvalidParameters."""
+    fields: dict[str, Any] = {
+        "id": encoding.id,
+        "at": encoding.at,
+        "config": encoding.config,
+        "kind": encoding.kind,
+        "known": encoding.is_known,
+    }
+    optional_fields: dict[str, Any] = {"reason": encoding.reason, "layers": dict(encoding.layers)}
+    if encoding.settings is not None:
+        optional_fields |= _of_text(encoding.settings, encoding.resolved, linkers)
+    elif encoding.entry is not None:
+        optional_fields |= _of_entry(encoding, encoding.entry, linkers)
+    given = {name: each for name, each in optional_fields.items() if each}
+    return EncodingReport(**fields, served="links" in given, **given)
+
+
+def _of_text(
+    settings: LayerSettings, resolved: Resolved | None, linkers: _Linkers
+) -> dict[str, Any]:
+    """Return the fields of a rotary embedding of a text model."""
+    assert resolved is not None
+    linker, length = linkers.of(resolved), linkers.parameters.context_length
+    values = settings.at(length)
+    urls = linker.urls(settings, values, linkers.parameters.seq_len)
+    if settings.offset:
+        values["rotary_offset"] = settings.offset
+    return {
+        "layout": resolved.layout,
+        "writes": resolved.writes,
+        "values": {name: _originated(each) for name, each in values.items()},
+        "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
+        "links": {name: urls.pop(name) for name in _LINKS if name in urls},
+        "regimes": [
+            LengthRegime(context_length=each, **linker.urls(settings, settings.at(each)))
+            for each in settings.lengths
+        ],
+        **urls,
+    }
+
+
+def _originated(resolved: ResolvedValue) -> OriginatedValue:
+    """Return a value of a text model, with its origin in the terms of all other values."""
+    origin, sources = resolved.origin, [resolved.origin.removeprefix("computed: ")]
+    kind: Origin = "computed"
+    if origin.startswith(("/", "alias /")):
+        kind, sources = "config", [origin.removeprefix("alias ")]
+    elif origin.startswith("class default"):
+        kind = "class default"
+    elif origin.startswith("?"):
+        kind = "request"
+    return OriginatedValue(value=_plain(resolved.value), origin=kind, sources=sources)
+
+
+def _found(found: FoundValue) -> OriginatedValue:
+    value, origin, sources = _plain(found.value), found.origin, list(found.sources)
+    return OriginatedValue(value=value, origin=origin, sources=sources)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -> dict[str, Any]:
+    """Return the fields of an encoding whose table, if any, is named by its entry."""
+    values = dict(encoding.values)
+    fields: dict[str, Any] = {
+        "layout": entry.layout,
+        "writes": entry.writes,
+        "counts": entry.counts,
+        "asks": dict(entry.asks),
+        "values": {name: _found(each) for name, each in values.items()},
+        "untouched_tokens": [*map(_found, encoding.untouched_tokens)],
+        "shape": [each.value for each in encoding.shape],
+        "stored": entry.stored,
+        "resize": entry.resize,
+        "source": entry.source,
+    }
+    endpoint = table_at(entry.url or "")
+    if entry.url is None or entry.not_served or endpoint is None:
+        return fields
+    asked = _asked(encoding, linkers.parameters)
+    query = {name: each.value for name, each in (values | asked).items()}
+    if entry.pack is not None:
+        query["pack"] = entry.pack
+    document = _document(endpoint, query, values | asked)
+    fields["values"] |= {name: _found(each) for name, each in asked.items()}
+    fields["shape"] = list(document.shape or ())
+    return fields | _links(endpoint, document, query, tuple(asked), linkers.settings)
+
+
+def _asked(encoding: PartEncoding, parameters: ModelParameters) -> dict[str, FoundValue]:
+    """Return the values of the parameters that no config has: those of the request, or examples."""
+    asked = dict(encoding.asked)
+    for name in parameters.model_fields_set & {"grid", "seq_len", "timesteps"}:
+        value = getattr(parameters, name)
+        if name in asked:
+            asked[name] = FoundValue(value, "request", (f"?{name}",))
+        elif name == "grid":
+            own = [axis for axis in _GRID_AXES if axis in asked]
+            if own and len(own) <= len(value):
+                lengths = zip(own, value[-len(own) :], strict=True)
+                asked |= {axis: FoundValue(each, "request", ("?grid",)) for axis, each in lengths}
+    return asked
+
+
+def _document(
+    endpoint: Endpoint, query: Mapping[str, Any], values: Mapping[str, FoundValue]
+) -> Document:
+    """Return the table of a query; its errors name the values in the document or the request."""
+    try:
+        return table_document(endpoint, read_parameters(endpoint.parameters, query))
+    except InvalidParameters as error:
+        faults = []
+        for fault in error.faults:
+            found = values.get(fault.where or "")
+            if found is not None and found.origin == "request":
+                raise InvalidParameters(fault) from error
+            pointers = [each for each in found.sources if each[:1] in {"", "/"}] if found else []
+            pointer = pointers[0] if pointers else ""
+            faults.append(Fault(pointer, fault.value, fault.detail, in_body=True))
+        raise InvalidBody.at(*faults) from error
+
+
+def _links(
+    endpoint: Endpoint,
+    document: Document,
+    query: Mapping[str, Any],
+    asked: tuple[str, ...],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Return the links to a table, their templates, and the lengths of the files."""
+    path, own = endpoint.path[1:], {}
+    form = linked_format(document, settings)
+    fixed = {name: value for name, value in query.items() if name not in asked}
+    mine = {name: value for name, value in query.items() if name in asked}
+    requests = {"table": (TableRequest(path, mine), None if form is JSON else form.extension)}
+    binary = NPY if len(document.arrays) == 1 else SAFETENSORS
+    requests["file"] = (TableRequest(path, mine), binary.extension)
+    if len(document.arrays) > 1 and "part" in endpoint.parameters.model_fields:
+        for part in document.arrays:
+            requests[part] = (TableRequest(path, mine | {"part": part}), NPY.extension)
+    links = links_to(requests, fixed, settings)
+    frequencies = table_at(f"{endpoint.path}/frequencies")
+    if frequencies is not None:
+        names = frequencies.parameters.model_fields
+        listed = {name: value for name, value in query.items() if name in names}
+        links["frequencies"] = url_of(TableRequest(frequencies.path[1:], listed))
+    if "post" in links:
+        own["post"] = links.pop("post")
+    templates = {
+        name: url_of(TableRequest(request.resource, fixed | _others(request, mine)), extension)
+        + "".join(f"&{each}={{{each}}}" for each in mine)
+        for name, (request, extension) in requests.items()
+        if mine and "post" not in own
+    }
+    sizes = {"file": binary.body(document).length_bytes}
+    return {"links": links, "templates": templates, "bytes": sizes, **own}
+
+
+def _others(request: TableRequest, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.parameters.items() if name not in asked}
+
+
+MODEL = Endpoint(
+    path="/model",
+    operation="Model",
+    summary="Every positional encoding of a model, and the URLs of its tables",
+    parameters=ModelParameters,
+    inputs=JsonObject(
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "num_attention_heads": 32,
+            "max_position_embeddings": 8192,
+            "rope_theta": 500000.0,
+        }
+    ),
+    answer=report_model,
+    report=ModelReport,
+)

@@ -1,0 +1,89 @@
+"""The values that a config gives to the parameters of a table, with their origins."""
+
+from typing import Any
+
+import pytest
+
+from service.models.config_values import KeyPlace, ReadingReport
+from service.models.expressions import FoundValue, Missing, Scope, Unusable
+
+LIBRARY = "library 1.0 type"
+
+
+def scope(config: dict[str, Any], **defaults: Any) -> Scope:
+    names = {"hidden_size": "n_embd"}
+    return Scope(KeyPlace(config, "/part", ReadingReport()), LIBRARY, defaults, names)
+
+
+@pytest.mark.parametrize(
+    ("sources", "config", "defaults", "expected"),
+    [
+        ("/a", {"a": 4}, {"a": 5}, FoundValue(4, "config", ("/part/a",))),
+        ("/a", {}, {"a": 5}, FoundValue(5, "class default", (LIBRARY,))),
+        (["/a", 7], {"a": None}, {"a": 5}, FoundValue(7, "fixed in code", (LIBRARY,))),
+        ("'text'", {}, {}, FoundValue("text", "fixed in code", (LIBRARY,))),
+        ("/a // /b", {"a": 9, "b": 2}, {}, FoundValue(4, "computed", ("/part/a", "/part/b"))),
+        ("/a // /b", {"a": 9}, {"b": 2}, FoundValue(4, "computed", ("/part/a", LIBRARY))),
+        ("2 * (/a - 1) / 4", {"a": 3}, {}, FoundValue(1.0, "computed", ("/part/a",))),
+        ("/a/1", {"a": [3, 4]}, {}, FoundValue(4, "config", ("/part/a/1",))),
+        ("/rope/theta", {"rope": {"type": "x"}}, {"rope": {"theta": 5.0}}, None),
+        ("sum(/a)", {"a": [3, 4]}, {}, FoundValue(7, "computed", ("/part/a",))),
+        ("1 if /a == 'x' else 2", {"a": "x"}, {}, FoundValue(1, "computed", ("/part/a",))),
+        ("/hidden_size", {"n_embd": 8}, {}, FoundValue(8, "config", ("/part/n_embd",))),
+        ("/n_embd", {"hidden_size": 8}, {}, FoundValue(8, "config", ("/part/hidden_size",))),
+    ],
+)
+def test_value_is_that_of_the_config_then_of_the_class(
+    sources: Any, config: dict[str, Any], defaults: dict[str, Any], expected: FoundValue | None
+) -> None:
+    expected = expected or FoundValue(5.0, "class default", (LIBRARY,))
+
+    assert scope(config, **defaults).value(sources) == expected
+
+
+def test_key_of_the_config_precedes_defaults_under_other_names() -> None:
+    found = scope({"theta": 5}, rope={"theta": 7}).value(["/rope/theta", "/theta"])
+
+    assert found == FoundValue(5, "config", ("/part/theta",))
+
+
+def test_default_precedes_what_is_computed_of_the_config() -> None:
+    found = scope({"width": 64, "heads": 4}, head_dim=32).value(["/head_dim", "/width // /heads"])
+
+    assert found == FoundValue(32, "class default", (LIBRARY,))
+
+
+def test_joined_values_keep_every_origin() -> None:
+    found = scope({"a": 9}, b=2).value({"join": ["/a // 2", "/b", 1]})
+
+    assert found.value == (4, 2, 1)
+    assert found.sources == ("/part/a", LIBRARY)
+
+
+def test_value_without_any_source_is_missing() -> None:
+    with pytest.raises(Missing):
+        scope({"a": {}}).value(["/a", "/b // /c"])
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "pointer"),
+    [
+        ("/a // /b", {"a": "9", "b": 2}, "/part/a"),
+        ("/a // /b", {"a": True, "b": 2}, "/part/a"),
+        ("/a // /b", {"a": 9, "b": 0}, "/part/a"),
+        ("/a * /a * /a", {"a": 2**53}, "/part/a"),
+        ("/a", {"a": 2**60}, "/part/a"),
+        ("/a", {"a": float("inf")}, "/part/a"),
+        ("/a", {"a": [1] * 5000}, "/part/a"),
+        ("/a < 3", {"a": "x"}, "/part/a"),
+        ("sum(/a)", {"a": ["x"]}, "/part/a"),
+    ],
+)
+def test_unusable_value_is_refused_with_its_pointer(
+    source: str, config: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(Unusable) as raised:
+        scope(config).value(source)
+
+    assert raised.value.pointer == pointer
+    assert raised.value.rule
