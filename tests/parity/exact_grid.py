@@ -31,12 +31,13 @@ def grid(query: Query) -> Arrays:
     if query.get("reverse_coord"):
         height, width = lengths
         rows = [rows[h * width + w] for w, h in product(range(width), range(height))]
-    leading = {"detr": 2, "positional-encodings": 3, "tensor2tensor": 3}.get(name, 0)
+    whole = {"detr": 2, "deformable-detr": 2, "positional-encodings": 3, "tensor2tensor": 3}
+    leading = whole.get(name, 0)
     leading = 1 if name == "diffusers" and len(lengths) == 3 else leading
     rest = [] if lengths[leading:] == [] else [-1]
     flat = [truth for row in rows for truth in row]
     table = truths(flat, *lengths[:leading], *rest, len(rows[0]))
-    if query.get("channels_first", name == "detr"):
+    if query.get("channels_first", name in {"detr", "deformable-detr"}):
         table = np.moveaxis(table, -1, 0)
     return {"encoding": table}
 
@@ -60,9 +61,9 @@ def _of_mask(query: Query, valid: Array) -> Array:
     return np.concatenate(planes)
 
 
-def _detr_halves(query: Query, position: int, last: int) -> list[Truth]:
+def _detr_halves(query: Query, position: float, last: int) -> list[Truth]:
     half = query["d_model"] // 2
-    place = mpf(int(position))
+    place = mpf(float(position))
     if query.get("normalize"):
         scale = query.get("scale")
         turn = 2 * mpmath.pi if scale is None else mpf(scale)
@@ -105,6 +106,12 @@ def _timm(query: Query, lengths: Sequence[int], token: Sequence[int]) -> list[Tr
 
 def _detr(query: Query, lengths: Sequence[int], token: Sequence[int]) -> list[Truth]:
     halves = [_detr_halves(query, i + 1, n) for i, n in zip(token, lengths, strict=True)]
+    return halves[0] + halves[1]
+
+
+def _deformable_detr(query: Query, lengths: Sequence[int], token: Sequence[int]) -> list[Truth]:
+    pairs = zip(token, lengths, strict=True)
+    halves = [_detr_halves({**query, "normalize": True}, i + 0.5, n) for i, n in pairs]
     return halves[0] + halves[1]
 
 
@@ -175,6 +182,7 @@ _ROWS: Mapping[str, Callable[[Query, Sequence[int], Sequence[int]], list[Truth]]
     "mae": _mae,
     "timm": _timm,
     "detr": _detr,
+    "deformable-detr": _deformable_detr,
     "diffusers": _diffusers,
     "positional-encodings": _positional_encodings,
     "tensor2tensor": _tensor2tensor,

@@ -84,7 +84,14 @@ def _clipped(query: Query, most: int) -> Array:
 
 
 def shaw(query: Query) -> Arrays:
-    return {"index": _clipped(query, query["max_relative_position"])}
+    before: int = query["max_relative_position"]
+    after: int = query.get("max_after", before)
+
+    def row(distance: int) -> int:
+        clipped = min(max(distance, -before), after)
+        return after - clipped if query.get("descending") else clipped + before
+
+    return {"index": _of_pairs(query, row)}
 
 
 def shaw_embeddings(query: Query, arrays: Arrays) -> Arrays:

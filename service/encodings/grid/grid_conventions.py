@@ -109,21 +109,22 @@ _Rules: TypeAlias = FrequencyRule | Sequence[FrequencyRule]
 
 
 def _along(
-    grid: Grid, rules: _Rules, units: Sequence[Fraction] = (), first: int = 0
+    grid: Grid, rules: _Rules, units: Sequence[Fraction] = (), first: int = 0, step: int = 1
 ) -> dict[str, Along]:
-    """Return the axes of a grid with its tokens at positions first, first + 1, first + 2, etc.
+    """Return the axes of a grid with its tokens at positions first, first + step, etc.
 
     Args:
         grid: the grid.
         rules: the frequencies of each axis, or the same frequencies for all.
         units: the coordinate of position 1 on each axis; 1 unless given.
         first: the position of the first token.
+        step: the difference between positions of neighbours.
     """
     names, lengths = list(grid.lengths), list(grid.lengths.values())
     listed = rules if isinstance(rules, Sequence) else [rules] * len(names)
     each = units or [Fraction(1)] * len(names)
     return {
-        name: Along(GridAxis(first, 1, lengths[i], prod(lengths[i + 1 :])), each[i], listed[i])
+        name: Along(GridAxis(first, step, lengths[i], prod(lengths[i + 1 :])), each[i], listed[i])
         for i, name in enumerate(names)
     }
 
@@ -159,27 +160,25 @@ def mae(grid: Grid) -> Layout:
     Notes: ``get_2d_sincos_pos_embed`` makes only square grids, and uses ``np.float``, which NumPy
         1.24 and later do not have.
     Trap: the code names the first half emb_h, but it encodes the columns, which a square grid does
-        not show. Weights named ``facebook/vit-mae-…`` contain this table, in the encoder and in the
-        decoder: request mae with cls_token=true for them, not transformers. At another resolution
-        transformers resizes that table; this service computes the table for the new grid.
+        not show. ViT-MAE (``facebook/vit-mae-…``; cls_token=true), AIMv2 and Granite Docling in
+        transformers 5.23.0 have this table, although they call the function of transformers. At
+        another resolution ViT-MAE resizes its table; this service computes that of the new grid.
     """
     blocks = _halves(("width", "height"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
     return Layout(_along(grid, _quarter(grid)), blocks, zero_rows=zero_rows)
 
 
-@_convention(
-    "transformers", "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4
-)
+@_convention("transformers", "transformers 5.23.0 RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4)
 def transformers(grid: Grid) -> Layout:
     """Return sines, then cosines of the row; then sines and cosines of the column.
 
     Formula: [sin(h·ω) ‖ cos(h·ω) ‖ sin(w·ω) ‖ cos(w·ω)], with mae's ω; with cls_token a row of
         zeros comes first.
-    Notes: ``build_2d_sinusoidal_position_embedding``.
-    Trap: a new ViT-MAE model has this table, but published weights (``facebook/vit-mae-…``) replace
-        it by mae's: use it only for models that were trained from a new model. Earlier versions of
-        RT-DETR numbered the tokens column by column.
+    Notes: ``build_2d_sinusoidal_position_embedding``; also D-FINE, DEIMv2 and PP-DocLayout.
+    Trap: ViT-MAE, AIMv2 and Granite Docling call the same function and then exchange the halves of
+        the channels: their table is mae's. Earlier versions of RT-DETR numbered the tokens column
+        by column.
     """
     blocks = _halves(("height", "width"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
@@ -305,7 +304,7 @@ def detr(grid: Grid) -> Layout:
     Notes: ``PositionEmbeddingSine``; ``DetrSinePositionEmbedding``, the same in SAM 2, Mask2Former
         and Conditional DETR.
     Trap: the first position is 1, not 0. Deformable DETR subtracts ½ from positions before it
-        normalizes them, which gives another table. In float16 the library's own numbers are wrong
+        normalizes them: deformable-detr. In float16 the library's own numbers are wrong
         in the third digit.
     """
     half = grid.d_model // 2
@@ -317,6 +316,30 @@ def detr(grid: Grid) -> Layout:
         units = [normalized_unit(length, scale) for length in grid.lengths.values()]
     blocks = tuple(ChannelBlock(_BOTH, (axis,), half // 2) for axis in grid.lengths)
     return Layout(_along(grid, rule, units, first=1), blocks, leading=2)
+
+
+@_convention(
+    "deformable-detr",
+    "transformers 5.23.0 Deformable DETR",
+    (2,),
+    _BASE,
+    multiple_of=4,
+    channels_first=True,
+    example="height=2&width=2&d_model=4",
+)
+def deformable_detr(grid: Grid) -> Layout:
+    """Return detr's channels for the centres of rows and columns.
+
+    Formula: that of detr with normalize=true and the positions pos − ½. The shape is (d_model,
+        height, width).
+    Notes: ``DeformableDetrSinePositionEmbedding``.
+    Trap: DETR's positions are half a row and half a column more.
+    """
+    half = grid.d_model // 2
+    rule = normalized(Geometric(grid.values["base"], half, half // 2), None)
+    units = [normalized_unit(length, None) / 2 for length in grid.lengths.values()]
+    blocks = tuple(ChannelBlock(_BOTH, (axis,), half // 2) for axis in grid.lengths)
+    return Layout(_along(grid, rule, units, first=1, step=2), blocks, leading=2)
 
 
 def normalized(rule: FrequencyRule, scale: float | None) -> FrequencyRule:

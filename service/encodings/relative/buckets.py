@@ -318,14 +318,17 @@ _MAX_CLIPPED = 2**61
 class Shaw(DistanceTableFamily, path="/relative/shaw"):
     """Shaw's clipped distance for every query and key: a row index of 2K + 1 embeddings.
 
-    Formula: min(max(key − query, −K), K) + K for K = max_relative_position.
+    Formula: min(max(key − query, −K), A) + K for K = max_relative_position and A = max_after, which
+        is K unless given; with descending=true min(max(query − key, −A), K) + A.
     Source: "Self-Attention with Relative Position Representations" (Shaw et al. 2018);
         tensor2tensor 1.15.7 ``_generate_relative_positions_matrix``; also Music Transformer and
-        NeMo.
+        NeMo. Of transformers 5.23.0, Wav2Vec2-BERT, SeamlessM4T v2 and Phi-4-multimodal have
+        another A, ESM, Granite Speech and SpeechT5 descending rows.
     Bound: exact integers.
     Trap: row 0 is for keys that are K or more positions before the query, row K for the query's own
-        position. In tensor2tensor the last query and the last key have the same position: for q
-        queries and k keys, send query_start = k − q.
+        position; with descending=true row 0 is for keys after the query. In tensor2tensor the last
+        query and the last key have the same position: for q queries and k keys, send query_start =
+        k − q.
     """
 
     example: ClassVar[str] = "query_len=4&key_len=6&max_relative_position=2"
@@ -334,17 +337,43 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
     max_relative_position: Integer = about(
         "K: larger distances are clipped to K, smaller ones to -K.", 2, ge=0, le=_MAX_CLIPPED
     )
+    max_after: Integer | None = optional(
+        "A: distances after the query are clipped to A; max_relative_position unless given.",
+        1,
+        ge=0,
+        le=_MAX_CLIPPED,
+    )
+    descending: Boolean = about(
+        "Whether row 0 is for keys far after the query, not far before it.",
+        True,
+        default=False,
+    )
     dtype: IndexDType = "int32"
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """K and A."""
+        before = self.max_relative_position
+        return before, before if self.max_after is None else self.max_after
+
     def table(self) -> Table:
-        clipped = min(self.max_relative_position, self.pairs.farthest)
-        check_fits(self.element_type, self.max_relative_position + clipped)
+        first, last = self.limits[::-1] if self.descending else self.limits
+        check_fits(self.element_type, first + min(last, self.pairs.farthest))
         return super().table()
 
     def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Return the row of each distance key − query."""
-        most = np.int64(self.max_relative_position)
-        return np.asarray(np.clip(distances, -most, most) + most)
+        before, after = map(np.int64, self.limits)
+        clipped = np.clip(distances, -before, after)
+        return np.asarray(after - clipped if self.descending else clipped + before)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        parameters = super().canonical()
+        if self.max_after == self.max_relative_position:
+            del parameters["max_after"]
+        if not self.descending:
+            del parameters["descending"]
+        return parameters
 
 
 class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/embeddings"):

@@ -170,6 +170,12 @@ def normalized(h: int, w: int) -> Row:
     return in_turn(down, omega(4, 20)) + in_turn(across, omega(4, 20))
 
 
+def centred(h: int, w: int) -> Row:
+    unit, half = 2 * mpmath.pi, mpf("0.5")
+    down, across = ((i + half) / (n + mpf("1e-6")) * unit for i, n in ((h, 2), (w, 3)))
+    return in_turn(down, FOUR) + in_turn(across, FOUR)
+
+
 def timescales(count: int) -> Row:
     return [2 * mpf(250) ** (mpf(-k) / (count - 1)) for k in range(count)]
 
@@ -222,6 +228,7 @@ LIBRARIES: dict[str, Callable[[], list[Row]]] = {
     "convention=timm-fourier&height=2&width=3&num_bands=4&max_resolution=7": of(timm_fourier, H_W),
     f"convention=detr&{FLAT}&channels_first=false": of(detr, H_W),
     f"convention=detr&{FLAT}&channels_first=false&normalize=true&base=20": of(normalized, H_W),
+    f"convention=deformable-detr&{FLAT}&channels_first=false": of(centred, H_W),
     f"convention=diffusers&{FLAT}&interpolation_scale=1.875&base_size=8": of(diffusers, H_W),
     f"convention=diffusers&{FLAT}&base_size=12.3": of(
         partial(diffusers, base_size=12.3, scale=1), H_W

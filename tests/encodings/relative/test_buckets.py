@@ -162,6 +162,15 @@ def test_shaw_numbers_are_clipped_distances_from_0() -> None:
     assert of(Shaw(max_relative_position=2**61), -FAR, 0, FAR) == [0, 2**61, 2**62]
 
 
+def test_shaw_rows_of_keys_after_the_query_have_their_own_limit_and_order() -> None:
+    distances = (-FAR, -4, -1, 0, 1, 2, FAR)
+    wide, narrow = Shaw(max_relative_position=3, max_after=1), Shaw(max_relative_position=1)
+
+    assert of(wide, *distances) == [0, 0, 2, 3, 4, 4, 4]
+    assert of(Shaw.like(wide, descending=True), *distances) == [4, 4, 2, 1, 0, 0, 0]
+    assert of(Shaw.like(narrow, descending=True), -2, 0, 2) == [2, 1, 0]
+
+
 @given(st.integers(1, 400), st.integers(1, 10**6), st.integers(2, 60))
 def test_a_ceiling_is_the_least_integer_not_below_a_power(low: int, more: int, steps: int) -> None:
     high = low + more
@@ -241,6 +250,10 @@ T5_EDGES = "-4611686018427387904,-128,-127,-64,-63,-32,-31,31,32,461168601842738
         (
             f"shaw?query_len=1&key_len=2&max_relative_position={2**31 - 1}&dtype=int64",
             [[2**31 - 1, 2**31]],
+        ),
+        (
+            "shaw?query_len=1&key_len=2&max_relative_position=1&max_after=2147483647&descending=true",
+            [[2**31 - 1, 2**31 - 2]],
         ),
     ],
 )
