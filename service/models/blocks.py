@@ -26,6 +26,7 @@ from service.models.model_types import (
     NoRope,
     TextModel,
 )
+from service.models.positional_keys import refuse_in_a_rule
 
 EVERY_LAYER = "default"
 MAX_LABELS = 64
@@ -77,6 +78,8 @@ def find_blocks(model: TextModel) -> Blocks:
         if foreign is not None:
             place = model.place.absent(foreign["rope_type"].pointer)
             return Blocks((ConfigBlock(EVERY_LAYER, foreign, place),))
+    else:
+        refuse_in_a_rule(model, given)
     labels = _labels(model.type) or (EVERY_LAYER,)
     flat = None if given is None else ConfigBlock(EVERY_LAYER, given.read_all(RULE), given)
     blocks = tuple(
@@ -141,13 +144,16 @@ def _nested_blocks(given: KeyPlace, model: TextModel) -> Blocks:
         model.report.fault(given.pointer, None, rule)
         return Blocks(())
     for key, own in given.content.items():
-        if key in RULE_SPELLINGS or not isinstance(own, dict | None):
+        if key not in RULE_SPELLINGS and isinstance(own, list):
+            given.report.fault(given.at(key), own, "must be the parameters of a frequency rule")
+        elif key in RULE_SPELLINGS or not isinstance(own, dict | None):
             detail = f"{key} beside parameters by layer type is not read"
             given.warn("unknown-rope-key", detail, key)
         elif own is None:
             without.add(key)
         else:
             place = KeyPlace(own, given.at(key), model.report)
+            refuse_in_a_rule(model, place)
             blocks.append(ConfigBlock(key, place.read_all(RULE), place, is_nested=True))
     missing = [label for label in _labels(model.type) if label not in given.content]
     blocks += [_default_block(label, model) for label in missing]
@@ -194,12 +200,21 @@ def _mistral(model: TextModel) -> Values | None:
     if place is None:
         return None
     tuned = model.place.inner("llama_4_scaling")
+    _refuse_others(place, YARN_OF_MISTRAL)
+    if tuned is not None:
+        _refuse_others(tuned, LLAMA4_OF_MISTRAL)
     values = tuned.read_all(LLAMA4_OF_MISTRAL) if tuned else {}
     values |= place.read_all(YARN_OF_MISTRAL)
     scale = values.pop("apply_scale", None)
     if scale is not None and not scale.value:
         values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
     return {"rope_type": _implied("yarn", place.pointer), **values}
+
+
+def _refuse_others(place: KeyPlace, keys: Mapping[str, Key]) -> None:
+    known = {*keys, *(alias for key in keys.values() for alias in key.aliases)}
+    for name in place.content.keys() - known:
+        place.report.fault(place.at(name), place.content[name], "is not known here")
 
 
 def _litgpt_llama3(model: TextModel) -> Values | None:

@@ -80,8 +80,8 @@ def mscale(value: Any) -> float:
 
 
 def flag(value: Any) -> bool:
-    """Return a truth value; an integer is true unless it is 0."""
-    if type(value) not in {bool, int}:
+    """Return a truth value; 0 and 1 are truth values, too."""
+    if type(value) not in {bool, int} or value not in {0, 1}:
         raise ValueError("must be true or false")
     return bool(value)
 
@@ -184,7 +184,8 @@ TOP: Mapping[str, Key] = {
     "rotary_dim": Key(channels, ("rope_dim", "rope_n_elem", "rotary_ndims")),
     "layer_types": Key(names),
     "rope_interleave": Key(
-        flag, ("rope_interleaved", "rotary_emb_interleaved", "rope_traditional")
+        flag,
+        ("rope_interleaved", "rotary_emb_interleaved", "rope_traditional", "rotary_interleaved"),
     ),
     "rope_condense_ratio": Key(real),
     "rope_scaling_factor": Key(real),
@@ -387,7 +388,16 @@ class KeyPlace:
             value = self.read(spelling, key)
             if value is not None:
                 values[name] = value if spelling == name else value.alias()
+                if name != "rope_type":
+                    self._warn_others(spelling, spellings)
         return values
+
+    def _warn_others(self, used: str, spellings: Iterable[str]) -> None:
+        """Warn of other names of a member that have another value."""
+        for other in dict.fromkeys(spellings):
+            if self.has(other) and self.content[other] != self.content[used]:
+                said = shortened(self.content[other])
+                self.warn("said-twice", f"{used} is used, and {other} is {said}", other)
 
     def inner(self, name: str) -> "KeyPlace | None":
         """Return a nested object; None if absent or empty, None and a fault if it is no object."""

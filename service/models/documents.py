@@ -212,6 +212,7 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
     if rule == "yarn" and member(content, f"/{name}/truncate") is False:
         detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
         warnings.append(FormatWarning("mlx-yarn", detail, f"/{name}/truncate"))
+    content = {key: value for key, value in content.items() if key != "rope_traditional"}
     return ModelDocument("mlx", found_by, content, layout=layout, warnings=tuple(warnings))
 
 

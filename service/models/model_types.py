@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
-from service.errors import shortened
+from service.errors import ModelNotKnown, shortened
 from service.models import config_values as values
 from service.models.config_values import (
     TEXT_CONFIGS,
@@ -22,6 +23,7 @@ from service.models.config_values import (
     Values,
     did_you_mean,
 )
+from service.numerics.limits import MAX_CHANNELS
 
 Members = Mapping[str, Any]
 _FACTS = ConfigDict(extra="forbid")
@@ -189,6 +191,7 @@ class TextModel:
         model_type: the model_type of the whole config, if any.
         values: at the top of its config, by canonical name.
         unread: the values there that its class ignores.
+        outer: the configs around its own, the outermost first.
     """
 
     place: KeyPlace
@@ -197,6 +200,12 @@ class TextModel:
     model_type: str | None
     values: Values
     unread: Values
+    outer: tuple[KeyPlace, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its model_type, or a description without one."""
+        return self.type.name if self.is_known else self.model_type or "a config without model_type"
 
     @property
     def report(self) -> ReadingReport:
@@ -234,6 +243,50 @@ class TextModel:
             self.report.warn("key-not-read", detail, unread.pointer)
 
 
+def head_dim_of(model: TextModel, label: str) -> ResolvedValue | None:
+    """Return the channels of a head of a layer type; None, with a fault, if it is unknown.
+
+    As in transformers, the key of the config takes precedence over the class default, and that
+    over hidden_size // num_attention_heads, which an explicit null selects.
+    """
+    if "head_dim" in model.type.fixed:
+        computed = _share_of_hidden_size(model)
+        if computed is not None:
+            model.warn_unread("head_dim", computed)
+        return computed
+    by_type = model.type.head_dim_by_layer_type.get(label)
+    key = by_type or model.type.head_dim
+    if key is not None:
+        value = model.given(key) or model.default(key) or model.value("head_dim")
+        return value if by_type else value or _share_of_hidden_size(model)
+    value = model.given("head_dim")
+    if value is None and "head_dim" not in model.place.content:
+        value = model.default("head_dim")
+    return value or _share_of_hidden_size(model)
+
+
+def _share_of_hidden_size(model: TextModel) -> ResolvedValue | None:
+    times = model.type.hidden_times
+    hidden, heads = model.value("hidden_size"), model.value("num_attention_heads")
+    if hidden is None or heads is None:
+        rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
+        model.report.fault(model.place.at("head_dim"), None, rule)
+        return None
+    if not model.is_known:
+        detail = f"head_dim is not in the config: {hidden.value} // {heads.value} is used"
+        model.place.warn("head-dim-computed", detail, "head_dim")
+    width, rest = divmod(times * hidden.value, heads.value)
+    if rest:
+        detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
+        model.report.warn("heads-do-not-divide", detail, heads.pointer)
+    if not 1 <= width <= MAX_CHANNELS:
+        rule = f"// {heads.value} heads is no width of a head"
+        model.report.fault(hidden.pointer, hidden.value, rule)
+        return None
+    multiple = f"{times} · " if times > 1 else ""
+    return hidden.computed(width, f"{multiple}{hidden.origin} // {heads.origin}")
+
+
 def find_text_model(
     body: KeyPlace, inherited: str | None = None, known: ModelType | None = None
 ) -> TextModel:
@@ -249,6 +302,7 @@ def find_text_model(
     if known is None and name is not None:
         known = model_types().get(name)
     if known is None:
+        _require_rope(place, name or (whole.value if whole else None))
         _warn_type(name, place)
     kind = known or _unknown_type(place, name)
     keys = _keys_of(kind)
@@ -263,7 +317,16 @@ def find_text_model(
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
     unread = place.read_all(fixed, kind.names)
     model_type = whole.value if whole else None
-    return TextModel(place, kind, known is not None, model_type, top, unread)
+    outer = tuple(_outer(body, place))
+    return TextModel(place, kind, known is not None, model_type, top, unread, outer)
+
+
+def _outer(body: KeyPlace, place: KeyPlace) -> Iterator[KeyPlace]:
+    """Yield the objects from the body to that of a place, without it."""
+    names = place.pointer.removeprefix(body.pointer).split("/")[1:]
+    for name in names:
+        yield body
+        body = KeyPlace(body.content[name], body.at(name), body.report)
 
 
 def _lists_by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key]) -> Values:
@@ -312,6 +375,26 @@ def _inner(place: KeyPlace, kind: ModelType | None) -> KeyPlace | None:
 def _spellings(name: str) -> Iterator[str]:
     yield name
     yield from TOP[name].aliases
+
+
+_BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments")
+_BASES = ("rope_local_base_freq", "global_rope_theta", "local_rope_theta", *_BLOCKS)
+
+
+def _require_rope(place: KeyPlace, name: str | None) -> None:
+    """Raise ModelNotKnown unless a config has a rotary base or rule, and the width of a head."""
+    has_base = place.has(*_BASES, *_spellings("rope_theta"), *_spellings("rope_ratio"))
+    sizes = map(_spellings, ("hidden_size", "num_attention_heads"))
+    has_width = place.has("qk_rope_head_dim", *_spellings("head_dim"), *_spellings("rotary_dim"))
+    if has_base and (has_width or all(place.has(*spellings) for spellings in sizes)):
+        return
+    place.report.check()
+    near = () if name is None else get_close_matches(name[:64].lower(), model_types(), cutoff=0.75)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    of_type = "without model_type" if name is None else f"for model_type {shortened(name)}"
+    missing = "no width of a head" if has_base else "no rotary base and no frequency rule"
+    detail = f"no positional encoding is known {of_type}: the config has {missing}{hint}"
+    raise ModelNotKnown(detail, place.at("model_type"), None if name is None else shortened(name))
 
 
 def _warn_type(name: str | None, place: KeyPlace) -> None:

@@ -5,14 +5,13 @@
 * ``model_types``: the config of the text model, its type, and the values at its top;
 * ``blocks``: the parameters of frequency rules, and the layers that each applies to;
 * ``rotary_settings``: the settings of the layers of one type, with origins;
-* this one: all settings, the layout of pairs, the factors of attention beside the table, and
-  warnings of keys that nothing reads.
+* ``positional_keys``: the keys that are not understood, or that nothing reads;
+* this one: all settings, the layout of pairs, and the factors of attention beside the table.
 
 ``config_values`` has the names of keys, the readers of their values, and the report of faults and
 warnings.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from service.encodings.rotary.rules import yarn_mscale
-from service.errors import ModelNotKnown, shortened
+from service.errors import shortened
 from service.models.blocks import (
     EVERY_LAYER,
     MAX_LABELS,
@@ -32,20 +31,17 @@ from service.models.blocks import (
     which_have,
 )
 from service.models.config_values import (
-    TOP,
     ConfigWarning,
     KeyPlace,
     ReadingReport,
     ResolvedValue,
     did_you_mean,
 )
-from service.models.model_types import (
-    THETA_BY_LAYER,
-    ModelType,
-    NoRope,
-    TextModel,
-    find_text_model,
-    model_types,
+from service.models.model_types import ModelType, TextModel, find_text_model
+from service.models.positional_keys import (
+    refuse_positional_keys,
+    warn_unread,
+    warn_unread_without_rope,
 )
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_CHANNELS
@@ -59,8 +55,6 @@ _MAX_LABEL_LENGTH = 40
 _LLAMA4 = "1 + attn_scale·ln(1 + floor((position + 1)/floor_scale))"
 _MINISTRAL3 = "1 + llama_4_scaling_beta·ln(1 + floor(position/original_max_position_embeddings))"
 _OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")
-_ROTARY_NAME = re.compile(r"rope|rotary|ntk|logn|alibi|yarn|llama_?4_?scaling", re.IGNORECASE)
-_BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments")
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,10 @@ def resolve_at(
     """
     report = body.report
     model = find_text_model(body, inherited, known)
-    if not model.is_known and not _has_rotary_settings(model):
-        raise _not_known(model)
     name = model.type.name if model.is_known else model.model_type
     if _has_no_rope(model):
-        _warn_unread_without_rope(model)
+        warn_unread_without_rope(model)
+        refuse_positional_keys(model, "none")
         report.check()
         return Resolved(model, name, "none", tuple(report.warnings))
     blocks = find_blocks(model)
@@ -140,28 +133,15 @@ def resolve_at(
     layout = _layout(model)
     writes = _written_layout(model, layout)
     _warn_rotation(model)
-    _warn_unread(model)
+    warn_unread(model)
+    _warn_unused_original(model, entries)
+    used = {value.pointer for block in blocks.blocks for value in block.values.values()}
+    used |= {pointer.rpartition("/")[0] for pointer in used}
+    refuse_positional_keys(model, layout, used)
+    report.check()
     attention = _attention(model, entries, layers)
     warnings = tuple(report.warnings)
     return Resolved(model, name, layout, warnings, writes, entries, attention, layers.without)
-
-
-def _has_rotary_settings(model: TextModel) -> bool:
-    """Return whether a config has a base, a rule or a width of a head."""
-    bases = {key for own in model.type.rope_keys.values() for key in own.values()}
-    widths = {"head_dim", "hidden_size", "num_attention_heads", model.type.head_dim}
-    given = {"rope_theta", "rope_ratio", THETA_BY_LAYER, *bases, *widths} & model.values.keys()
-    return bool(given) or any(model.place.inner(key) is not None for key in _BLOCKS)
-
-
-def _not_known(model: TextModel) -> ModelNotKnown:
-    name = model.type.name if model.type.name != "unknown" else None
-    pointer = model.place.at("model_type")
-    detail = "the config has no model_type and no rotary settings: nothing is assumed"
-    if name is not None:
-        hint = did_you_mean(name, model_types(), cutoff=0.6)
-        detail = f"no positional encoding is known for model_type {shortened(name)}{hint}"
-    return ModelNotKnown(detail, pointer, name and shortened(name))
 
 
 def _has_no_rope(model: TextModel) -> bool:
@@ -299,6 +279,17 @@ def _warn_rotation(model: TextModel) -> None:
             place.warn("key-not-read", f"{key} is not resolved: {meaning}", key)
 
 
+def _warn_unused_original(model: TextModel, entries: Sequence[LayerSettings]) -> None:
+    """Warn of an original length at the top that no rule reads, and that says something."""
+    name = "original_max_position_embeddings"
+    given, longest = model.given(name), model.value("max_position_embeddings", warns=False)
+    if given is None or any(name in entry.values for entry in entries):
+        return
+    if given.value not in {longest and longest.value, model.type.defaults.get(name)}:
+        detail = f"{given.pointer} is not read: no frequency rule depends on it"
+        model.report.warn("key-not-read", detail, given.pointer)
+
+
 @dataclass
 class AttentionFactors:
     """The factors that attention applies beside the table, with the origin of each.
@@ -364,70 +355,3 @@ def _attention(
     if model.type.attention.query_temperature == "llama4":
         attention.add_llama4(model, layers)
     return {**attention.factors, "origin": attention.origin} if attention.factors else {}
-
-
-def _warn_unread(model: TextModel) -> None:
-    """Warn of every key that looks like a rotary setting and is not read."""
-    known = _known_keys(model)
-    # Keys that only enable or disable rotary embeddings are known already.
-    unread = [
-        key
-        for key, value in model.place.content.items()
-        if value and value is not True and key not in known and _ROTARY_NAME.search(key)
-    ]
-
-    def detail(key: str) -> str:
-        return f"{shortened(key)} is not read{did_you_mean(key, known, cutoff=0.87)}"
-
-    model.place.warn_unknown(unread, detail, "{} more keys are not read")
-
-
-def _warn_unread_without_rope(model: TextModel) -> None:
-    """Warn of keys, and of kinds of positions, for a rotary embedding that the class lacks."""
-    always_lacks = model.type.no_rope is True
-    known = frozenset(() if always_lacks else (*model.type.rope_if, *_BLOCKS))
-    places = [model.place]
-    inner = model.place.content.get("attn_config")
-    if isinstance(inner, dict):
-        places.append(KeyPlace(inner, model.place.at("attn_config"), model.report))
-    for place in places:
-        unread = [
-            key
-            for key, value in place.content.items()
-            if value and "alibi" not in key.lower() and key not in known and _is_rotary(key, value)
-        ]
-        place.warn_unknown(
-            unread,
-            lambda key: f"{shortened(key)} is for a rotary embedding, which the class lacks",
-            "{} more keys are not read",
-        )
-
-
-def _is_rotary(key: str, value: object) -> bool:
-    """Return whether a config entry concerns rotary embeddings, by its key or its value."""
-    kind = value if "position" in key and isinstance(value, str) else ""
-    return bool(_ROTARY_NAME.search(key) or _ROTARY_NAME.search(kind))
-
-
-def _known_keys(model: TextModel) -> frozenset[str]:
-    """Return the names of the keys that are read at the top of a config."""
-    kind = model.type
-    no_rope = kind.no_rope if isinstance(kind.no_rope, NoRope) else NoRope()
-    own = {
-        kind.layout_key,
-        kind.head_dim,
-        kind.rotary_dim,
-        kind.theta_by_layer_key,
-        kind.partial_by_layer_key,
-        kind.scaling_layers_key,
-        no_rope.layers_key,
-        no_rope.every_key,
-        *(key for keys in kind.rope_keys.values() for key in keys.values()),
-        *kind.head_dim_by_layer_type.values(),
-        *kind.names.values(),
-        *kind.rope_if,
-        *kind.not_read,
-        *(("llama_4_scaling",) if model.place.has("yarn") else ()),
-    }
-    aliases = (alias for key in TOP.values() for alias in key.aliases)
-    return frozenset(name for name in own if name is not None).union(aliases, TOP, _BLOCKS)

@@ -20,8 +20,8 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.model_types import TextModel
-from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
+from service.models.model_types import TextModel, head_dim_of
+from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import exact_context
 
 _ASSUMED_THETA = 10000.0
@@ -88,7 +88,11 @@ class LayerSettings:
 
     def read(self) -> bool:
         """Read all values from the config; False, with a fault, if the head_dim is unknown."""
-        rope_type, head_dim, theta = self._rope_type(), self._head_dim(), self._rope_theta()
+        rope_type, head_dim, theta = (
+            self._rope_type(),
+            head_dim_of(self.model, self.label),
+            self._rope_theta(),
+        )
         if head_dim is None:
             return False
         rotary_dim = self._rotary_dim(rope_type.value, head_dim)
@@ -148,9 +152,10 @@ class LayerSettings:
         if given is None:
             origin = "computed: no rope_type is given"
             return ResolvedValue("default", origin, place.at("rope_type"))
-        other = place.content.get("type", given.value)
-        if other != given.value and given.pointer != place.at("type"):
-            detail = f"rope_type {shortened(given.value)} is used, and type is {shortened(other)}"
+        other = place.read("type", OF_EVERY_RULE["rope_type"])
+        if other is not None and other.value != given.value:
+            used, unused = shortened(given.value), shortened(other.value)
+            detail = f"rope_type {used} is used, and type is {unused}"
             place.warn("type-and-rope-type-disagree", detail, "type")
         name = RULE_TYPE_ALIASES.get(given.value, given.value)
         if name == "yarn" and self._has("short_factor") and not self._has("factor"):
@@ -158,7 +163,7 @@ class LayerSettings:
         if name not in RULE_TYPES:
             known = [*RULE_TYPES, *RULE_TYPE_ALIASES]
             hint = did_you_mean(name, known, cutoff=0.6) or f"; there are {', '.join(RULE_TYPES)}"
-            rule = f"{shortened(name)} is not known{hint}"
+            rule = f"{shortened(name) or 'without a name'} is not known{hint}"
             self.model.report.fault(given.pointer, given.value, rule)
             return given.computed("default", "unknown")
         return given if name == given.value else replace(given.alias(), value=name)
@@ -182,49 +187,6 @@ class LayerSettings:
         self.block.place.warn_unknown(
             unknown, detail, f"{self.rope_type} does not use {{}} more keys"
         )
-
-    def _head_dim(self) -> ResolvedValue | None:
-        """Return head_dim, all channels of a head; None, with a fault, if it is unknown.
-
-        As in transformers, the key of the config takes precedence over the class default, and that
-        over hidden_size // num_attention_heads, which an explicit null selects.
-        """
-        model = self.model
-        if "head_dim" in model.type.fixed:
-            computed = self._share_of_hidden_size()
-            if computed is not None:
-                model.warn_unread("head_dim", computed)
-            return computed
-        by_type = model.type.head_dim_by_layer_type.get(self.label)
-        key = by_type or model.type.head_dim
-        if key is not None:
-            value = model.given(key) or model.default(key) or model.value("head_dim")
-            return value if by_type else value or self._share_of_hidden_size()
-        value = model.given("head_dim")
-        if value is None and "head_dim" not in model.place.content:
-            value = model.default("head_dim")
-        return value or self._share_of_hidden_size()
-
-    def _share_of_hidden_size(self) -> ResolvedValue | None:
-        model, times = self.model, self.model.type.hidden_times
-        hidden, heads = model.value("hidden_size"), model.value("num_attention_heads")
-        if hidden is None or heads is None:
-            rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
-            model.report.fault(model.place.at("head_dim"), None, rule)
-            return None
-        if not model.is_known:
-            detail = f"head_dim is not in the config: {hidden.value} // {heads.value} is used"
-            model.place.warn("head-dim-computed", detail, "head_dim")
-        width, rest = divmod(times * hidden.value, heads.value)
-        if rest:
-            detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
-            model.report.warn("heads-do-not-divide", detail, heads.pointer)
-        if not 1 <= width <= MAX_CHANNELS:
-            rule = f"// {heads.value} heads is no width of a head"
-            model.report.fault(hidden.pointer, hidden.value, rule)
-            return None
-        multiple = f"{times} · " if times > 1 else ""
-        return hidden.computed(width, f"{multiple}{hidden.origin} // {heads.origin}")
 
     def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
         """Return the number of rotated channels for each axis, for ``proportional`` all."""

@@ -1,5 +1,7 @@
 """Parameters of frequency rules in the spellings of several programs, and their layers."""
 
+from typing import Any
+
 import pytest
 
 from service.errors import InvalidBody
@@ -181,7 +183,24 @@ def test_mistral_scaling_of_queries_is_read_beside_its_yarn() -> None:
     temperature = resolve(config).attention["query_temperature"]
     assert temperature["llama_4_scaling_beta"] == 0.1
     assert "unknown-rope-key" not in codes_of(config)
-    assert "unknown-rope-key" in codes_of({**MISTRAL, "llama_4_scaling": tuned})
+
+
+@pytest.mark.parametrize(
+    ("keys", "pointer"),
+    [
+        ({"llama_4_scaling": {"beta": 0.1}}, "/llama_4_scaling"),
+        ({"yarn": {**YARN, "gamma": 2}}, "/yarn/gamma"),
+        ({"yarn": YARN, "llama_4_scaling": {"floor": 2}}, "/llama_4_scaling/floor"),
+        ({"yarn": YARN, "rope_scaling": {"type": "linear", "factor": 2.0}}, "/yarn"),
+    ],
+)
+def test_rules_of_mistral_that_are_not_understood_are_refused(
+    keys: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(InvalidBody) as raised:
+        resolve({**MISTRAL, **keys})
+
+    assert [fault.where for fault in raised.value.faults] == [pointer]
 
 
 LLAMA4 = {"model_type": "llama4_text", "num_hidden_layers": 8}

@@ -40,7 +40,7 @@ def test_aliases_of_rules_name_rules() -> None:
     [
         (values.count, 4096.0, 4096),
         (values.real, 8, 8.0),
-        (values.flag, 4, True),
+        (values.flag, 1, True),
         (values.sizes, [0, 0.0, 2], (0, 0, 2)),
         (values.flags, [1, 0, True], (True, False, True)),
         (values.bases, [10000, None, 0], (10000.0, 0.0, 0.0)),

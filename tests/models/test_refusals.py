@@ -11,7 +11,7 @@ from tests.models.settings import codes_of, llama, scaled
 LINEAR = {"rope_type": "linear", "factor": 8.0}
 YARN = {"rope_type": "yarn", "factor": 4.0}
 ORIGINAL = {"original_max_position_embeddings": 2048}
-HEADS = {"head_dim": 64}
+HEADS = {"head_dim": 64, "rope_theta": 10000.0}
 STEP = {"model_type": "step3p5", "num_hidden_layers": 4}
 GRANITE = {"model_type": "granite_swa"}
 APERTUS = {"model_type": "apertus", "rope_theta": 5e6}
@@ -75,8 +75,12 @@ def apertus(**parameters: Any) -> dict[str, Any]:
             ["/rope_scaling/factor"],
             "factor is required for linear; is it facter?",
         ),
-        ({"model_type": "unheard-of"}, ["/model_type"], "no positional encoding is known for"),
-        ({"hidden_size": 4, "num_attention_heads": 8}, ["/hidden_size"], "no width of a head"),
+        ({"model_type": "Yi", "hidden_size": 0}, ["/hidden_size"], "must be an integer"),
+        (
+            {"hidden_size": 4, "num_attention_heads": 8, "rope_theta": 1e4},
+            ["/hidden_size"],
+            "no width of a head",
+        ),
         (
             {"model_type": "cohere2", "hidden_size": 4, "num_attention_heads": 8},
             ["/hidden_size"],

@@ -69,8 +69,8 @@ DEEPSEEK = {"model_type": "deepseek_v3"}
         ({"model_type": "deepseek_v2"}, "interleaved", None),
         (DEEPSEEK, "interleaved", "half"),
         ({**DEEPSEEK, "rope_interleave": False}, "half", None),
-        ({"head_dim": 4}, "half", None),
-        ({"head_dim": 4, "rotary_emb_interleaved": True}, "interleaved", None),
+        ({"head_dim": 4, "rope_theta": 1e4}, "half", None),
+        ({"head_dim": 4, "rope_theta": 1e4, "rotary_interleaved": True}, "interleaved", None),
         ({"model_type": "bert"}, "none", None),
     ],
 )
@@ -163,7 +163,7 @@ def test_warning_of_an_unknown_key_suggests_the_nearest(key: str, meant: str) ->
     "config",
     [
         llama(rope_x=False, use_dynamic_ntk=False, alibi=False, rotary_scaling_factor=None),
-        llama(rope_interleaved=True),
+        llama(rope_interleaved=False),
         # Keys that enable rotary embeddings, or name the other positions that a class has.
         llama(rotary=True, use_rotary_pos_emb=True),
         {"model_type": "mpt", "attn_config": {"alibi": True}},
@@ -179,8 +179,7 @@ def test_null_false_and_known_keys_have_no_warning(config: dict[str, object]) ->
 @pytest.mark.parametrize(
     ("config", "pointer"),
     [
-        ({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}, "/position_embedd"),
-        ({"model_type": "mpt", "attn_config": {"rope": True}}, "/attn_config/rope"),
+        ({"model_type": "bert", "rope_pct": 0.5}, "/rope_pct"),
         ({"model_type": "gpt2", "rope_scaling": {"type": "linear"}}, "/rope_scaling"),
     ],
 )

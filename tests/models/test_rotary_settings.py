@@ -41,6 +41,7 @@ def test_yarn_with_lists_of_factors_is_longrope(name: str) -> None:
     assert origin_of(config, "rope_type") == "alias /rope_scaling/type"
 
 
+BASE = {"rope_theta": 10000.0}
 HIDDEN = {"hidden_size": 512, "num_attention_heads": 8}
 
 
@@ -50,8 +51,8 @@ HIDDEN = {"hidden_size": 512, "num_attention_heads": 8}
         (llama(head_dim=64), 64, "/head_dim"),
         (llama(), 128, "computed: /hidden_size // /num_attention_heads"),
         ({"model_type": "gptj", "n_embd": 64, "n_head": 4}, 16, "computed: alias /n_embd // "),
-        ({"kv_channels": 96}, 96, "alias /kv_channels"),
-        ({"head_dim": 192, "qk_rope_head_dim": 64}, 64, "/qk_rope_head_dim"),
+        ({"kv_channels": 96, **BASE}, 96, "alias /kv_channels"),
+        ({"head_dim": 192, "qk_rope_head_dim": 64, **BASE}, 64, "/qk_rope_head_dim"),
         ({"model_type": "deepseek_v3", "head_dim": 192, "qk_rope_head_dim": 32}, 32, "/qk_rope"),
         ({"model_type": "qwen3", "hidden_size": 5120, "num_attention_heads": 40}, 128, "class"),
         ({"model_type": "qwen3", **HIDDEN, "head_dim": None}, 64, "computed: /hidden_size // "),
@@ -61,7 +62,7 @@ HIDDEN = {"hidden_size": 512, "num_attention_heads": 8}
             "computed: 2 · /hidden_size",
         ),
         ({"model_type": "minicpm3", "qk_rope_head_dim": None, "head_dim": 96}, 32, "class default"),
-        ({"model_type": "unheard-of", "qk_rope_head_dim": None, "head_dim": 96}, 96, "/head_dim"),
+        ({"model_type": "x", "qk_rope_head_dim": None, "head_dim": 96, **BASE}, 96, "/head_dim"),
     ],
 )
 def test_head_dim_has_an_origin(config: dict[str, object], head_dim: int, origin: str) -> None:
@@ -161,7 +162,12 @@ SECTIONS = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interl
         (MODERN, "full_attention", "rope_theta", 8e4),
         (MODERN, "sliding_attention", "rope_theta", 1e4),
         ({"model_type": "gemma4_text", "rope_theta": 7.0}, "full_attention", "rope_theta", 1e6),
-        ({"model_type": "unheard-of", "head_dim": 64}, "default", "rope_theta", 10000.0),
+        (
+            {"model_type": "unheard-of", "head_dim": 64, "rope_scaling": {"type": "default"}},
+            "default",
+            "rope_theta",
+            10000.0,
+        ),
         (llama(rope_scaling=SECTIONS), "default", "mrope_interleaved", True),
         ({"model_type": "qwen3_vl_text"}, "default", "mrope_section", (24, 20, 20)),
         ({"model_type": "qwen3_vl_text"}, "default", "mrope_interleaved", True),
@@ -244,7 +250,7 @@ BARE = {name: value for name, value in LLAMA.items() if name != "rope_theta"}
             "/rope_parameters/rope_theta",
         ),
         (BARE, "rope_theta", 10000.0, "class default of llama (transformers 5.23.0)"),
-        ({"head_dim": 64}, "max_position_embeddings", 4096, "assumed"),
+        ({"head_dim": 64, **BASE}, "max_position_embeddings", 4096, "assumed"),
         (
             {"head_dim": 64, "rope_scaling": {**YARN, **AT_2048}},
             "max_position_embeddings",

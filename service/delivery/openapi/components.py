@@ -406,7 +406,8 @@ _EXAMPLES = _by_type(
     errors.UnsupportedByFormat(_NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]),
     errors.InvalidBody('an array is missing: send {"x": […]}', "/x"),
     errors.ModelNotKnown(
-        "no positional encoding is known for model_type lama; did you mean llama?",
+        "no positional encoding is known for model_type lama: the config has no rotary base and "
+        "no frequency rule; did you mean llama or mllama or llama4?",
         "/model_type",
         "lama",
     ),

@@ -1,0 +1,205 @@
+"""The closed list of positional keys: whatever is not understood is refused, never guessed."""
+
+from typing import Any
+
+import pytest
+
+from service.errors import InvalidBody, ModelNotKnown
+from service.models.config_values import TOP
+from service.models.positional_keys import positional_keys
+from service.models.resolve import resolve
+from tests.models.settings import codes_of, llama, scaled
+
+ASSUMED = {
+    "model_type": "unheard-of",
+    "hidden_size": 64,
+    "num_attention_heads": 8,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 512,
+}
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 256}
+CONTRADICTIONS: tuple[dict[str, Any], ...] = (
+    {"alibi": True},
+    {"use_alibi": True},
+    {"position_embedding_type": "alibi"},
+    {"position_embedding_type": "absolute"},
+    {"use_rope": False},
+    {"no_rope": True},
+    {"mla_use_nope": True},
+    {"no_rope_layers": [1, 0]},
+    {"is_neox_style": False},
+    {"rope_neox": False},
+    {"rotary": False},
+    {"factor": 8.0},
+    {"mscale": 0.707},
+    {"beta_fast": 16},
+    {"short_factor": [1.0, 2.0]},
+    {"rope_type": "yarn"},
+    {"rope_scaling_factor": 8.0},
+    {"use_dynamic_ntk": True},
+    {"attn_temperature_tuning": True},
+    {"seq_len_interpolation_factor": 4},
+    {"use_rel_pos": True},
+)
+
+
+def pointers_of(config: dict[str, Any]) -> list[str | None]:
+    with pytest.raises(InvalidBody) as raised:
+        resolve(config)
+    return [fault.where for fault in raised.value.faults]
+
+
+@pytest.mark.parametrize("keys", CONTRADICTIONS, ids=str)
+@pytest.mark.parametrize("model", [ASSUMED, llama()], ids=["unknown", "llama"])
+def test_positional_keys_that_are_not_understood_are_refused(
+    model: dict[str, Any], keys: dict[str, Any]
+) -> None:
+    assert pointers_of({**model, **keys}) == [f"/{key}" for key in keys]
+    assert pointers_of({**model, "attention": keys} | keys)[0] == f"/{next(iter(keys))}"
+    assert resolve({**model, **dict.fromkeys(keys)}).entries
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("llama", "rope_interleave", True),
+        ("qwen2", "rope_interleave", True),
+        ("glm4", "rope_interleave", False),
+        ("cohere", "rope_interleave", False),
+        ("deepseek_v2", "rope_interleave", False),
+        ("nomic_bert", "rotary_emb_interleaved", True),
+        ("gptj", "is_neox_style", True),
+    ],
+)
+def test_a_layout_that_the_class_does_not_have_is_refused(name: str, key: str, value: bool) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 8}
+
+    assert pointers_of({"model_type": name, **sizes, key: value}) == [f"/{key}"]
+    assert resolve({"model_type": name, **sizes, key: not value}).entries
+
+
+def test_positional_keys_stand_anywhere() -> None:
+    outer = {"model_type": "llava", "alibi": True, "text_config": llama()}
+
+    assert pointers_of(outer) == ["/alibi"]
+    assert pointers_of(llama(attn={"bias": {"alibi": True}})) == ["/attn/bias/alibi"]
+    assert pointers_of(llama(decoder={"rope_theta": 5e5})) == ["/decoder/rope_theta"]
+    # An object with a size of its own is the config of another part, and names as general as
+    # factor count at the top alone.
+    tower = {"hidden_size": 64, "use_rel_pos": True}
+    assert codes_of(llama(vision_config=tower, quantization={"factor": 2})) == []
+
+
+def test_unread_values_around_a_text_model_are_a_warning() -> None:
+    outer = {"model_type": "llava", "rope_theta": 5e5, "text_config": llama()}
+
+    assert codes_of(outer) == ["key-not-read"]
+    assert codes_of({**outer, "rope_theta": 10000.0}) == []
+
+
+@pytest.mark.parametrize("keys", [{"rope_foo": 3}, {"alibi": True}, {"my_mscale": 2.0}])
+def test_names_that_look_positional_are_refused_within_a_rule(keys: dict[str, Any]) -> None:
+    assert pointers_of(scaled(**YARN, **keys)) == [f"/rope_scaling/{key}" for key in keys]
+    assert "unknown-rope-key" in codes_of(scaled(**YARN, finetuned=True))
+    assert codes_of(llama(rope_foo=True)) == ["unknown-rope-key"]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "pointer", "detail"),
+    [
+        ({"full_attention": [1]}, "/full_attention", "full_attention"),
+        ({"rope_type": "linear", "factor": 2.0, "type": []}, "/type", "must be text"),
+        ({"rope_type": "linear", "factor": 2.0, "type": 5}, "/type", "must be text"),
+        ({"rope_type": ""}, "/rope_type", "without a name"),
+        ({**YARN, "truncate": 3}, "/truncate", "must be true or false"),
+        ({**YARN, "truncate": -1}, "/truncate", "must be true or false"),
+    ],
+)
+def test_a_rule_that_is_malformed_is_refused(
+    scaling: dict[str, Any], pointer: str, detail: str
+) -> None:
+    with pytest.raises(InvalidBody, match=detail) as raised:
+        resolve(llama(rope_parameters=scaling))
+
+    assert [fault.where for fault in raised.value.faults] == [f"/rope_parameters{pointer}"]
+
+
+def test_type_may_be_null_beside_rope_type() -> None:
+    assert codes_of(scaled(rope_type="linear", type=None, factor=2.0)) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert", "position_embedding_type": "absolute"},
+        {"model_type": "bloom", "use_rope": False},
+        {"model_type": "mpt", "attn_config": {"alibi": True}},
+    ],
+)
+def test_a_class_without_rotary_embedding_may_say_so(config: dict[str, Any]) -> None:
+    assert codes_of(config) == ["no-rotary-embedding"]
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}, "/position_embed"),
+        ({"model_type": "bert", "position_embedding_type": "relative_key"}, "/position_embed"),
+        ({"model_type": "mpt", "attn_config": {"rope": True}}, "/attn_config/rope"),
+        ({"model_type": "gpt2", "alibi": True}, "/alibi"),
+    ],
+)
+def test_a_class_without_rotary_embedding_may_not_say_otherwise(
+    config: dict[str, Any], pointer: str
+) -> None:
+    (found,) = pointers_of(config)
+
+    assert found is not None
+    assert found.startswith(pointer)
+
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "detail"),
+    [
+        (SIZES, "without model_type"),
+        ({"model_type": "siglip", **SIZES}, "siglip"),
+        ({"model_type": "clip", "text_config": SIZES}, "for model_type clip"),
+        ({"model_type": "lama", **SIZES}, "did you mean llama or"),
+        ({"model_type": "x", "rope_theta": 1e4}, "no width of a head"),
+        ({"model_type": "x", "rope_theta": None, **SIZES}, "no rotary base"),
+        # DeepSeek's own config of inference has neither base nor rule.
+        ({"dim": 7168, "n_heads": 128, "n_layers": 61, "qk_rope_head_dim": 64}, "no rotary base"),
+    ],
+)
+def test_an_unknown_type_without_base_or_width_has_no_table(
+    config: dict[str, Any], detail: str
+) -> None:
+    with pytest.raises(ModelNotKnown, match=detail):
+        resolve(config)
+
+
+def test_an_unknown_type_with_base_and_width_is_assumed_with_warnings() -> None:
+    assert {"model-type-unknown", "layout-assumed"} <= set(codes_of(ASSUMED))
+    block = {**ASSUMED, "rope_theta": None, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    assert "theta-assumed" in codes_of(block)
+
+
+def test_two_names_of_a_setting_with_different_values_are_a_warning() -> None:
+    assert codes_of(llama(rotary_emb_base=5e5)) == ["said-twice"]
+    assert codes_of(llama(rotary_emb_base=10000)) == []
+
+
+def test_an_original_length_that_no_rule_reads_is_a_warning() -> None:
+    assert codes_of(llama(original_max_position_embeddings=2048)) == ["key-not-read"]
+    assert codes_of(llama(original_max_position_embeddings=8192)) == []
+
+
+def test_the_closed_list_has_no_key_that_is_always_read() -> None:
+    always = {"rope_theta", "rope_ratio", "head_dim", "hidden_size", "partial_rotary_factor"}
+
+    assert always <= set(TOP)
+    assert not always & positional_keys().keys()
+    assert len(positional_keys()) > 100
