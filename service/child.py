@@ -37,7 +37,7 @@ for _sig in (signal.SIGINT, signal.SIGTERM):
 import orjson  # noqa: E402
 
 from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds, Job  # noqa: E402
-from service.delivery.endpoints import READABLE_FORMATS, JsonObject, ReportedArrays  # noqa: E402
+from service.delivery.endpoints import JsonObject, ReportedArrays  # noqa: E402
 from service.delivery.negotiation import RawHeaders, RepresentationRequest  # noqa: E402
 from service.delivery.plans import Plan, named_arrays, plan_get, read_post, read_query  # noqa: E402
 from service.delivery.problems import refusal  # noqa: E402
@@ -87,7 +87,7 @@ def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
         # Formats are compared by identity, and a pickle makes another one.
         job = replace(job, request=replace(request, default=FORMATS[request.default.extension]))
         return _planned(plan_get(endpoint, job, settings))
-    form = READABLE_FORMATS[job.media_type]
+    form = endpoint.inputs.formats[job.media_type]
     job = replace(job, request=replace(request, default=form))
     query, form = read_query(endpoint, form, job.query)
     plan = read_post(endpoint, job, query, form, body).plan(settings)

@@ -16,8 +16,10 @@ from service.models.knowledge import EncodingEntry, PartType, Tower, known_names
 from service.models.model_types import ModelType
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
+from service.models.translation import ModelDocument
 
 _MAX_DEPTH = 4
+_THETA = 10000.0
 _MAX_ENCODINGS = 256
 _COUNTS: list[Source] = ["/num_hidden_layers", "/depth", "/num_layers", "/encoder_layers"]
 _IDS = {"rope": "rotary", "rope-axial": "rotary", "timesteps": "timestep"}
@@ -83,49 +85,53 @@ class ModelDescription:
     unread: tuple[str, ...] = ()
 
 
-def describe(
-    config: Mapping[str, Any],
-    context_length: int | None = None,
-    known: ModelType | None = None,
-) -> ModelDescription:
+def describe(document: ModelDocument, context_length: int | None = None) -> ModelDescription:
     """Describe a model.
 
     Args:
-        config: its config, with the keys of transformers or of diffusers.
+        document: what was sent; pointers in the description are into its content.
         context_length: of the model in use.
-        known: the facts of the type, where the format of the document determines them.
 
     Raises:
         ModelNotKnown: nothing is known of its type, and the config has no rotary settings.
         InvalidBody: with a pointer to each invalid or missing value.
     """
-    report = ReadingReport()
-    walk = _Walk(report, context_length)
-    body = KeyPlace(config, "", report)
-    name = config.get("_class_name", config.get("model_type"))
-    if name is not None and not isinstance(name, str):
-        raise InvalidBody.at(Fault("/model_type", None, "model_type must be text", in_body=True))
-    part = part_type(name) if name is not None and known is None else None
-    if part is None:
-        if "_class_name" in config:
-            hint = did_you_mean(str(name), known_names())
-            raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
-        walk.add_text(_Part(body, PartType(name or "", "")), known)
-        library = known.source if known else None
-    else:
+    content, report = document.content, ReadingReport()
+    walk = _Walk(report, document, context_length)
+    body = KeyPlace(content, "", report)
+    name, library, status = _name(content), None, "known"
+    part = part_type(name) if name is not None else None
+    if document.format in _OWN_CLASSES and part is not None:
         library = part.library
         walk.add(_Part(body, part))
+    elif document.format == "diffusers":
+        hint = did_you_mean(str(name), known_names())
+        raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
+    elif document.format in _OWN_CLASSES:
+        status = "assumed"
+        walk.add_text(_Part(body, PartType(name or "", "")))
+    else:
+        walk.add_given(body)
     report.check()
-    is_assumed = part is None and known is None
     return ModelDescription(
         model_type=name,
         library=library,
-        status="assumed" if is_assumed else "known",
+        status=status,
         encodings=tuple(walk.encodings),
         warnings=tuple(report.warnings),
-        reason=walk.reason if not walk.encodings else None,
+        reason=document.reason or (None if walk.encodings else walk.reason),
         unread=tuple(walk.unread),
     )
+
+
+_OWN_CLASSES = ("transformers", "mlx", "diffusers")
+
+
+def _name(content: Mapping[str, Any]) -> str | None:
+    name = content.get("_class_name", content.get("model_type"))
+    if name is None or isinstance(name, str):
+        return name
+    raise InvalidBody.at(Fault("/model_type", None, "model_type must be text", in_body=True))
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,7 @@ class _Walk:
     """
 
     report: ReadingReport
+    document: ModelDocument
     context_length: int | None
     encodings: list[PartEncoding] = field(default_factory=list)
     resolved: set[str] = field(default_factory=set)
@@ -190,6 +197,8 @@ class _Walk:
         """Add the rotary embedding of a text model, an encoding for each type of layers."""
         place, prefix, at = part.place, part.prefix, part.at
         resolved = resolve_at(place, self.context_length, part.type.name or None, known)
+        if self.document.layout is not None:
+            resolved = replace(resolved, layout=self.document.layout, writes=self.document.writes)
         pointer = resolved.model.place.pointer
         self.resolved.update((place.pointer, pointer))
         if pointer != place.pointer:
@@ -225,6 +234,42 @@ class _Walk:
                     kind="none",
                     layers={"only": sorted(resolved.without)},
                     reason="these layers have no positional encoding",
+                )
+            )
+
+    def add_given(self, body: KeyPlace) -> None:
+        """Add the encodings of a document whose format says all of them."""
+        document, content = self.document, body.content
+        if document.rotary:
+            known = ModelType(
+                name=document.format,
+                source=document.format,
+                layout=document.layout or "half",
+                layout_key="rope_interleave",
+                head_dim="qk_rope_head_dim" if "qk_rope_head_dim" in content else None,
+                defaults={"rope_theta": _THETA},
+            )
+            self.add_text(_Part(body, PartType(document.format, "")), known)
+        scope = Scope(body, document.format)
+        for own in document.encodings:
+            if own.get("known", True):
+                self._add_entry(scope, EncodingEntry(**own), "", "")
+                continue
+            values = {
+                name: FoundValue(value, "config") for name, value in own.get("values", {}).items()
+            }
+            shape = tuple(FoundValue(length, "config") for length in own.get("shape", ()))
+            kind, at = str(own["kind"]), str(own.get("at", ""))
+            self._add(
+                PartEncoding(
+                    _IDS.get(kind, kind),
+                    at,
+                    "",
+                    kind,
+                    values=values,
+                    shape=shape,
+                    reason=own.get("reason"),
+                    is_known=False,
                 )
             )
 

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.models.config_values import MAX_LAYERS, did_you_mean
-from service.models.model_types import model_types
+from service.models.knowledge import part_type
 from service.models.translation import (
     FACTS,
     FormatWarning,
@@ -55,7 +55,7 @@ class Sign:
             return None
         if self.without and all(member(body, pointer) is not None for pointer in self.without):
             return None
-        if self.known_type and str(body.get("model_type")) not in model_types():
+        if self.known_type and part_type(str(body.get("model_type"))) is None:
             return None
         if self.op_type and member(body, self.all[0]) not in self.op_type:
             return None

@@ -1,8 +1,10 @@
 """``POST /model``: every positional encoding of a model, and the URLs of its tables."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
@@ -11,18 +13,22 @@ from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Repo
 from service.delivery.parameters import read_parameters
 from service.delivery.plans import table_document
 from service.delivery.representation import linked_format
-from service.encodings.family import Integers, Reals, optional
+from service.encodings.family import Integers, Parameters, Reals, optional
 from service.errors import Fault, InvalidBody, InvalidParameters
+from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
+from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, ResolvedValue
 from service.models.describe import PartEncoding, describe
+from service.models.documents import format_names, read_document
 from service.models.expressions import FoundValue, Origin
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
+from service.models.translation import ModelDocument
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import Document
 from service.routes.rope_config import (
@@ -30,14 +36,44 @@ from service.routes.rope_config import (
     ConfigParameters,
     LengthRegime,
     SettingsLinker,
-    WarningEntry,
     check_settings,
 )
 from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
 from service.settings import Settings
 
 _GRID_AXES = ("depth", "height", "width")
+_COMPUTED: Origin = "computed"
+_POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
+
+
+if TYPE_CHECKING:
+    FormatName: TypeAlias = str
+else:
+    FormatName: TypeAlias = Literal[format_names()]
+
+
+def _no_arrays(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
+    return Input({})
+
+
+class ModelFile(JsonObject):
+    """A file that describes a model: JSON, YAML, a command line, or the head of a binary file."""
+
+    formats = MappingProxyType(
+        {
+            JSON.media_type: JSON,
+            RAW.media_type: replace(RAW, name="a file", read=_no_arrays, with_header=None),
+            "text/plain": replace(JSON, name="text", media_type="text/plain"),
+        }
+    )
+
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+        return {}, body
+
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
+        assert isinstance(parameters, ModelParameters)
+        return (read_document(content, parameters.format),)
 
 
 class ModelParameters(ConfigParameters):
@@ -53,6 +89,9 @@ class ModelParameters(ConfigParameters):
         "The number of positions in the links.", 4096, ge=1, le=MAX_LENGTH
     )
     timesteps: Reals | None = optional("The timesteps in the links.", "999,500,1")
+    format: FormatName | None = optional(
+        "The format of the document; found in its content unless given.", "gguf"
+    )
 
 
 class FoundFormat(Report):
@@ -132,6 +171,14 @@ class EncodingReport(PostingReport):
             yield f"{self.id}.reason: {self.reason}"
 
 
+class ModelWarning(Report):
+    """A value that is assumed, ignored, or read differently elsewhere."""
+
+    code: str
+    detail: str
+    pointer: str = Field(description="A JSON pointer, or the name of a key, in what was sent.")
+
+
 class ModelReport(Report):
     """Every positional encoding of the model."""
 
@@ -140,11 +187,17 @@ class ModelReport(Report):
     knowledge: Knowledge
     encodings: list[EncodingReport]
     reason: str = Field(default=ABSENT, description="Why there is no encoding.")
+    weights: str = Field(
+        default=ABSENT, description="Where rows of weights stand in another order than elsewhere."
+    )
+    read: dict[str, Any] = Field(
+        default=ABSENT, description="What was read of a file that may be cut."
+    )
     unread: list[str] = Field(description="Pointers to positional keys without effect.")
     not_understood: list[str] = Field(
         description="Pointers to keys that look positional and are not understood."
     )
-    warnings: list[WarningEntry]
+    warnings: list[ModelWarning]
 
     def lines(self) -> Iterator[str]:
         """Yield the number of encodings, then the links and values of each, then warnings."""
@@ -157,27 +210,40 @@ class ModelReport(Report):
 
 
 def report_model(
-    parameters: ModelParameters, config: Mapping[str, Any], settings: Settings
+    parameters: ModelParameters, document: ModelDocument, settings: Settings
 ) -> ModelReport:
     """Return the report about a model; raises InvalidBody, InvalidParameters or ModelNotKnown."""
-    model = describe(config, parameters.context_length)
-    check_settings(
-        [each.settings for each in model.encodings if each.settings], parameters.context_length
-    )
-    linkers = _Linkers(parameters, settings)
+    try:
+        return _reported(parameters, document, settings)
+    except InvalidBody as error:
+        faults = [replace(each, where=document.pointer(each.where or "")) for each in error.faults]
+        raise type(error)(error.detail, faults=faults) from error
+
+
+def _reported(
+    parameters: ModelParameters, document: ModelDocument, settings: Settings
+) -> ModelReport:
+    model = describe(document, parameters.context_length)
+    texts = [each.settings for each in model.encodings if each.settings]
+    check_settings(texts, parameters.context_length)
+    linkers = _Linkers(parameters, settings, document)
     encodings = [_report(each, linkers) for each in model.encodings]
-    warnings = [*model.warnings, *linkers.warnings()]
-    optional_fields = {"reason": model.reason} if model.reason else {}
+    warnings = [
+        *map(ModelWarning.model_validate, document.warnings),
+        *map(linkers.sent, (*model.warnings, *linkers.warnings())),
+    ]
+    given = {"reason": model.reason, "weights": document.weights, "read": document.read}
     unread = [each.pointer for each in warnings if each.code == "key-not-read"]
+    unknown = [each.pointer for each in warnings if each.code == "unknown-rope-key"]
     return ModelReport(
-        format=FoundFormat(name="transformers", found_by="/model_type"),
+        format=FoundFormat(name=document.format, found_by=document.found_by),
         model_type=model.model_type,
         knowledge=Knowledge(library=model.library, status=model.status),
         encodings=encodings,
         unread=list(dict.fromkeys((*unread, *model.unread))),
-        not_understood=[each.pointer for each in warnings if each.code == "unknown-rope-key"],
-        warnings=[WarningEntry.model_validate(each) for each in warnings],
-        **optional_fields,
+        not_understood=list(dict.fromkeys((*document.not_understood, *unknown))),
+        warnings=warnings,
+        **{name: each for name, each in given.items() if each is not None},
     )
 
 
@@ -187,6 +253,7 @@ class _Linkers:
 
     parameters: ModelParameters
     settings: Settings
+    document: ModelDocument
     of_text: dict[int, SettingsLinker] = field(default_factory=dict)
 
     def of(self, resolved: Resolved) -> SettingsLinker:
@@ -195,6 +262,27 @@ class _Linkers:
     def warnings(self) -> Iterator[ConfigWarning]:
         for linker in self.of_text.values():
             yield from linker.warnings
+
+    def sent(self, warning: ConfigWarning) -> ModelWarning:
+        """Return a warning with pointers into what was sent."""
+        detail, pointer = self.in_terms(warning.detail), self.document.pointer(warning.pointer)
+        return ModelWarning(code=warning.code, detail=detail, pointer=pointer)
+
+    def in_terms(self, text: str) -> str:
+        """Return a text with pointers into what was sent."""
+        return _POINTER.sub(lambda match: self.document.pointer(match[0]), text)
+
+    def found(self, found: FoundValue) -> OriginatedValue:
+        return self.value(found.value, found.origin, found.sources)
+
+    def value(self, value: Any, origin: Origin, sources: Iterable[str]) -> OriginatedValue:
+        """Return a value with its origin in what was sent."""
+        listed = [*sources]
+        assumed = [self.document.assumed[each] for each in listed if each in self.document.assumed]
+        if origin == "config" and assumed:
+            origin, listed = "class default", assumed
+        value = list(value) if isinstance(value, tuple) else value
+        return OriginatedValue(value=value, origin=origin, sources=[*map(self.in_terms, listed)])
 
 
 def _report(encoding: PartEncoding, linkers: _Linkers) -> EncodingReport:
@@ -211,6 +299,11 @@ def _report(encoding: PartEncoding, linkers: _Linkers) -> EncodingReport:
         optional_fields |= _of_text(encoding.settings, encoding.resolved, linkers)
     elif encoding.entry is not None:
         optional_fields |= _of_entry(encoding, encoding.entry, linkers)
+    else:
+        optional_fields["values"] = {
+            name: linkers.found(each) for name, each in encoding.values.items()
+        }
+        optional_fields["shape"] = [each.value for each in encoding.shape]
     given = {name: each for name, each in optional_fields.items() if each}
     return EncodingReport(**fields, served="links" in given, **given)
 
@@ -228,7 +321,7 @@ def _of_text(
     return {
         "layout": resolved.layout,
         "writes": resolved.writes,
-        "values": {name: _originated(each) for name, each in values.items()},
+        "values": {name: _originated(each, linkers) for name, each in values.items()},
         "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
         "links": {name: urls.pop(name) for name in _LINKS if name in urls},
         "regimes": [
@@ -239,26 +332,16 @@ def _of_text(
     }
 
 
-def _originated(resolved: ResolvedValue) -> OriginatedValue:
+def _originated(resolved: ResolvedValue, linkers: _Linkers) -> OriginatedValue:
     """Return a value of a text model, with its origin in the terms of all other values."""
-    origin, sources = resolved.origin, [resolved.origin.removeprefix("computed: ")]
-    kind: Origin = "computed"
-    if origin.startswith(("/", "alias /")):
-        kind, sources = "config", [origin.removeprefix("alias ")]
-    elif origin.startswith("class default"):
+    origin, kind = resolved.origin.removeprefix("computed: ").removeprefix("alias "), _COMPUTED
+    if resolved.origin.startswith(("/", "alias /")):
+        kind = "config"
+    elif resolved.origin.startswith("class default"):
         kind = "class default"
-    elif origin.startswith("?"):
+    elif resolved.origin.startswith("?"):
         kind = "request"
-    return OriginatedValue(value=_plain(resolved.value), origin=kind, sources=sources)
-
-
-def _found(found: FoundValue) -> OriginatedValue:
-    value, origin, sources = _plain(found.value), found.origin, list(found.sources)
-    return OriginatedValue(value=value, origin=origin, sources=sources)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return linkers.value(resolved.value, kind, [origin])
 
 
 def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -> dict[str, Any]:
@@ -269,8 +352,8 @@ def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -
         "writes": entry.writes,
         "counts": entry.counts,
         "asks": dict(entry.asks),
-        "values": {name: _found(each) for name, each in values.items()},
-        "untouched_tokens": [*map(_found, encoding.untouched_tokens)],
+        "values": {name: linkers.found(each) for name, each in values.items()},
+        "untouched_tokens": [*map(linkers.found, encoding.untouched_tokens)],
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
@@ -284,7 +367,7 @@ def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -
     if entry.pack is not None:
         query["pack"] = entry.pack
     document = _document(endpoint, query, values | asked)
-    fields["values"] |= {name: _found(each) for name, each in asked.items()}
+    fields["values"] |= {name: linkers.found(each) for name, each in asked.items()}
     fields["shape"] = list(document.shape or ())
     return fields | _links(endpoint, document, query, tuple(asked), linkers.settings)
 
@@ -367,7 +450,7 @@ MODEL = Endpoint(
     operation="Model",
     summary="Every positional encoding of a model, and the URLs of its tables",
     parameters=ModelParameters,
-    inputs=JsonObject(
+    inputs=ModelFile(
         {
             "model_type": "llama",
             "hidden_size": 4096,

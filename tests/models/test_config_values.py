@@ -1,6 +1,5 @@
 """Keys of configs, their readers, and values with origins, faults and warnings."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from service.models.config_values import (
     ReadingReport,
     did_you_mean,
 )
+from service.models.documents import read_document
 from service.routes.model import ModelParameters, report_model
 from service.settings import default_settings
 
@@ -177,7 +177,9 @@ def test_every_code_is_documented_with_its_meaning() -> None:
 def test_every_example_has_its_warning(code: str, example: str) -> None:
     context_length = 16384 if code == "context-length-unused" else None
     parameters = ModelParameters(context_length=context_length)
-    warnings = report_model(parameters, json.loads(example), default_settings()).warnings
+    warnings = report_model(
+        parameters, read_document(example.encode()), default_settings()
+    ).warnings
 
     assert code in [warning.code for warning in warnings]
     assert all(warning.detail and warning.pointer.startswith("/") for warning in warnings)

@@ -1,0 +1,93 @@
+"""``POST /model``: every positional encoding of a model, with links that work."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.client import Client
+
+MEGATRON = "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --position-embedding-type rope"
+OCTETS = {"Content-Type": "application/octet-stream"}
+TEXT = {"Content-Type": "text/plain"}
+
+
+def header(tensors: dict[str, Any]) -> bytes:
+    text = json.dumps(tensors).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+INV_FREQ = {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "form", "found_by"),
+    [
+        (b'{"model_type": "llama"}', {}, "transformers", "/model_type"),
+        (b'{"model_type": "llama", "x": Infinity}', {}, "transformers", "/model_type"),
+        (b'{"dim": 64, "n_heads": 4, "n_layers": 2}', {}, "params", "/dim"),
+        (MEGATRON.encode(), TEXT, "megatron", "arguments"),
+        (header({"rotary_emb.inv_freq": INV_FREQ}), OCTETS, "safetensors", "bytes"),
+    ],
+)
+def test_format_is_found_in_the_content(
+    client: Client, content: bytes, headers: dict[str, str], form: str, found_by: str
+) -> None:
+    sent = {"Content-Type": "application/json"} | headers
+    report = client.post("/model", content=content, headers=sent).json()
+
+    assert report["format"]["name"] == form
+    assert report["format"]["found_by"].startswith(found_by)
+    assert [each["kind"] for each in report["encodings"]] == ["rope"]
+
+
+def test_format_of_the_request_replaces_the_found_one(client: Client) -> None:
+    config = {"model_type": "llama", "dim": 64, "n_heads": 4, "n_layers": 2}
+
+    report = client.post("/model?format=params", json=config).json()
+
+    assert report["format"] == {"name": "params", "found_by": "format"}
+    assert report["encodings"][0]["layout"] == "interleaved"
+
+
+def test_values_have_origins_in_what_was_sent(client: Client) -> None:
+    config = {
+        "num_layers": 2,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "kv_channels": 96,
+        "rotary_base": 5e5,
+        "position_embedding_type": "rope",
+    }
+
+    (encoding,) = client.post("/model", json=config).json()["encodings"]
+
+    values = encoding["values"]
+    assert values["head_dim"] == {"value": 96, "origin": "config", "from": ["/kv_channels"]}
+    assert values["rope_theta"] == {"value": 5e5, "origin": "config", "from": ["/rotary_base"]}
+
+
+def test_fault_has_a_pointer_into_what_was_sent(client: Client) -> None:
+    config = {"num_layers": 2, "kv_channels": "x", "position_embedding_type": "rope"}
+
+    problem = client.post("/model", json=config).json()
+
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/kv_channels"]
+
+
+def test_unknown_part_has_no_table(client: Client) -> None:
+    config = {"model_type": "llama", "vision_config": {"model_type": "my_tower"}}
+
+    text, tower = client.post("/model", json=config).json()["encodings"]
+
+    assert (text["known"], text["served"]) == (True, True)
+    assert (tower["id"], tower["known"], tower["served"]) == ("vision", False, False)
+    assert "links" not in tower
+
+
+def test_model_of_which_nothing_is_known_is_refused(client: Client) -> None:
+    for config in ({"model_type": "lama"}, {"_class_name": "NoTransformer2DModel"}, {}):
+        answer = client.post("/model", json=config)
+
+        assert answer.status_code == 422
+        assert answer.json()["type"] == "urn:posref:problem:model-not-known"
