@@ -19,7 +19,8 @@ from service.analysis.families.series_rules import USUAL_BASES, RuleMatch, frequ
 from service.analysis.measure import USUAL_BASE, wrap_angles
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary.angles import AXES, axis_of_frequency
+from service.encodings.rotary.angles import AXES
+from service.encodings.rotary.mrope import LAYOUTS
 from service.encodings.rotary.rules import Default
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
@@ -256,7 +257,8 @@ def orders(groups: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
             if not (0 in t and last in w and is_middle and uses_all):
                 continue
             section = _interleaved(h, w, count) if interleaved else _blocks(t, w, count)
-            axis_of = axis_of_frequency(count, section, interleaved=interleaved)
+            layout = LAYOUTS["interleaved" if interleaved else "chunked"]
+            axis_of = layout.axis_of_each(section)
             if all(k in of_axes[AXES.index(axis)] for k, axis in enumerate(axis_of)):
                 yield SectionOrder(section, interleaved, chosen, axis_of)
                 break

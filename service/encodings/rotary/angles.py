@@ -1,8 +1,6 @@
 """Rotary angles, and the tables of their cosines and sines in every packing.
 
-M-RoPE: "Qwen2-VL" (Wang et al. 2024), §2.1; transformers 5.23.0
-``apply_multimodal_rotary_pos_emb`` of Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of
-Qwen3-VL (interleaved). xPos: "A Length-Extrapolatable Transformer" (Sun et al. 2023), §3.3.
+xPos: "A Length-Extrapolatable Transformer" (Sun et al. 2023), §3.3.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from service.encodings.family import RealDType, TableFamily, about, impossible, optional
-from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
 from service.numerics.axes import (
@@ -36,7 +33,7 @@ from service.numerics.dtypes import (
     Elements,
     rounding_bound,
 )
-from service.numerics.phase import Decimals, Float64s, Int64s, Picked, exact_context
+from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps
@@ -154,10 +151,11 @@ class RotaryAngles(ABC):
     """Base class of rotary angles: a row for each token, with an angle for each frequency."""
 
     rounding: AngleRounding
+    by_channel: bool = False
 
     @property
     def count(self) -> int:
-        """The number of angles in a row, which is half the number of rotary channels."""
+        """The number of angles in a row: half the number of rotary channels, or all of them."""
         return sum(len(axis.places) for axis in self.along())
 
     @property
@@ -274,6 +272,7 @@ class AxesAngles(RotaryAngles):
         canonical: the canonical parameters, without ``angle``.
         rounding: how angles are rounded.
         attention_factor: the factor of sines and cosines.
+        by_channel: whether each channel has an angle of its own, so that a pair may have two.
     """
 
     axes: tuple[Axis, ...]
@@ -281,6 +280,7 @@ class AxesAngles(RotaryAngles):
     canonical: Mapping[str, ParameterValue]
     rounding: AngleRounding = "exact"
     attention_factor: float = 1.0
+    by_channel: bool = False
 
     @property
     def rows(self) -> int:
@@ -302,51 +302,6 @@ def _rounding_parameters(rounding: AngleRounding) -> dict[str, ParameterValue]:
 
 
 AXES = ("t", "h", "w")
-
-
-def mrope_angles(
-    rule: RotaryFrequencies,
-    section: tuple[int, ...],
-    tokens: Tokens,
-    rounding: AngleRounding = "exact",
-    *,
-    interleaved: bool,
-) -> AxesAngles:
-    """Return the angles of M-RoPE: each frequency times one of the three positions of its row.
-
-    Args:
-        rule: the frequencies.
-        section: the numbers of frequencies for t, h and w, whose sum is that of the rule.
-        tokens: the positions t, h and w of each token.
-        rounding: how angles are rounded.
-        interleaved: whether the axes alternate; ``axis_of_frequency`` has the order.
-    """
-    names = axis_of_frequency(rule.count, section, interleaved=interleaved)
-    places = {axis: tuple(k for k, name in enumerate(names) if name == axis) for axis in AXES}
-    axes = tuple(
-        Axis(Picked(rule, places[axis]), tokens.axes[axis], places[axis])
-        for axis in AXES
-        if places[axis]
-    )
-    sections: dict[str, ParameterValue] = {
-        "mrope_section": section,
-        "mrope_interleaved": interleaved,
-    }
-    canonical = {**rule.parameters(), **sections, **tokens.canonical}
-    return AxesAngles(axes, tokens.rows, canonical, rounding, rule.scale)
-
-
-def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool) -> str:
-    """Return the axis of each frequency, as a string with a letter for each.
-
-    Chunked: the first section of frequencies has axis t, the next h, the last w.
-    Interleaved: frequency k has axis h if k mod 3 is 1 and k < 3·section[1], w if k mod 3 is 2 and
-    k < 3·section[2], otherwise t.
-    """
-    if not interleaved:
-        return "".join(axis * length for axis, length in zip(AXES, section, strict=True))
-    cycle = (AXES[k % 3] if k < 3 * section[k % 3] else AXES[0] for k in range(count))
-    return "".join(cycle)
 
 
 @dataclass(frozen=True)
@@ -533,11 +488,13 @@ def packed(
         kind: the kind of the document.
     """
     parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}
-    tables = PACKS[pack].tables(angles, dtype, (1,) if batch else ())
+    held = PACKS["compact" if angles.by_channel else pack]
+    tables = held.tables(angles, dtype, (1,) if batch else ())
     bound = PACKS[pack].error_bound(angles, dtype)
     _, *widths = next(iter(tables.values())).shape[int(batch) :]
     row = "token" if kind == "rope-axial" else "position"
-    channels = "pair" if widths[0] == angles.count else "channel"
+    is_pair = widths[0] == angles.count and not angles.by_channel
+    channels = "pair" if is_pair else "channel"
     axes = (*(("batch",) if batch else ()), row, channels, *(("component",) * (len(widths) - 1)))
     return Document(
         kind,
@@ -587,6 +544,9 @@ class PackedTable(TableFamily):
     def document(self) -> Document:
         pack = CONSUMERS.get(self.pack, self.pack)
         angles, dtype = self.rotary_angles(), self.element_type
+        if angles.by_channel and pack != "half":
+            rule = "the two channels of a pair have different angles: only pack=half holds them"
+            raise impossible("pack", self.pack, rule)
         if pack == "half_by_axis" and len(angles.along()) == 1:
             pack = "half"
         if pack == "complex" and self.dtype not in {"float32", "float64"}:

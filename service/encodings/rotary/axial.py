@@ -191,7 +191,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
 
     def _from_lists(self) -> tuple[list[AxisPositions], int]:
         """Return the listed positions and the unit of each axis, and the number of tokens."""
-        given = self.positions_by_axis(every=False)
+        given = self.positions_by_axis()
         if not given:
             raise impossible("grid", None, "grid is required, unless positions are given")
         if self.recipe.places != "counted":

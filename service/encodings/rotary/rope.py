@@ -4,7 +4,7 @@ The frequencies are listed, or computed by a rule from the number of rotary chan
 the rule. The angles are frequencies times positions, along one sequence or three axes (M-RoPE).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -30,6 +30,11 @@ from service.encodings.rotary.angles import (
     RotaryAngles,
     SequenceAngles,
     XPos,
+)
+from service.encodings.rotary.mrope import (
+    LAYOUTS,
+    SEQUENCE_AXIS,
+    MropeLayoutName,
     mrope_angles,
 )
 from service.encodings.rotary.rules import (
@@ -69,7 +74,8 @@ from service.numerics.positions import Positions
 from service.numerics.tables import DecimalTable, Document, Table
 
 _XPOS_SCALE_BASE = 512.0
-_POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
+_POSITIONS = tuple(f"positions_{axis}" for axis in (*AXES, SEQUENCE_AXIS))
+_LAYOUTS = LAYOUTS.items()
 
 # The error bound is computed before the table: for this many channels in a few milliseconds.
 _MAX_ROUNDED_CHANNELS = 1024
@@ -262,19 +268,19 @@ class AxisParameters(Parameters):
     positions_h: PositionList | None = _along("h")
     positions_w: PositionList | None = _along("w")
 
-    def positions_by_axis(self, *, every: bool) -> dict[str, Positions]:
+    def positions_by_axis(self, axes: Sequence[str] = ()) -> dict[str, Positions]:
         """Return the listed positions by axis (t, h, w); {} if none are listed.
 
         Raises InvalidParameters if a required list is missing or the lengths differ.
 
         Args:
-            every: True requires all three axes; False accepts the last one, two or three.
+            axes: the required axes; if empty, the last one, two or three of t, h and w.
         """
-        lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
+        lists = {axis: getattr(self, f"positions_{axis}") for axis in axes or AXES}
         given = {axis: positions for axis, positions in lists.items() if positions is not None}
         if not given:
             return {}
-        for axis in AXES if every else AXES[-len(given) :]:
+        for axis in axes or AXES[-len(given) :]:
             if axis not in given:
                 name = f"positions_{axis}"
                 raise impossible(
@@ -309,20 +315,30 @@ class AngleParameters(AxisParameters, RuleParameters):
     """The frequencies, the positions along axes, the rounding of angles, and xPos."""
 
     mrope_section: Integers | None = optional(
-        "M-RoPE: how many frequencies are multiplied by the position t, by h and by w.",
+        "M-RoPE: how many frequencies are multiplied by the position t, by h and by w, or along "
+        "the axes of mrope_layout.",
         "16,24,24",
-        min_length=3,
-        max_length=3,
+        min_length=2,
+        max_length=4,
     )
     mrope_interleaved: Boolean | None = optional(
         "Whether the axes of M-RoPE alternate from one frequency to the next (Qwen3-VL) instead of "
         "having contiguous sections (Qwen2-VL); false unless given.",
         example=True,
     )
+    mrope_layout: MropeLayoutName | None = optional(
+        "Which frequencies of M-RoPE have which axis; chunked unless given. "
+        + "; ".join(f"{name}: {layout.formula} ({layout.source})" for name, layout in _LAYOUTS),
+        "ernie4_5_vl",
+    )
+    positions_p: PositionList | None = optional(
+        "With mrope_layout=hunyuan_vl: position of each token in the sequence.", "0,1,1,2"
+    )
     grid: Integers | None = optional(
-        "With mrope_section: the lengths t,h,w of a grid of tokens, numbered along w first.",
+        "With mrope_section: the lengths t,h,w of a grid of tokens, numbered along w first; h,w "
+        "where the layout has no axis t.",
         "2,3,4",
-        min_length=3,
+        min_length=2,
         max_length=3,
     )
     angle: AngleRounding = about(
@@ -363,22 +379,24 @@ class AngleParameters(AxisParameters, RuleParameters):
             of_xpos = dict.fromkeys(("xpos_scale_base", "xpos_centre"), "xpos")
             refuse_excluded(self, of_xpos, "goes with {} only")
         if section is None:
-            of_mrope = ("mrope_interleaved", "grid", *_POSITIONS)
+            of_mrope = ("mrope_interleaved", "mrope_layout", "grid", *_POSITIONS)
             refuse_excluded(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
             if self.xpos is None:
                 return SequenceAngles(rule, sequence(), self.angle)
             return self._with_xpos(rule, sequence())
-        if min(section) < 0 or sum(section) != rule.count:
-            explained = "mrope_section must be three numbers, none below 0, with a sum of"
-            raise impossible("mrope_section", section, f"{explained} {rule.count}")
+        if self.mrope_layout is not None:
+            refuse_excluded(self, {"mrope_interleaved": "mrope_layout"})
+        layout = self.mrope_layout or ("interleaved" if self.mrope_interleaved else "chunked")
+        if fault := LAYOUTS[layout].fault(section, rule.count):
+            raise impossible("mrope_section", section, f"mrope_section {fault}")
         if channels > MAX_AXES_CHANNELS:
             explained = f"mrope_section is for at most {MAX_AXES_CHANNELS} rotary channels"
             raise impossible("mrope_section", section, explained)
         if self.xpos is not None:
             raise impossible("xpos", self.xpos, "xpos does not go with mrope_section")
-        tokens = self._tokens() or Tokens.of_sequence(sequence(), AXES)
-        interleaved = self.mrope_interleaved or False
-        return mrope_angles(rule, section, tokens, self.angle, interleaved=interleaved)
+        axes = LAYOUTS[layout].axes_of(section)
+        tokens = self._tokens(layout, axes) or Tokens.of_sequence(sequence(), axes)
+        return mrope_angles(rule, section, tokens, self.angle, layout=layout)
 
     def _with_xpos(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
         channels = 2 * rule.count
@@ -395,13 +413,19 @@ class AngleParameters(AxisParameters, RuleParameters):
             raise impossible("xpos_scale_base", self.xpos_scale_base, explained)
         return angles
 
-    def _tokens(self) -> Tokens | None:
-        """Return the tokens with their positions t, h and w; None if not given."""
+    def _tokens(self, layout: str, axes: str) -> Tokens | None:
+        """Return the tokens with their positions along the axes of a layout; None if not given."""
+        others = [name for name in _POSITIONS if name[-1] not in axes]
+        refuse_excluded(self, dict.fromkeys(others, f"mrope_layout={layout}"))
         if self.grid is not None:
             self._refuse_beside("grid")
+            names = "".join(axis for axis in AXES if axis in axes)
+            if SEQUENCE_AXIS in axes or len(self.grid) != len(names):
+                rule = f"mrope_layout={layout} has the axes {','.join(axes)}"
+                raise impossible("grid", self.grid, f"{rule}: list the positions along each")
             check_grid(self.grid)
-            return Tokens.of_grid(self.grid, AXES)
-        given = self.positions_by_axis(every=True)
+            return Tokens.of_grid(self.grid, names)
+        given = self.positions_by_axis([name for name in (*AXES, SEQUENCE_AXIS) if name in axes])
         if not given:
             return None
         self._refuse_beside(*_POSITIONS)
@@ -419,8 +443,9 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     M-RoPE: with mrope_section=16,24,24 the first 16 frequencies are multiplied by the position t,
     the next 24 by h, the last 24 by w (Qwen2-VL). With mrope_interleaved=true (Qwen3-VL) frequency
     k is multiplied by h if k mod 3 is 1 and k < 3·section[1], by w if k mod 3 is 2 and
-    k < 3·section[2], otherwise by t. Positions are positions_t, positions_h and positions_w, or
-    grid=t,h,w; seq_len, start and positions give all three axes the same position, as for text.
+    k < 3·section[2], otherwise by t; mrope_layout names these and the orders of other models.
+    Positions are positions_t, positions_h and positions_w, or grid=t,h,w; seq_len, start and
+    positions give all axes the same position, as for text.
 
     angle=float32 rounds frequencies, positions and their products to float32, as engines do, and
     returns sines and cosines of that angle. With the inv_freq that an engine computed, the table

@@ -101,6 +101,9 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
             rule = f"the last axis has {head_dim} channels, but head_dim is {self.head_dim}"
             raise InvalidBody(rule)
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
+        if angles.by_channel:
+            rule = "the two channels of a pair have different angles, which is no rotation"
+            raise impossible("mrope_layout", self.mrope_layout, rule)
         width = 2 * angles.count
         if width > MAX_CHANNELS:
             rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"

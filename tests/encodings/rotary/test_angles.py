@@ -19,10 +19,9 @@ from service.encodings.rotary.angles import (
     RotaryAngles,
     SequenceAngles,
     XPos,
-    axis_of_frequency,
-    mrope_angles,
     packed,
 )
+from service.encodings.rotary.mrope import LAYOUTS, mrope_angles
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
 from service.numerics.axes import float32_distance
 from service.numerics.dtypes import FLOAT64
@@ -86,7 +85,7 @@ def test_the_error_bound_of_angles_grows_without_limit() -> None:
 MROPE_RULE = Default(16, 10000.0)
 SECTION = (2, 3, 3)
 GRID = Tokens.of_grid((2, 3, 4), AXES)
-BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
+BOTH_KINDS = pytest.mark.parametrize("layout", ["chunked", "interleaved"])
 
 
 def read(angles: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]:
@@ -98,32 +97,32 @@ def read(angles: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]
 
 
 @pytest.mark.parametrize(
-    ("section", "interleaved", "expected"),
+    ("section", "layout", "expected"),
     [
-        ((16, 24, 24), False, "t" * 16 + "h" * 24 + "w" * 24),
-        ((24, 20, 20), True, "thw" * 20 + "tttt"),
+        ((16, 24, 24), "chunked", "t" * 16 + "h" * 24 + "w" * 24),
+        ((24, 20, 20), "interleaved", "thw" * 20 + "tttt"),
     ],
     ids=["Qwen2-VL-7B-Instruct", "Qwen3-VL-4B-Instruct"],
 )
 def test_published_sections_give_each_frequency_its_axis(
-    section: tuple[int, ...], interleaved: bool, expected: str
+    section: tuple[int, ...], layout: str, expected: str
 ) -> None:
-    assert axis_of_frequency(64, section, interleaved=interleaved) == expected
+    assert LAYOUTS[layout].axis_of_each(section) == expected
 
 
 @BOTH_KINDS
 @given(section=st.tuples(*[st.integers(0, 12)] * 3).filter(any))
-def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], interleaved: bool) -> None:
-    names = axis_of_frequency(sum(section), section, interleaved=interleaved)
+def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], layout: str) -> None:
+    names = LAYOUTS[layout].axis_of_each(section)
 
     assert len(names) == sum(section)
     assert set(names) <= set(AXES)
-    if not interleaved:
+    if layout == "chunked":
         assert tuple(names.count(axis) for axis in AXES) == section
 
 
 def test_an_axis_without_frequencies_has_no_columns() -> None:
-    mrope = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, interleaved=False))
+    mrope = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, layout="chunked"))
 
     rows = GRID.axes["h"].at(0, GRID.rows).tolist()
     plain = read(SequenceAngles(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
@@ -132,7 +131,7 @@ def test_an_axis_without_frequencies_has_no_columns() -> None:
 
 @pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
 def test_the_attention_factor_multiplies_cosines_of_all_axes(rule: RotaryFrequencies) -> None:
-    angles = mrope_angles(rule, SECTION, GRID, interleaved=False)
+    angles = mrope_angles(rule, SECTION, GRID, layout="chunked")
 
     cos = read(angles)["cos"]
 
@@ -144,12 +143,12 @@ def test_the_attention_factor_multiplies_cosines_of_all_axes(rule: RotaryFrequen
 def test_the_error_bound_of_mrope_is_that_of_its_farthest_axis() -> None:
     far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
     tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
-    far_angles = mrope_angles(MROPE_RULE, (3, 2, 3), tokens, "float32", interleaved=False)
-    near_angles = mrope_angles(MROPE_RULE, (3, 5, 0), tokens, "float32", interleaved=False)
+    far_angles = mrope_angles(MROPE_RULE, (3, 2, 3), tokens, "float32", layout="chunked")
+    near_angles = mrope_angles(MROPE_RULE, (3, 5, 0), tokens, "float32", layout="chunked")
 
-    assert mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False).distance() is None
+    assert mrope_angles(MROPE_RULE, (3, 2, 3), tokens, layout="chunked").distance() is None
     assert (far_angles.distance() or 0) > 1000 * (near_angles.distance() or 1)
-    exact = read(mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False))
+    exact = read(mrope_angles(MROPE_RULE, (3, 2, 3), tokens, layout="chunked"))
     for name, values in read(far_angles).items():
         assert np.abs(values - exact[name]).max() <= (far_angles.distance() or 0)
 
