@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.models.config_values import MAX_LAYERS, did_you_mean
+from service.models.gguf import read_head, read_keys
 from service.models.knowledge import part_type
 from service.models.translation import (
     FACTS,
@@ -70,7 +71,7 @@ def _signs() -> tuple[Sign, ...]:
 
 def format_names() -> tuple[str, ...]:
     """Return the names of all formats."""
-    return (*_AS_SENT, "gguf", "gguf-keys", "safetensors", *forms())
+    return (*_AS_SENT, "gguf-keys", "safetensors", *forms())
 
 
 def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDocument:
@@ -88,8 +89,8 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         rule = f"must be one of {', '.join(format_names())}{did_you_mean(form, format_names())}"
         raise InvalidParameters(Fault("format", shortened(form), rule))
     head = bytes(body[:9])
-    if form == "gguf" or (form is None and head[:4] in {b"GGUF", b"FUGG"}):
-        raise InvalidBody("GGUF is not read yet")
+    if form == "gguf" or (form is None and head[:4] == b"GGUF"):
+        return read_head(body)
     length = int.from_bytes(head[:8], "little")
     if form in {None, "safetensors"} and length <= _MAX_HEADER_BYTES and head[8:] == b"{":
         if len(body) < 8 + length:
@@ -104,7 +105,7 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         default = ("megatron", "arguments") if is_arguments else ("transformers", "")
         form, found_by = next(((name, key) for name, key in found if key), default)
     if form == "gguf-keys":
-        raise InvalidBody("GGUF is not read yet")
+        return read_keys(content, found_by)
     if form in _AS_SENT:
         return _AS_SENT[form](content, found_by)
     return _translated(form, content, found_by)
@@ -205,7 +206,7 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
         detail = "this class of mlx-lm has a layout of its own and does not read rope_traditional"
         warnings.append(FormatWarning("key-not-read", detail, "/rope_traditional"))
     name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
-    rule = member(content, f"/{name}/rope_type") or member(content, f"/{name}/type")
+    rule = str(member(content, f"/{name}/rope_type") or member(content, f"/{name}/type"))
     if rule in {"longrope", "su"}:
         detail = "mlx-lm 0.32.2 uses long_factor at every length, short_factor never"
         warnings.append(FormatWarning("mlx-longrope", detail, f"/{name}"))
@@ -258,10 +259,14 @@ def _megatron(draft: Translation) -> None:
         return
     if type(freq) is int and type(layers) is int and 0 < freq <= layers <= MAX_LAYERS:
         draft.split_layers([(layer + 1) % freq == 0 for layer in range(layers)], "no_rope_freq")
-    elif isinstance(freq, list) and set(freq) <= {0, 1} and len(freq) == layers:
+    elif isinstance(freq, list) and len(freq) == layers and all(map(_is_flag, freq)):
         draft.split_layers([bool(flag) for flag in freq], "no_rope_freq")
     else:
         draft.refuse("no_rope_freq", "must be a number, or 0 or 1 for each of num_layers")
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, int) and value in {0, 1}
 
 
 def _put_concentration(draft: Translation, parameters: dict[str, Any]) -> None:
@@ -294,7 +299,7 @@ def _nemo(draft: Translation) -> None:
 
 
 def _keras(draft: Translation) -> None:
-    if draft.place.get("rope_scaling_type") not in {None, "su"}:
+    if draft.place.get("rope_scaling_type", "su") != "su":
         draft.refuse("rope_scaling_type", "must be su")
     enabled: Any = draft.place.get("rope_layer_enabled_list")
     by_type = "full_attention" in draft.content.get("rope_parameters", {})
@@ -341,7 +346,7 @@ def _onnx_node(body: Members, found_by: str) -> ModelDocument:
         own = [each for each in listed if isinstance(each, dict)]
         pointers = {str(each.get("name")): f"{at}/{i}" for i, each in enumerate(own)}
         listed = {str(each.get("name")): each.get("i", each.get("f")) for each in own}
-    is_rotary = "RotaryEmbedding" in {body.get("op_type"), body.get("opType")}
+    is_rotary = body.get("op_type", body.get("opType")) == "RotaryEmbedding"
     known = format_tables()["onnx"]["rotary" if is_rotary else "attention"]
     if not isinstance(listed, dict):
         raise InvalidBody.at(fault(at, listed, "must be an object, or a list of attributes"))

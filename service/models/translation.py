@@ -357,20 +357,23 @@ class Translation:
 
     def split_layers(self, without: Sequence[bool], name: str) -> None:
         """Say which layers do not turn, as parameters by layer type."""
-        if not any(without):
-            return
-        types = ["no_rope" if flag else "rotary" for flag in without]
-        own = {"rope_type": "default", **self.content.pop("rope_parameters", {})}
-        if "rope_theta" in self.content:
-            own["rope_theta"] = self.content["rope_theta"]
-            self.sources["/rope_parameters/rotary/rope_theta"] = self.sources["/rope_theta"]
+        if any(without):
+            own = {"rope_type": "default", **self.content.pop("rope_parameters", {})}
+            own["rope_theta"] = self.content.get("rope_theta")
+            self.nest({"rotary": own, "no_rope": None}, "rotary")
+            types = ["no_rope" if flag else "rotary" for flag in without]
+            self.put("layer_types", types, self.key(name))
+
+    def nest(self, blocks: Members, label: str) -> None:
+        """Put blocks by layer type; the sources so far are those of one of them."""
+        before, after = "/rope_parameters/", f"/rope_parameters/{label}/"
         self.sources |= {
-            path.replace("/rope_parameters", "/rope_parameters/rotary", 1): pointer
+            path.replace(before, after, 1): pointer
             for path, pointer in self.sources.items()
-            if path.startswith("/rope_parameters/")
+            if path.startswith(before)
         }
-        self.put("rope_parameters", {"rotary": own, "no_rope": None}, self.key(name))
-        self.put("layer_types", types, self.key(name))
+        self.sources[f"{after}rope_theta"] = self.sources.get("/rope_theta", self.at or "")
+        self.content["rope_parameters"] = blocks
 
     def document(self, found_by: str, **facts: Any) -> ModelDocument:
         """Return the document; raise InvalidBody with all faults, if there are any."""

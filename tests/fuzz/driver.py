@@ -17,6 +17,7 @@ PARSERS = (
     "accept",
     "query",
     "positions",
+    "gguf",
 )
 """The harnesses, each a module of this package."""
 

@@ -12,6 +12,7 @@ from service import grammar
 from service.delivery import negotiation, parameters, responses
 from service.errors import InvalidBody
 from service.formats import json_text, npy, raw, safetensors_file
+from service.models import gguf
 from service.numerics.dtypes import FLOAT16
 from tests.fuzz.harness import Harness, as_sent, held_to
 from tests.fuzz.test_parsers import HARNESSES, built
@@ -37,6 +38,8 @@ FAULTS: list[tuple[str, Any, str, Any]] = [
     ("query", parameters, "unquote_to_bytes", bytes),
     ("positions", grammar, "MAX_POSITION", 2**61),
     ("positions", grammar, "_INTEGER", re.compile(r"[-+]?[0-9]+")),
+    ("gguf", gguf, "_CODES", {**gguf._CODES, 4: "i"}),
+    ("gguf", gguf, "_KEPT_ITEMS", 2),
 ]
 
 

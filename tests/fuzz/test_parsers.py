@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.fuzz import (
     accept,
     conditional,
+    gguf,
     json_text,
     npy,
     positions,
@@ -35,6 +36,7 @@ HARNESSES = {
         accept,
         query,
         positions,
+        gguf,
     )
 }
 each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())

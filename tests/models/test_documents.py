@@ -1,6 +1,8 @@
 """Every format: found by its own keys, and its settings as its program has them."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -365,6 +367,45 @@ def test_format_is_found_and_its_settings_are_those_of_its_program(
     assert found.rotary
     assert settings(resolve(found.content)) == expected
     assert read(document, name).content == found.content
+
+
+WRONG: tuple[object, ...] = (
+    None,
+    -1,
+    0,
+    1e400,
+    "x",
+    "${x}",
+    [],
+    [[1]],
+    [None] * 3,
+    {},
+    {"a": 1},
+    True,
+    2**70,
+    0.5,
+)
+
+
+def spoiled(document: Json, value: object) -> Iterator[Json]:
+    """Yield a document with each of its values replaced, at any depth."""
+    for key, own in document.items():
+        yield {**document, key: value}
+        if isinstance(own, dict):
+            yield from ({**document, key: inner} for inner in spoiled(own, value))
+
+
+@pytest.mark.parametrize("case", DOCUMENTS.values(), ids=DOCUMENTS.keys())
+def test_any_wrong_value_is_refused_or_read(case: tuple[object, str, str, str, Json]) -> None:
+    document, name, *_ = case
+    if isinstance(document, str):
+        return
+    assert isinstance(document, dict)
+    for value in WRONG:
+        for wrong in spoiled(document, value):
+            for form in (name, None):
+                with suppress(InvalidBody):
+                    resolve(read(wrong, form).content)
 
 
 def test_layers_without_rotary_embedding_are_told() -> None:
