@@ -47,6 +47,8 @@ OptionalSeries: TypeAlias = Sequence[GeometricSeries | None]
 
 _MAX_PROPOSALS = 24
 
+_KNOWN_PLACES = frozenset(("counted", "spread", "pixels", "centred"))
+
 # The error of a step of 1 in engines that compute in float32.
 _NEAR_ONE = 2.0**-18
 
@@ -136,7 +138,7 @@ def _of_tokens(
         return axis_waves(tokens.lines[axis][:, list(channels)], table.rounding)
 
     for name, convention in CONVENTIONS.items():
-        if len(tokens.lengths) not in convention.axes:
+        if len(tokens.lengths) not in convention.axes or convention.places not in _KNOWN_PLACES:
             continue
         if tokens.frames > 1 and not convention.repeats_frames:
             continue

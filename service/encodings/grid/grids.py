@@ -80,6 +80,48 @@ class BlockAxis:
 
 
 @dataclass(frozen=True)
+class BoundedAxis:
+    """The positions of a grid axis, raised to a least position and divided by an integer.
+
+    Attributes:
+        axis: the positions before that.
+        least: positions below it are raised to it; none are if it is None.
+        divisor: positions are divided by it, and rounded down.
+    """
+
+    axis: GridAxis
+    least: int | None
+    divisor: int
+
+    @property
+    def farthest(self) -> int:
+        """An upper bound of |position|."""
+        return max(self.axis.farthest, abs(self.least or 0))
+
+    def at(self, start: int, stop: int) -> Int64s:
+        positions = self.axis.at(start, stop)
+        if self.least is not None:
+            positions = np.maximum(positions, self.least)
+        return positions // self.divisor
+
+
+@dataclass(frozen=True)
+class SummedPositions:
+    """The sums of two positions of each token."""
+
+    one: RowPositions
+    other: RowPositions
+
+    @property
+    def farthest(self) -> int:
+        """An upper bound of |position|."""
+        return self.one.farthest + self.other.farthest
+
+    def at(self, start: int, stop: int) -> Int64s:
+        return self.one.at(start, stop) + self.other.at(start, stop)
+
+
+@dataclass(frozen=True)
 class Tokens:
     """Tokens with a position along each of several axes.
 
@@ -122,22 +164,41 @@ class Coordinates:
         first: the coordinate of the first token.
         step: the difference between a coordinate and the next.
         length: the number of tokens.
+        least: lower coordinates are raised to it; none are if it is None.
+        divisor: coordinates are divided by it, and rounded down to integers if it is not 1.
+        has_midpoints: whether a token is halfway between its coordinate and the next.
     """
 
     first: Fraction
     step: Fraction
     length: int
+    least: Fraction | None = None
+    divisor: int = 1
+    has_midpoints: bool = False
 
     @property
     def unit(self) -> Fraction:
-        """The largest number of which first and step are integer multiples."""
-        return Fraction(1, lcm(self.first.denominator, self.step.denominator))
+        """The largest number of which all coordinates are integer multiples."""
+        numbers = (self.first, self.step, self.least or Fraction(0))
+        return Fraction(1, lcm(*(each.denominator for each in numbers)) * (1 + self.has_midpoints))
 
     @property
     def is_countable(self) -> bool:
         """True if coordinates and step, as multiples of ``unit``, are within ±MAX_POSITION."""
-        last = self.first + self.step * (self.length - 1)
-        return max(abs(self.first), abs(self.step), abs(last)) / self.unit <= MAX_POSITION
+        last = self.first + self.step * (self.length - 1 + self.has_midpoints)
+        sizes = abs(self.first), abs(self.step), abs(last), abs(self.least or Fraction(0))
+        return max(sizes) / self.unit <= MAX_POSITION
+
+    def positions(self, inner: int) -> RowPositions:
+        """Return the coordinates as multiples of ``unit``; inner as in GridAxis."""
+        scale = self.unit * (1 + self.has_midpoints)
+        first, step = int(self.first / scale), int(self.step / scale)
+        least = None if self.least is None else int(self.least / scale)
+        axes = [GridAxis(start, step, self.length, inner) for start in (first, first + step)]
+        if least is None and self.divisor == 1 and not self.has_midpoints:
+            return axes[0]
+        bounded = [BoundedAxis(axis, least, self.divisor) for axis in axes]
+        return SummedPositions(*bounded) if self.has_midpoints else bounded[0]
 
 
 def counted(length: int, offset: Fraction, reference: Fraction | None = None) -> Coordinates:
@@ -173,3 +234,49 @@ def centred(length: int, offset: Fraction, side: int) -> Coordinates:
     """
     step = Fraction(2, side)
     return Coordinates(step * (Fraction(1, 2) + offset) - 1, step, length)
+
+
+def halves(length: int, offset: Fraction) -> Coordinates:
+    """Return the coordinates −⌈length/2⌉ … ⌊length/2⌋ − 1, plus the offset.
+
+    diffusers 0.42.1 ``QwenEmbedRope`` with scale_rope.
+    """
+    return Coordinates(offset - (length - length // 2), Fraction(1), length)
+
+
+def floored(length: int, reference: int) -> Coordinates:
+    """Return the coordinates ⌊i·reference/length⌋: diffusers 0.42.1 ``CogView4RotaryPosEmbed``."""
+    return Coordinates(Fraction(0), Fraction(reference), length, divisor=length)
+
+
+def fractions(
+    length: int, step: Fraction, offset: Fraction, extent: Fraction, *, has_midpoints: bool
+) -> Coordinates:
+    """Return max(i·step + offset, 0)/extent − ½; or the means of neighbours among these.
+
+    diffusers 0.42.1 ``LTXVideoRotaryPosEmbed`` and ``LTX2AudioVideoRotaryPosEmbed``.
+    """
+    first, middle = offset / extent - Fraction(1, 2), Fraction(-1, 2)
+    return Coordinates(first, step / extent, length, middle, has_midpoints=has_midpoints)
+
+
+def fitted(rows: int, columns: int, reference: Sequence[int]) -> list[tuple[int, int]]:
+    """Return start and stop of the rows and of the columns of a grid that is fitted into another.
+
+    diffusers 0.42.1 ``get_resize_crop_region_for_grid``, with its float64 quotients, which are
+    rounded to even.
+
+    Args:
+        rows: the number of rows of the grid.
+        columns: the number of columns of the grid.
+        reference: the numbers of rows and of columns of the other grid.
+    """
+    across, down = reference[1], reference[0]
+    if rows / columns > down / across:
+        across = round(down / rows * columns)
+    else:
+        down = round(across / columns * rows)
+    starts = (
+        round((full - size) / 2) for full, size in zip(reference, (down, across), strict=True)
+    )
+    return [(start, start + size) for start, size in zip(starts, (down, across), strict=True)]

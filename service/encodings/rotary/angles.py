@@ -541,9 +541,12 @@ class PackedTable(TableFamily):
         """Return the angles; raises InvalidParameters for an impossible combination."""
         raise NotImplementedError
 
+    def packing(self) -> str:
+        """Return the name of the packing in PACKS."""
+        return CONSUMERS.get(self.pack, self.pack)
+
     def document(self) -> Document:
-        pack = CONSUMERS.get(self.pack, self.pack)
-        angles, dtype = self.rotary_angles(), self.element_type
+        pack, angles, dtype = self.packing(), self.rotary_angles(), self.element_type
         if angles.by_channel and pack != "half":
             rule = "the two channels of a pair have different angles: only pack=half holds them"
             raise impossible("pack", self.pack, rule)

@@ -18,17 +18,22 @@ from service.encodings.grid.grids import (
     GridAxis,
     centred,
     counted,
+    fitted,
+    floored,
+    fractions,
+    halves,
     pixels,
     spread,
 )
-from service.encodings.rotary.angles import AXES, AxesAngles, PackedTable, RotaryAngles
+from service.encodings.rotary.angles import AXES, PACKS, AxesAngles, PackedTable, RotaryAngles
 from service.encodings.rotary.axial_conventions import PARAMETERS_OF_PLACES
 from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
 from service.encodings.rotary.rope import AxisParameters, check_grid, check_rounding
+from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidParameters
-from service.grammar import Integer, to_query
+from service.grammar import Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis
-from service.numerics.limits import MAX_FACTOR, MIN_SCALE, MIN_UNIT
+from service.numerics.limits import MAX_FACTOR, MIN_FACTOR, MIN_SCALE, MIN_UNIT
 from service.numerics.phase import Int64s, ScaledFrequencies
 from service.numerics.positions import RowPositions
 from service.numerics.tables import ParameterValue
@@ -37,7 +42,8 @@ _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 _CANONICAL = (
     *("axes_dim", "grid", *_POSITIONS, "spatial_merge_size", "grid_indexing"),
     *("rope_theta", "inv_freq", "min_period", "max_period", "max_freq", "linear_bands"),
-    *("grid_offset", "reference_grid", "grid_start", "grid_stop", "interpolation_scale"),
+    *("grid_offset", "grid_step", "fps", "reference_grid", "grid_start", "grid_stop"),
+    *("interpolation_scale", "ntk_scale"),
     *("normalize_coords", "class_token"),
 )
 
@@ -120,7 +126,20 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         le=64,
     )
     grid_offset: Reals | None = _per_axis("The number added to coordinates.", "0.5")
-    reference_grid: Reals | None = _per_axis("The grid that coordinates are scaled to.", "16,16")
+    grid_step: Reals | None = _per_axis(
+        "The distance of neighbouring tokens; 1 unless given.", "8,32,32"
+    )
+    fps: Real | None = optional(
+        "Frames per second: the coordinate of time, the first axis, is divided by it.",
+        25,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+    )
+    reference_grid: Reals | None = _per_axis(
+        "The grid that coordinates are scaled to; in conventions with grid_start the rows and "
+        "columns that the grid is fitted into, in place of grid_start and grid_stop.",
+        "16,16",
+    )
     grid_start: Reals | None = _per_axis("The first coordinate; 0 unless given.", "0,0")
     grid_stop: Reals | None = _per_axis(
         "The exclusive end of coordinates; the number of tokens unless given.", "30,45"
@@ -143,8 +162,12 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
 
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the parameters that determine the angles, with the convention's defaults."""
-        offset = self.recipe.offset if self.grid is not None else 0
-        defaults = {"grid_offset": (float(offset),)} if offset else {}
+        grid, offset, reference = self.grid or (), self.recipe.offset, self.recipe.reference
+        defaults: dict[str, ParameterValue] = {}
+        if grid and offset:
+            defaults["grid_offset"] = (float(offset),)
+        if grid and reference:
+            defaults["reference_grid"] = tuple(map(float, reference[: len(grid)]))
         return self.canonical_values(_CANONICAL, defaults)
 
     def rotary_angles(self) -> RotaryAngles:
@@ -173,7 +196,19 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
                 rules, along, self.columns(rules), strict=True
             )
         )
+        if padding := self.padding(rules):
+            resting = GivenFrequencies((0.0,) * padding)
+            axes = Axis(resting, along[0][0], tuple(range(padding))), *axes
         return AxesAngles(axes, rows, self.canonical(), self.angle)
+
+    def packing(self) -> str:
+        pack = super().packing()
+        if not self.recipe.halves_axes or PACKS[pack].layout != "half":
+            return pack
+        if pack != "half":
+            rule = f"pack={self.pack} does not go with convention={self.convention}: pack=half does"
+            raise impossible("pack", self.pack, rule)
+        return "half_by_axis"
 
     def _refuse_others(self) -> None:
         """Raise InvalidParameters for parameters that convention, grid or inv_freq exclude."""
@@ -211,18 +246,20 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             unit = coordinates.unit
             if not coordinates.is_countable or unit < MIN_UNIT:
                 raise self._too_many_digits()
-            first, step = int(coordinates.first / unit), int(coordinates.step / unit)
-            positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
+            positions = coordinates.positions(prod(grid[axis + 1 :]))
             along.append((self._in_blocks(positions, axis, grid), unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
         return along, prod(grid)
 
-    def _in_blocks(self, positions: GridAxis, axis: int, grid: Sequence[int]) -> RowPositions:
+    def _in_blocks(self, positions: RowPositions, axis: int, grid: Sequence[int]) -> RowPositions:
         """Return the positions along an axis in token order: row by row, or in merged blocks."""
         size, columns = self.spatial_merge_size, len(grid) - 1
         if size is None or axis < columns - 1:
             return positions
+        if not isinstance(positions, GridAxis):
+            rule = f"spatial_merge_size does not go with convention={self.convention}"
+            raise impossible("spatial_merge_size", size, rule)
         if columns == 0 or positions.length % size:
             rule = f"spatial_merge_size must divide the last two of grid, {to_query(grid)}"
             raise impossible("spatial_merge_size", size, rule)
@@ -238,22 +275,63 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         )
 
     def _coordinates(self, grid: Sequence[int]) -> list[Coordinates]:
-        axes = len(grid)
-        if self.recipe.places == "spread":
+        axes, places = len(grid), self.recipe.places
+        if places == "spread":
             starts = self._each_axis("grid_start", axes, [0.0] * axes)
             stops = self._each_axis("grid_stop", axes, grid)
+            if self.reference_grid is not None:
+                starts[-2:], stops[-2:] = self._fitted(grid, self.reference_grid)
             return [spread(*each) for each in zip(grid, starts, stops, strict=True)]
         offsets = self._each_axis("grid_offset", axes, [self.recipe.offset] * axes)
-        if self.recipe.places == "pixels":
+        if places == "pixels":
             return [pixels(*each) for each in zip(grid, offsets, strict=True)]
-        if self.recipe.places == "centred":
+        if places == "centred":
             sides = {"max": [max(grid)] * axes, "min": [min(grid)] * axes}
             chosen = sides.get(self.normalize_coords or "separate", grid)
             return [centred(*each) for each in zip(grid, offsets, chosen, strict=True)]
-        if self.reference_grid is None:
-            return [counted(*each) for each in zip(grid, offsets, strict=True)]
-        references = self._each_axis("reference_grid", axes, ())
+        if places == "halves":
+            across = [halves(*each) for each in zip(grid, offsets, strict=True)]
+            return [counted(grid[0], offsets[0]), *across[1:]]
+        return self._scaled(grid, offsets)
+
+    def _scaled(self, grid: Sequence[int], offsets: list[Fraction]) -> list[Coordinates]:
+        """Return the coordinates of conventions with grid_step, fps or reference_grid."""
+        axes, places = len(grid), self.recipe.places
+        references = self._each_axis("reference_grid", axes, (self.recipe.reference * axes)[:axes])
+        if places == "floored":
+            if any(each.denominator != 1 for each in references):
+                rule = f"reference_grid must be whole numbers with convention={self.convention}"
+                raise impossible("reference_grid", self.reference_grid, rule)
+            return [floored(n, int(each)) for n, each in zip(grid, references, strict=True)]
+        steps = self._each_axis("grid_step", axes, [1.0] * axes)
+        if self.fps is not None:
+            seconds = self.recipe.base_fps / Fraction(self.fps)
+            steps[0], offsets[0] = steps[0] * seconds, offsets[0] * seconds
+        if places == "fractions":
+            middle = self.recipe.has_midpoints
+            every = zip(grid, steps, offsets, references, strict=True)
+            return [fractions(*each, has_midpoints=middle) for each in every]
+        if not references:
+            return [Coordinates(*each) for each in zip(offsets, steps, grid, strict=True)]
+        if self.grid_step is not None:
+            rule = "grid_step does not go with reference_grid"
+            raise impossible("grid_step", self.grid_step, rule)
         return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
+
+    def _fitted(
+        self, grid: Sequence[int], reference: Sequence[float]
+    ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """Return starts and stops of the rows and columns of a grid fitted into another."""
+        excluded = dict.fromkeys(("grid_start", "grid_stop"), "reference_grid")
+        refuse_excluded(self, excluded)
+        is_whole = all(1 <= each <= MAX_FACTOR and each == int(each) for each in reference)
+        if len(reference) != 2 or len(grid) < 2 or not is_whole:
+            rule = f"reference_grid must be rows,columns with convention={self.convention}"
+            raise impossible("reference_grid", reference, rule)
+        across, down = int(reference[1]), int(reference[0])
+        ends = fitted(grid[-2], grid[-1], (down, across))
+        starts, stops = zip(*ends, strict=True)
+        return tuple(map(Fraction, starts)), tuple(map(Fraction, stops))
 
     def _each_axis(self, name: str, axes: int, default: Sequence[float]) -> list[Fraction]:
         """Return the value of parameter ``name`` for each axis, in the order of the grid."""
@@ -263,7 +341,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             raise impossible(name, numbers, rule)
         if numbers is None:
             return list(map(Fraction, default))
-        is_scale = name in {"interpolation_scale", "reference_grid"}
+        is_scale = name in {"interpolation_scale", "reference_grid", "grid_step"}
         if is_scale and not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
             rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
             raise impossible(name, numbers, rule)

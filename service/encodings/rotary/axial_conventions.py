@@ -8,22 +8,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-Share: TypeAlias = Literal["equal", "video", "thirds"]
+Share: TypeAlias = Literal["equal", "video", "thirds", "rest"]
 Placing: TypeAlias = Literal["blocks", "alternating", "strided"]
-Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones"]
-Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
+Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones", "rising"]
+Places: TypeAlias = Literal[
+    "counted", "spread", "pixels", "centred", "timed", "halves", "floored", "fractions"
+]
 
 PARAMETERS_OF_PLACES: Mapping[Places, tuple[str, ...]] = {
-    "counted": ("grid_offset", "reference_grid"),
-    "spread": ("grid_start", "grid_stop"),
+    "counted": ("grid_offset", "grid_step", "reference_grid"),
+    "spread": ("grid_start", "grid_stop", "reference_grid"),
     "pixels": ("grid_offset",),
     "centred": ("grid_offset", "normalize_coords"),
+    "timed": ("grid_offset", "grid_step", "fps"),
+    "halves": ("grid_offset",),
+    "floored": ("reference_grid",),
+    "fractions": ("grid_offset", "grid_step", "fps", "reference_grid"),
 }
 PARAMETERS_OF_SERIES: Mapping[Series, tuple[str, ...]] = {
-    "geometric": ("rope_theta",),
+    "geometric": ("rope_theta", "ntk_scale"),
     "periods": ("rope_theta", "min_period", "max_period"),
     "pixels": ("max_freq", "linear_bands"),
     "ones": (),
+    "rising": ("rope_theta",),
 }
 
 
@@ -48,6 +55,11 @@ class AxialConvention:
         max_freq: the default of max_freq, twice the highest band.
         linear_bands: the default of linear_bands: whether bands are evenly spaced.
         repeats_frames: whether a third axis, time, repeats the table of one frame.
+        halves_axes: whether the halves of a pack are those of each axis, [t, t, h, h, w, w].
+        is_padded: whether pairs that do not rotate precede those of the axes, up to head_dim.
+        base_fps: the frames per second at which time is counted as 0, 1, …
+        reference: the default of reference_grid.
+        has_midpoints: whether a token is in the middle between its coordinate and the next.
         example: the example query, without the parameter ``convention``.
     """
 
@@ -64,6 +76,11 @@ class AxialConvention:
     max_freq: float = 224.0
     linear_bands: bool = False
     repeats_frames: bool = False
+    halves_axes: bool = False
+    is_padded: bool = False
+    base_fps: int = 1
+    reference: tuple[int, ...] = ()
+    has_midpoints: bool = False
     example: str = "head_dim=8&grid=2,3"
 
     @property
@@ -82,6 +99,8 @@ class AxialConvention:
             return head_dim // 4, head_dim // 8 * 3, head_dim // 8 * 3
         if self.share == "thirds":
             return (2 * (head_dim // axes // 2),) * axes
+        if self.share == "rest":
+            return head_dim - 4 * (head_dim // 6), *(2 * (head_dim // 6),) * 2
         return (head_dim // axes,) * axes
 
 
@@ -173,9 +192,11 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
     "allegro": AxialConvention(
         "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
         "axes t, h, w, or a single axis; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
-        "divided by interpolation_scale",
+        "divided by interpolation_scale; packs in halves have the halves of each axis side by "
+        "side, [t, t, h, h, w, w]",
         axes=(3, 1),
         places="spread",
+        halves_axes=True,
         example="head_dim=12&grid=1,2,2",
     ),
     "flux": AxialConvention(
@@ -210,6 +231,67 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         axes=(3,),
         share="thirds",
         example="head_dim=14&grid=1,2,2",
+    ),
+    "wan": AxialConvention(
+        "diffusers 0.42.1 WanRotaryPosEmbed",
+        "axes t, h, w; h and w have 2·⌊head_dim/6⌋ channels each, t the others; ω_k = b^(−2k/w); "
+        "coordinates 0, 1, …",
+        axes=(3,),
+        share="rest",
+        example="head_dim=14&grid=1,2,2",
+    ),
+    "cosmos": AxialConvention(
+        "diffusers 0.42.1 CosmosRotaryPosEmbed",
+        "axes t, h, w with the channels of wan; ω_k = B^(−2k/w) with B = b·ntk_scale^(w/(w − 2)); "
+        "coordinates 0, 1, …; with fps t is i·24/fps",
+        axes=(3,),
+        places="timed",
+        share="rest",
+        base_fps=24,
+        example="head_dim=14&grid=2,1,2&fps=30",
+    ),
+    "qwen_image": AxialConvention(
+        "diffusers 0.42.1 QwenEmbedRope, scale_rope",
+        "axes t, h, w as in axes_dim; ω_k = b^(−2k/w); t is 0, 1, …; h and w are −⌈n/2⌉ … "
+        "⌊n/2⌋ − 1 for n rows or columns",
+        axes=(3,),
+        places="halves",
+        example="axes_dim=2,4,4&grid=1,2,3",
+    ),
+    "cogview4": AxialConvention(
+        "diffusers 0.42.1 CogView4RotaryPosEmbed",
+        "axes h, w; ω_k = b^(−2k/w); coordinates ⌊i·R/n⌋ of n, with R = reference_grid",
+        places="floored",
+        reference=(256, 256),
+    ),
+    "ltx": AxialConvention(
+        "diffusers 0.42.1 LTXVideoRotaryPosEmbed",
+        "axes t, h, w, alternating from one frequency to the next, with n = ⌊head_dim/6⌋ "
+        "frequencies each, after pairs that do not rotate; ω_k = π·b^(k/(n − 1)); coordinates "
+        "max(i·grid_step + grid_offset, 0)/reference_grid − ½, where fps divides t first; "
+        "head_dim counts the channels of all heads, which one table serves",
+        axes=(3, 1),
+        series="rising",
+        places="fractions",
+        share="thirds",
+        placing="alternating",
+        is_padded=True,
+        reference=(20, 2048, 2048),
+        example="head_dim=14&grid=1,1,2&grid_step=8,32,32&fps=25",
+    ),
+    "ltx2": AxialConvention(
+        "diffusers 0.42.1 LTX2AudioVideoRotaryPosEmbed",
+        "as ltx; the coordinate of a token is the mean of ltx's for it and for the next; with one "
+        "axis, of audio or of time alone, n = ⌊head_dim/2⌋",
+        axes=(3, 1),
+        series="rising",
+        places="fractions",
+        share="thirds",
+        placing="alternating",
+        is_padded=True,
+        reference=(20, 2048, 2048),
+        has_midpoints=True,
+        example="head_dim=14&grid=2,1,1&grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
     ),
 }
 

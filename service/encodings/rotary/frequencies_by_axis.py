@@ -24,7 +24,7 @@ from service.encodings.rotary.axial_conventions import (
     ConventionName,
 )
 from service.encodings.rotary.rope import check_frequencies
-from service.encodings.rotary.rules import GivenFrequencies
+from service.encodings.rotary.rules import DynamicAlpha, GivenFrequencies
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import INT64
 from service.numerics.limits import (
@@ -49,7 +49,7 @@ from service.numerics.tables import DecimalTable, Document, ParameterValue, Stor
 MAX_AXES = 4
 _CANONICAL = (
     *("axes_dim", "grid_indexing", "rope_theta", "inv_freq"),
-    *("min_period", "max_period", "max_freq", "linear_bands"),
+    *("ntk_scale", "min_period", "max_period", "max_freq", "linear_bands"),
 )
 
 
@@ -94,6 +94,12 @@ class AxialSeries(Parameters):
         "example the rounded frequencies that a model's weights contain.",
         "1,0.1",
         max_length=MAX_AXES_CHANNELS // 2,
+    )
+    ntk_scale: Reals | None = optional(
+        "NTK scaling of each axis, in the order of the channels, or one number for all: the base "
+        "is multiplied by ntk_scale^(w/(w - 2)) on an axis with w channels.",
+        "2,1,1",
+        max_length=MAX_AXES,
     )
     min_period: Real | None = _factor(
         "The shortest period, with max_period in place of rope_theta.", 0.5
@@ -153,10 +159,12 @@ class AxialSeries(Parameters):
     def columns(self, rules: Sequence[FrequencyRule]) -> list[tuple[int, ...]]:
         """Return the columns of the angle table that each axis has.
 
-        They are contiguous for each axis, or alternate between the axes.
+        They are contiguous for each axis, or alternate between the axes; the first ones are those
+        of ``padding``.
         """
-        columns, first = [], 0
-        for index, rule in enumerate(rules):
+        columns, start = [], self.padding(rules)
+        first = start
+        for index, rule in enumerate(rules, start):
             own = range(first, first + rule.count)
             if self.recipe.placing == "alternating":
                 own = range(index, index + rule.count * len(rules), len(rules))
@@ -164,12 +172,17 @@ class AxialSeries(Parameters):
             first += rule.count
         return columns
 
+    def padding(self, rules: Sequence[FrequencyRule]) -> int:
+        """Return the number of columns of pairs that do not rotate, which come first."""
+        count = sum(rule.count for rule in rules)
+        return self.channels // 2 - count if self.recipe.is_padded else 0
+
     def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
         """Return the frequency rule of each axis, in the order of the axes in the channels."""
         head_dim = self.channels
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
-            excluded = ("axes_dim", "inv_freq")
+            excluded = ("axes_dim", "inv_freq", "ntk_scale")
             refuse_excluded(self, dict.fromkeys(excluded, f"convention={self.convention}"))
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
@@ -178,7 +191,22 @@ class AxialSeries(Parameters):
             count = head_dim // 2
             series = Geometric(theta, head_dim, count)
             return [Picked(series, tuple(range(axis, count, axes))) for axis in range(axes)]
-        return [self._series(theta, width) for width in self._widths(axes)]
+        widths = self._widths(axes)
+        if self.ntk_scale is None:
+            return [self._series(theta, width) for width in widths]
+        return [
+            self._series(theta, width)
+            if scale == 1
+            else DynamicAlpha.from_keys(width, theta, {"alpha": scale})
+            for width, scale in zip(widths, self._ntk_scales(self.ntk_scale, axes), strict=True)
+        ]
+
+    def _ntk_scales(self, scales: tuple[float, ...], axes: int) -> tuple[float, ...]:
+        is_known = len(scales) in {1, axes}
+        if not is_known or not all(MIN_FACTOR <= scale <= MAX_FACTOR for scale in scales):
+            rule = f"ntk_scale must be one number, or {axes}, from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
+            raise impossible("ntk_scale", scales, rule)
+        return scales * (axes // len(scales))
 
     def excluded_of_series(self) -> dict[str, str]:
         """Return the parameters of frequencies that are refused, and what excludes each."""
@@ -221,10 +249,8 @@ class AxialSeries(Parameters):
             return Geometric(theta, width, count)
         if self.recipe.series == "ones":
             return ConstantFrequencies(count)
-        if self.recipe.series == "pixels":
-            is_linear = self.linear_bands
-            is_linear = self.recipe.linear_bands if is_linear is None else is_linear
-            return PixelBands(self.max_freq or self.recipe.max_freq, count, is_linear)
+        if self.recipe.series in {"pixels", "rising"}:
+            return self._bands(theta, count)
         shortest, longest = self.min_period, self.max_period
         if shortest is None and longest is None:
             return PeriodFrequencies(1.0, theta, count, count)
@@ -234,6 +260,16 @@ class AxialSeries(Parameters):
         if self.rope_theta is not None:
             raise impossible("rope_theta", self.rope_theta, rule)
         return PeriodFrequencies(shortest, longest, count - 1, count)
+
+    def _bands(self, theta: float, count: int) -> FrequencyRule:
+        if self.recipe.series == "pixels":
+            is_linear = self.linear_bands
+            is_linear = self.recipe.linear_bands if is_linear is None else is_linear
+            return PixelBands(self.max_freq or self.recipe.max_freq, count, is_linear)
+        if theta > MAX_FACTOR:
+            rule = f"rope_theta must be at most {MAX_FACTOR:g} with convention={self.convention}"
+            raise impossible("rope_theta", theta, rule)
+        return PixelBands(2 * theta, count, is_linear=False)
 
 
 class AxialFrequencies(TableFamily, AxialSeries, path="/rope/axial/frequencies"):
@@ -270,6 +306,9 @@ class AxialFrequencies(TableFamily, AxialSeries, path="/rope/axial/frequencies")
         refuse_excluded(self, self.excluded_of_series())
         rules = self.frequency_rules(axes)
         columns, order = self.columns(rules), self.order_of_axes(axes)
+        if padding := self.padding(rules):
+            rules = [GivenFrequencies((0.0,) * padding), *rules]
+            columns, order = [tuple(range(padding)), *columns], [0, *order]
         axis = np.empty(sum(rule.count for rule in rules), dtype=np.int64)
         for own, number in zip(columns, order, strict=True):
             axis[list(own)] = number

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeAlias, get_args
 from urllib.parse import parse_qsl
 
@@ -93,6 +94,31 @@ def llama4() -> Rows:
     return [times(x, series) + times(y, series) for x, y in tokens] + [[mpf(0)] * 8]
 
 
+def ltx(step: Any, offset: Any, fps: Any, *, midpoints: bool, axes: int = 3) -> Rows:
+    """One pair at rest, then π·100^(k/2) for k = 0, 1, 2 on each of the axes t, h and w."""
+
+    def place(i: int, moved: Any) -> Any:
+        starts = [max(mpf(step) * (i + k) + moved, mpf(0)) for k in range(1 + midpoints)]
+        return sum(starts) / len(starts)
+
+    rates, lengths, rows = [mpmath.pi * 10**k for k in range(3)], (2, 2, 3)[:axes], []
+    for token in product(*map(range, lengths)):
+        time = place(token[0], offset) / fps / 20
+        others = [place(i, 0) / 2048 for i in token[1:]]
+        places = [coordinate - mpf("0.5") for coordinate in (time, *others)]
+        rows.append([mpf(0)] * (axes > 1) + [c * rate for rate in rates for c in places])
+    return rows
+
+
+def fitted(starts: tuple[int, int], stops: tuple[int, int]) -> Rows:
+    """Rows and columns of a grid of 3 by 5 from starts to stops, the end excluded."""
+    down, across = (
+        [start + (mpf(stop) * (n - 1) / n - start) * i / (n - 1) for i in range(n)]
+        for start, stop, n in zip(starts, stops, (3, 5), strict=True)
+    )
+    return rows_of([[0, 1], down, across], EIGHT, powers(10000.0, 12), powers(10000.0, 12))
+
+
 AXIAL_DOWN, AXIAL_ACROSS = list(range(3)), list(range(5))
 EIGHT = powers(10000.0, 8)
 VIDEO = [list(range(n)) for n in (2, 3, 5)]
@@ -156,6 +182,47 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
         for t, h, w in ((0, -2, 9), (0, 7, 10), (3, 1, 11))
     ],
     f"convention=minimax_m3&head_dim=26&{SOLID}": lambda: rows_of(VIDEO, EIGHT, EIGHT, EIGHT),
+    f"convention=wan&head_dim=28&{SOLID}": lambda: rows_of(
+        VIDEO, powers(10000.0, 12), EIGHT, EIGHT
+    ),
+    f"convention=cosmos&head_dim=28&{SOLID}&ntk_scale=2,1,3&fps=16": lambda: rows_of(
+        [[0, mpf("1.5")], *VIDEO[1:]],
+        powers(10000 * mpf(2) ** (mpf(12) / 10), 12),
+        EIGHT,
+        powers(10000 * mpf(3) ** (mpf(8) / 6), 8),
+    ),
+    f"convention=qwen_image&axes_dim=4,8,8&{SOLID}&grid_offset=3,0,0": lambda: rows_of(
+        [[3, 4], [-2, -1, 0], [-3, -2, -1, 0, 1]], powers(10000.0, 4), EIGHT, EIGHT
+    ),
+    f"convention=cogview4&{FLAT}&reference_grid=7,256": lambda: rows_of(
+        [[0, 2, 4], [0, 51, 102, 153, 204]], EIGHT, EIGHT
+    ),
+    f"convention=flux&head_dim=20&axes_dim=4,8,8&{SOLID}&grid_step=1,2,0.5"
+    "&grid_offset=3,0.5,0": lambda: rows_of(
+        [[3, 4], [0.5, 2.5, 4.5], [0, 0.5, 1, 1.5, 2]], powers(10000.0, 4), EIGHT, EIGHT
+    ),
+    # 5 columns for 3 rows are wider than 8 for 6: 8·3/5 rows are 5, one of 6 is left, half of it
+    # is rounded to 0. 4 rows are lower than 3·8/5, 7 columns of 8 remain, and the half is 0 again.
+    "convention=cogvideox&head_dim=32&grid=2,3,5&reference_grid=6,8": lambda: fitted(
+        (0, 0), (5, 8)
+    ),
+    "convention=cogvideox&head_dim=32&grid=2,3,5&reference_grid=9,8": lambda: fitted(
+        (2, 0), (7, 8)
+    ),
+    "convention=cogvideox&head_dim=32&grid=2,3,5&reference_grid=3,8": lambda: fitted(
+        (0, 2), (3, 7)
+    ),
+    "convention=ltx&head_dim=20&grid=2,2,3&grid_step=32&fps=25&rope_theta=100": partial(
+        ltx, 32, 0, 25, midpoints=False
+    ),
+    "convention=ltx&head_dim=20&grid=2,2,3&grid_step=8&grid_offset=-7,0,0&rope_theta=100": partial(
+        ltx, 8, -7, 1, midpoints=False
+    ),
+    "convention=ltx2&head_dim=20&grid=2,2,3&grid_step=8&grid_offset=-7,0,0&fps=24"
+    "&rope_theta=100": partial(ltx, 8, -7, 24, midpoints=True),
+    "convention=ltx2&head_dim=6&grid=2&grid_step=4&grid_offset=-3&fps=100&rope_theta=100": partial(
+        ltx, 4, -3, 100, midpoints=True, axes=1
+    ),
     # Positions list the tokens of Qwen2-VL in blocks of 2 × 2.
     "convention=qwen2_vl&head_dim=16&positions_h=0,0,1,1&positions_w=2,3,2,3"
     "&class_token=first": lambda: [
@@ -406,8 +473,17 @@ def plausible(draw: st.DrawFn) -> dict[str, Any]:
     scales = st.lists(st.floats(1e-8, 1e9), min_size=axes, max_size=axes)
     highest = st.floats(1e-9, 1e9)
     placing: dict[str, dict[str, Any]] = {
-        "counted": {"grid_offset": each, "reference_grid": sides},
+        "counted": {"grid_offset": each, "reference_grid": sides, "ntk_scale": scales},
         "spread": {"grid_start": each, "grid_stop": each},
+        "timed": {"grid_offset": each, "grid_step": scales, "ntk_scale": scales, "fps": highest},
+        "halves": {"grid_offset": each},
+        "floored": {"reference_grid": sides},
+        "fractions": {
+            "grid_offset": each,
+            "grid_step": sides,
+            "reference_grid": sides,
+            "fps": st.integers(1, 60),
+        },
         "pixels": {"grid_offset": each, "max_freq": highest, "linear_bands": st.booleans()},
         "centred": {"grid_offset": each, "normalize_coords": st.sampled_from(["max", "min"])},
     }
@@ -478,3 +554,30 @@ def test_the_axes_together_have_the_frequencies_of_a_head() -> None:
             parameters = Axial.model_validate({"convention": name, "head_dim": 48})
             counts = [rule.count for rule in parameters.frequency_rules(axes)]
             assert (len(counts), sum(counts)) == (axes, 24)
+
+
+ALLEGRO = "convention=allegro&head_dim=24&grid=2,3,5&interpolation_scale=0.5,2,3&dtype=float64"
+
+
+def test_allegro_has_the_halves_of_each_axis_side_by_side(client: Client) -> None:
+    """diffusers 0.42.1 ``apply_rotary_emb_allegro`` divides a head into t, h and w first."""
+    once = load_npy(client.get(f"{URL}.npy?{ALLEGRO}&pack=compact&part=sin"))
+    halves = [half for axis in np.split(once, 3, axis=1) for half in (axis, axis)]
+
+    for pack in ("allegro", "half"):
+        twice = load_npy(client.get(f"{URL}.npy?{ALLEGRO}&pack={pack}&part=sin"))
+        assert (twice == np.concatenate(halves, axis=1)).all()
+    refused = client.get(f"{URL}?{ALLEGRO}&pack=half_concat").json()
+    assert "pack=half does" in refused["detail"]
+
+
+LIBRARY_ARRAYS = json.loads((Path(__file__).parent / "diffusers_axial.json").read_text())
+
+
+@pytest.mark.parametrize("query", LIBRARY_ARRAYS)
+def test_tables_are_those_that_diffusers_computes(client: Client, query: str) -> None:
+    """The file has the last row of cosines and sines of diffusers 0.42.1, in float32."""
+    for part, expected in LIBRARY_ARRAYS[query].items():
+        row = load_npy(client.get(f"{URL}.npy?{query}&part={part}"))[-1]
+
+        assert np.abs(row - expected).max() < 3e-5
