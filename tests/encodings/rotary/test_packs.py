@@ -65,7 +65,9 @@ def test_the_layout_of_a_packing_has_both_channels_of_a_pair_at_one_angle(pack: 
         "any": len({*numbers}) == numbers.size,
     }
 
-    assert {PACKS[pack].layout.removesuffix("_by_axis")} == {name for name, fits in layouts.items() if fits}
+    assert {PACKS[pack].layout.removesuffix("_by_axis")} == {
+        name for name, fits in layouts.items() if fits
+    }
     assert packed(ANGLES, pack, FLOAT64).layout == PACKS[pack].layout
 
 
