@@ -383,11 +383,10 @@ class _Model(Translation):
             self.put("rope_parameters/factor", factor, self.key(name))
         alpha = self.number("rope.scaling.alpha", 0.0)
         if alpha and _is_in(self.arch, "alpha"):
-            self.put(
-                "rope_parameters",
-                {"rope_type": "dynamic", "alpha": alpha},
-                self.key("rope.scaling.alpha"),
+            self.assume(
+                "rope_parameters/rope_type", "dynamic", "llama.cpp: base · alpha^(d/(d - 2))"
             )
+            self.put("rope_parameters/alpha", alpha, self.key("rope.scaling.alpha"))
         elif alpha:
             detail = f"rope.scaling.alpha is not used by {self.arch}"
             self.warn("alpha-not-applied", detail, "rope.scaling.alpha")
@@ -487,10 +486,10 @@ class _Model(Translation):
         width = self.content["rotary_dim"]
         if self.place.get("rope.dimension_count_swa", width) != width:
             self.refuse("rope.dimension_count_swa", "must be rope.dimension_count")
+        if self.place.get("rope.freq_base_swa") is not None:
+            path = "/rope_parameters/sliding_attention/rope_theta"
+            self.sources[path] = self.key("rope.freq_base_swa")
         self.nest({"full_attention": full, "sliding_attention": sliding}, "full_attention")
-        self.sources["/rope_parameters/sliding_attention/rope_theta"] = self.key(
-            "rope.freq_base_swa"
-        )
         types = ["sliding_attention" if slide else "full_attention" for slide in slides]
         self.put("layer_types", types, self.key("attention.sliding_window_pattern"))
 

@@ -367,13 +367,16 @@ class Translation:
     def nest(self, blocks: Members, label: str) -> None:
         """Put blocks by layer type; the sources so far are those of one of them."""
         before, after = "/rope_parameters/", f"/rope_parameters/{label}/"
-        self.sources |= {
-            path.replace(before, after, 1): pointer
-            for path, pointer in self.sources.items()
-            if path.startswith(before)
-        }
-        self.sources[f"{after}rope_theta"] = self.sources.get("/rope_theta", self.at or "")
-        self.content["rope_parameters"] = blocks
+        for known in (self.sources, self.assumed):
+            moved = {path: own for path, own in known.items() if path.startswith(before)}
+            known |= {path.replace(before, after, 1): own for path, own in moved.items()}
+            if "/rope_theta" in known:
+                known[f"{after}rope_theta"] = known["/rope_theta"]
+        self.put("rope_parameters", blocks, self.at or "")
+        for name, block in blocks.items():
+            for key, value in (block or {}).items():
+                if f"{before}{name}/{key}" not in self.sources:
+                    self.assume(f"rope_parameters/{name}/{key}", value)
 
     def document(self, found_by: str, **facts: Any) -> ModelDocument:
         """Return the document; raise InvalidBody with all faults, if there are any."""
