@@ -1,29 +1,26 @@
 """``POST /model``: every positional encoding of a model, and the URLs of its tables."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from service.analysis.array import TableRequest
-from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Report
+from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
 from service.delivery.parameters import read_parameters
 from service.delivery.plans import table_document
 from service.delivery.representation import linked_format
-from service.encodings.family import Integers, Parameters, Reals, optional
+from service.encodings.family import Integers, Reals, optional
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
-from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, ResolvedValue
 from service.models.describe import PartEncoding, describe
-from service.models.documents import format_names, read_document
 from service.models.expressions import FoundValue, Origin
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
@@ -31,11 +28,13 @@ from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import Document
-from service.routes.rope_config import (
+from service.routes.model_links import (
     AttentionReport,
     ConfigParameters,
     LengthRegime,
+    ModelFile,
     SettingsLinker,
+    WarningEntry,
     check_settings,
 )
 from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
@@ -45,35 +44,6 @@ _GRID_AXES = ("depth", "height", "width")
 _COMPUTED: Origin = "computed"
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
-
-
-if TYPE_CHECKING:
-    FormatName: TypeAlias = str
-else:
-    FormatName: TypeAlias = Literal[format_names()]
-
-
-def _no_arrays(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
-    return Input({})
-
-
-class ModelFile(JsonObject):
-    """A file that describes a model: JSON, YAML, a command line, or the head of a binary file."""
-
-    formats = MappingProxyType(
-        {
-            JSON.media_type: JSON,
-            RAW.media_type: replace(RAW, name="a file", read=_no_arrays, with_header=None),
-            "text/plain": replace(JSON, name="text", media_type="text/plain"),
-        }
-    )
-
-    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
-        return {}, body
-
-    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
-        assert isinstance(parameters, ModelParameters)
-        return (read_document(content, parameters.format),)
 
 
 class ModelParameters(ConfigParameters):
@@ -89,9 +59,6 @@ class ModelParameters(ConfigParameters):
         "The number of positions in the links.", 4096, ge=1, le=MAX_LENGTH
     )
     timesteps: Reals | None = optional("The timesteps in the links.", "999,500,1")
-    format: FormatName | None = optional(
-        "The format of the document; found in its content unless given.", "gguf"
-    )
 
 
 class FoundFormat(Report):
@@ -171,14 +138,6 @@ class EncodingReport(PostingReport):
             yield f"{self.id}.reason: {self.reason}"
 
 
-class ModelWarning(Report):
-    """A value that is assumed, ignored, or read differently elsewhere."""
-
-    code: str
-    detail: str
-    pointer: str = Field(description="A JSON pointer, or the name of a key, in what was sent.")
-
-
 class ModelReport(Report):
     """Every positional encoding of the model."""
 
@@ -197,7 +156,7 @@ class ModelReport(Report):
     not_understood: list[str] = Field(
         description="Pointers to keys that look positional and are not understood."
     )
-    warnings: list[ModelWarning]
+    warnings: list[WarningEntry]
 
     def lines(self) -> Iterator[str]:
         """Yield the number of encodings, then the links and values of each, then warnings."""
@@ -213,25 +172,10 @@ def report_model(
     parameters: ModelParameters, document: ModelDocument, settings: Settings
 ) -> ModelReport:
     """Return the report about a model; raises InvalidBody, InvalidParameters or ModelNotKnown."""
-    try:
-        return _reported(parameters, document, settings)
-    except InvalidBody as error:
-        faults = [replace(each, where=document.pointer(each.where or "")) for each in error.faults]
-        raise type(error)(error.detail, faults=faults) from error
-
-
-def _reported(
-    parameters: ModelParameters, document: ModelDocument, settings: Settings
-) -> ModelReport:
-    model = describe(document, parameters.context_length)
-    texts = [each.settings for each in model.encodings if each.settings]
-    check_settings(texts, parameters.context_length)
-    linkers = _Linkers(parameters, settings, document)
-    encodings = [_report(each, linkers) for each in model.encodings]
-    warnings = [
-        *map(ModelWarning.model_validate, document.warnings),
-        *map(linkers.sent, (*model.warnings, *linkers.warnings())),
-    ]
+    described = DescribedModel(parameters, document, settings)
+    model = described.model
+    encodings = [*map(described.report, model.encodings)]
+    warnings = described.warnings()
     given = {"reason": model.reason, "weights": document.weights, "read": document.read}
     unread = [each.pointer for each in warnings if each.code == "key-not-read"]
     unknown = [each.pointer for each in warnings if each.code == "unknown-rope-key"]
@@ -247,45 +191,80 @@ def _reported(
     )
 
 
-@dataclass
-class _Linkers:
-    """The parameters and limits of links, and the linkers of the text models."""
+class DescribedModel:
+    """A model, and the links to its tables within the limits of this server.
 
-    parameters: ModelParameters
-    settings: Settings
-    document: ModelDocument
-    of_text: dict[int, SettingsLinker] = field(default_factory=dict)
+    Raises InvalidBody or ModelNotKnown, with pointers into what was sent.
 
-    def of(self, resolved: Resolved) -> SettingsLinker:
-        return self.of_text.setdefault(id(resolved), SettingsLinker(resolved, self.settings))
+    Attributes:
+        model: every encoding.
+    """
 
-    def warnings(self) -> Iterator[ConfigWarning]:
-        for linker in self.of_text.values():
-            yield from linker.warnings
+    def __init__(
+        self, parameters: ConfigParameters, document: ModelDocument, settings: Settings
+    ) -> None:
+        self.parameters, self.settings, self._document = parameters, settings, document
+        self._linkers: dict[int, SettingsLinker] = {}
+        with self._pointing():
+            self.model = describe(document, parameters.context_length)
+            texts = [each.settings for each in self.model.encodings if each.settings]
+            check_settings(texts, parameters.context_length)
 
-    def sent(self, warning: ConfigWarning) -> ModelWarning:
-        """Return a warning with pointers into what was sent."""
-        detail, pointer = self.in_terms(warning.detail), self.document.pointer(warning.pointer)
-        return ModelWarning(code=warning.code, detail=detail, pointer=pointer)
+    @contextmanager
+    def _pointing(self) -> Iterator[None]:
+        """Convert the pointers of faults to those of what was sent."""
+        try:
+            yield
+        except InvalidBody as error:
+            faults = [
+                replace(each, where=self._document.pointer(each.where or ""))
+                for each in error.faults
+            ]
+            raise type(error)(error.detail, faults=faults) from error
 
-    def in_terms(self, text: str) -> str:
+    def linker(self, resolved: Resolved | None) -> SettingsLinker:
+        """Return the linker of the tables of a text model."""
+        assert resolved is not None
+        return self._linkers.setdefault(id(resolved), SettingsLinker(resolved, self.settings))
+
+    def report(self, encoding: PartEncoding) -> EncodingReport:
+        """Return the report of an encoding; raises InvalidBody or InvalidParameters."""
+        with self._pointing():
+            return _report(encoding, self)
+
+    def warnings(self) -> list[WarningEntry]:
+        """Return all warnings; those about links are there once their encodings are reported."""
+        linked = (warning for linker in self._linkers.values() for warning in linker.warnings)
+        return [
+            *map(WarningEntry.model_validate, self._document.warnings),
+            *map(self._sent, (*self.model.warnings, *linked)),
+        ]
+
+    def _sent(self, warning: ConfigWarning) -> WarningEntry:
+        detail, pointer = self._in_terms(warning.detail), self._document.pointer(warning.pointer)
+        return WarningEntry(code=warning.code, detail=detail, pointer=pointer)
+
+    def _in_terms(self, text: str) -> str:
         """Return a text with pointers into what was sent."""
-        return _POINTER.sub(lambda match: self.document.pointer(match[0]), text)
+        return _POINTER.sub(lambda match: self._document.pointer(match[0]), text)
 
-    def found(self, found: FoundValue) -> OriginatedValue:
-        return self.value(found.value, found.origin, found.sources)
+    def found(self, values: Mapping[str, FoundValue]) -> dict[str, OriginatedValue]:
+        """Return values with their origins in what was sent."""
+        return {
+            name: self.value(each.value, each.origin, each.sources) for name, each in values.items()
+        }
 
     def value(self, value: Any, origin: Origin, sources: Iterable[str]) -> OriginatedValue:
         """Return a value with its origin in what was sent."""
-        listed = [*sources]
-        assumed = [self.document.assumed[each] for each in listed if each in self.document.assumed]
+        listed, reasons = [*sources], self._document.assumed
+        assumed = [reasons[each] for each in listed if each in reasons]
         if origin == "config" and assumed:
             origin, listed = "class default", assumed
         value = list(value) if isinstance(value, tuple) else value
-        return OriginatedValue(value=value, origin=origin, sources=[*map(self.in_terms, listed)])
+        return OriginatedValue(value=value, origin=origin, sources=[*map(self._in_terms, listed)])
 
 
-def _report(encoding: PartEncoding, linkers: _Linkers) -> EncodingReport:
+def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport:
     """Return the report of an encoding; raises InvalidBody or InvalidParameters."""
     fields: dict[str, Any] = {
         "id": encoding.id,
@@ -296,32 +275,31 @@ def _report(encoding: PartEncoding, linkers: _Linkers) -> EncodingReport:
     }
     optional_fields: dict[str, Any] = {"reason": encoding.reason, "layers": dict(encoding.layers)}
     if encoding.settings is not None:
-        optional_fields |= _of_text(encoding.settings, encoding.resolved, linkers)
+        optional_fields |= _of_text(encoding.settings, encoding.resolved, described)
     elif encoding.entry is not None:
-        optional_fields |= _of_entry(encoding, encoding.entry, linkers)
+        optional_fields |= _of_entry(encoding, encoding.entry, described)
     else:
-        optional_fields["values"] = {
-            name: linkers.found(each) for name, each in encoding.values.items()
-        }
+        optional_fields["values"] = described.found(encoding.values)
         optional_fields["shape"] = [each.value for each in encoding.shape]
     given = {name: each for name, each in optional_fields.items() if each}
     return EncodingReport(**fields, served="links" in given, **given)
 
 
 def _of_text(
-    settings: LayerSettings, resolved: Resolved | None, linkers: _Linkers
+    settings: LayerSettings, resolved: Resolved | None, described: DescribedModel
 ) -> dict[str, Any]:
     """Return the fields of a rotary embedding of a text model."""
     assert resolved is not None
-    linker, length = linkers.of(resolved), linkers.parameters.context_length
+    linker, length = described.linker(resolved), described.parameters.context_length
     values = settings.at(length)
-    urls = linker.urls(settings, values, linkers.parameters.seq_len)
+    rows = getattr(described.parameters, "seq_len", None)
+    urls = linker.urls(settings, values, rows)
     if settings.offset:
         values["rotary_offset"] = settings.offset
     return {
         "layout": resolved.layout,
         "writes": resolved.writes,
-        "values": {name: _originated(each, linkers) for name, each in values.items()},
+        "values": {name: _originated(each, described) for name, each in values.items()},
         "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
         "links": {name: urls.pop(name) for name in _LINKS if name in urls},
         "regimes": [
@@ -332,7 +310,7 @@ def _of_text(
     }
 
 
-def _originated(resolved: ResolvedValue, linkers: _Linkers) -> OriginatedValue:
+def _originated(resolved: ResolvedValue, described: DescribedModel) -> OriginatedValue:
     """Return a value of a text model, with its origin in the terms of all other values."""
     origin, kind = resolved.origin.removeprefix("computed: ").removeprefix("alias "), _COMPUTED
     if resolved.origin.startswith(("/", "alias /")):
@@ -341,10 +319,12 @@ def _originated(resolved: ResolvedValue, linkers: _Linkers) -> OriginatedValue:
         kind = "class default"
     elif resolved.origin.startswith("?"):
         kind = "request"
-    return linkers.value(resolved.value, kind, [origin])
+    return described.value(resolved.value, kind, [origin])
 
 
-def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -> dict[str, Any]:
+def _of_entry(
+    encoding: PartEncoding, entry: EncodingEntry, described: DescribedModel
+) -> dict[str, Any]:
     """Return the fields of an encoding whose table, if any, is named by its entry."""
     values = dict(encoding.values)
     fields: dict[str, Any] = {
@@ -352,8 +332,11 @@ def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -
         "writes": entry.writes,
         "counts": entry.counts,
         "asks": dict(entry.asks),
-        "values": {name: linkers.found(each) for name, each in values.items()},
-        "untouched_tokens": [*map(linkers.found, encoding.untouched_tokens)],
+        "values": described.found(values),
+        "untouched_tokens": [
+            described.value(each.value, each.origin, each.sources)
+            for each in encoding.untouched_tokens
+        ],
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
@@ -362,17 +345,17 @@ def _of_entry(encoding: PartEncoding, entry: EncodingEntry, linkers: _Linkers) -
     endpoint = table_at(entry.url or "")
     if entry.url is None or entry.not_served or endpoint is None:
         return fields
-    asked = _asked(encoding, linkers.parameters)
+    asked = _asked(encoding, described.parameters)
     query = {name: each.value for name, each in (values | asked).items()}
     if entry.pack is not None:
         query["pack"] = entry.pack
     document = _document(endpoint, query, values | asked)
-    fields["values"] |= {name: linkers.found(each) for name, each in asked.items()}
+    fields["values"] |= described.found(asked)
     fields["shape"] = list(document.shape or ())
-    return fields | _links(endpoint, document, query, tuple(asked), linkers.settings)
+    return fields | _links(endpoint, document, query, tuple(asked), described.settings)
 
 
-def _asked(encoding: PartEncoding, parameters: ModelParameters) -> dict[str, FoundValue]:
+def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, FoundValue]:
     """Return the values of the parameters that no config has: those of the request, or examples."""
     asked = dict(encoding.asked)
     for name in parameters.model_fields_set & {"grid", "seq_len", "timesteps"}:

@@ -18,11 +18,13 @@ from service.analysis.array import Sample
 from service.analysis.diagnosis.mistakes import Diagnosis
 from service.app import create_app
 from service.delivery.endpoints import RESOURCES, Endpoint, JsonObject, ReportedArrays
+from service.models.translation import ModelDocument
 from service.numerics.dtypes import FLOAT32
 from service.numerics.tables import StoredTable
 from service.routes import REPORTS
 from service.routes.diagnose import with_matching_table
-from service.routes.rope_config import ConfigParameters, report_config
+from service.routes.model_links import ConfigParameters
+from service.routes.rope_config import report_config
 from service.routes.table_urls import TableLink, link_to, read_url, table_request, tables
 from service.settings import default_settings
 from tests.client import Client, client_of, load_npy, npy_bytes
@@ -134,6 +136,10 @@ def test_rotation_of_a_model_is_by_its_frequencies_and_layout(
             np.testing.assert_allclose(rotated, expected, rtol=0, atol=1e-12)
 
 
+def sent(config: dict[str, Any]) -> ModelDocument:
+    return ModelDocument("transformers", "/model_type", config)
+
+
 @pytest.mark.parametrize(
     ("config", "query"),
     [
@@ -198,7 +204,7 @@ def test_parameters_too_long_for_a_url_are_posted_to_it(
 ) -> None:
     config = model["hf_config"] | {"max_position_embeddings": 8192}
     whole, posted = (
-        report_config(ConfigParameters(), config, settings).content()
+        report_config(ConfigParameters(), sent(config), settings).content()
         for settings in (default_settings(), SHORT_URLS)
     )
 
@@ -225,7 +231,7 @@ def test_many_positions_of_a_table_are_posted(client: Client) -> None:
 
 def test_text_of_a_config_begins_with_the_request_for_its_file() -> None:
     (model,) = [model for model in MODELS if "Phi-3" in model["name"]]
-    report = report_config(ConfigParameters(), model["hf_config"], SHORT_URLS)
+    report = report_config(ConfigParameters(), sent(model["hf_config"]), SHORT_URLS)
     links = report.rope["default"]
 
     assert report.text().startswith(f"POST {json.dumps(links.post)} to {links.file}\n")

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from service.delivery.endpoints import JsonObject
 from service.errors import InvalidBody
-from service.models.config_values import MEANINGS, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
+from service.models.config_values import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
+from service.models.documents import read_document
 from service.models.model_types import model_types
-from service.routes.rope_config import CONFIG, ConfigParameters, RopeConfigReport, report_config
+from service.routes.model_links import CODES, ConfigParameters
+from service.routes.rope_config import CONFIG, RopeConfigReport, report_config
 from service.settings import default_settings
 from tests.client import Client
 from tests.models.settings import llama
@@ -414,7 +416,8 @@ SCHEMA = report_schema(RopeConfigReport)
 
 
 def report_of(config: dict[str, Any], **query: Any) -> Any:
-    report = report_config(ConfigParameters(**query), config, default_settings())
+    document = read_document(json.dumps(config).encode())
+    report = report_config(ConfigParameters(**query), document, default_settings())
     return json.loads(report.json_bytes())
 
 
@@ -449,5 +452,5 @@ def test_the_schema_refuses_wrong_reports() -> None:
 def test_codes_of_warnings_are_enumerated_with_their_meanings() -> None:
     code = SCHEMA["properties"]["warnings"]["items"]["properties"]["code"]
 
-    assert code["enum"] == list(MEANINGS)
-    assert all(meaning in code["description"] for meaning in MEANINGS.values())
+    assert code["enum"] == list(CODES)
+    assert all(meaning in code["description"] for meaning in CODES.values())

@@ -1,0 +1,243 @@
+"""The links to the tables of a model, and what its reports share."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from service.analysis.array import TableRequest
+from service.delivery.endpoints import ABSENT, Count, JsonObject, Number, Report
+from service.delivery.parameters import read_parameters
+from service.delivery.representation import linked_format
+from service.encodings.family import Parameters, optional
+from service.encodings.rotary.angles import packed
+from service.encodings.rotary.rope import Rope, RopeFrequencies
+from service.errors import Fault, InvalidBody, InvalidParameters
+from service.formats.format import Block, Input, ReadableFormat
+from service.formats.json_text import JSON
+from service.formats.npy import NPY
+from service.formats.raw import RAW
+from service.formats.safetensors_file import SAFETENSORS
+from service.grammar import Integer
+from service.models.config_values import MEANINGS, ConfigWarning, ResolvedValue
+from service.models.documents import format_names, read_document
+from service.models.resolve import Resolved
+from service.models.rotary_settings import LayerSettings
+from service.models.translation import format_tables
+from service.numerics.dtypes import FLOAT32
+from service.numerics.limits import MAX_LENGTH
+from service.numerics.tables import Document, size_bytes
+from service.routes.table_urls import PostingReport, Url, links_to
+from service.settings import Settings
+
+Layers = list[Count]
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+if TYPE_CHECKING:
+    FormatName: TypeAlias = str
+else:
+    FormatName: TypeAlias = Literal[format_names()]
+
+
+class TableUrls(PostingReport):
+    """The URLs of the tables of rotary settings; ``pack`` is that of the layout."""
+
+    frequencies: Url = Field(description="The frequencies, and the intermediates of the rule.")
+    table: Url = Field(description="Cosines and sines, as JSON unless that would be too long.")
+    file: Url = Field(description="Cosines and sines, as safetensors.")
+    cos: Url = Field(description="The cosines, as npy.")
+    sin: Url = Field(description="The sines, as npy.")
+    apply: Url = Field(
+        default=ABSENT,
+        description="POST queries or keys to it to rotate them; absent for several position axes.",
+    )
+    shape: list[Count] = Field(description="Rows and width of the cosines, and of the sines.")
+    dtype: str = Field(description="The type of their elements.")
+
+
+class LengthRegime(TableUrls):
+    """The tables at a context length from which on other frequencies apply."""
+
+    context_length: AtLeastOne
+
+
+class QueryTemperature(Report):
+    """The factor, depending on the position, that multiplies each query."""
+
+    formula: str
+    layers: Layers = ABSENT
+    attn_scale: Number = ABSENT
+    floor_scale: Number = ABSENT
+    llama_4_scaling_beta: Number = ABSENT
+    original_max_position_embeddings: Number = ABSENT
+
+
+class AttentionReport(Report):
+    """The settings of attention that depend on positions."""
+
+    softmax_scale_multiplier: Number = ABSENT
+    query_temperature: QueryTemperature = ABSENT
+    origin: dict[str, str] = ABSENT
+
+
+_LENGTH = "max_position_embeddings"
+_TABLE_ONLY = ("mrope_section", "mrope_interleaved")
+
+
+CODES: Mapping[str, str] = {**MEANINGS, **format_tables()["warnings"]}
+"""The codes of warnings, each with its meaning."""
+
+
+class WarningEntry(Report):
+    """A warning about the settings."""
+
+    code: str = Field(
+        description="\n".join(f"- {code}: {meaning}." for code, meaning in CODES.items()),
+        json_schema_extra={"enum": [*CODES]},
+    )
+    detail: str
+    pointer: str = Field(description="A JSON pointer into the config.")
+
+
+class ConfigParameters(Parameters):
+    """Parameters of a report about a config."""
+
+    context_length: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_LENGTH,
+        description="The context length of the model in use, for frequency rules that depend on it "
+        "(dynamic, longrope); the original length unless given.",
+        examples=[131072],
+    )
+    format: FormatName | None = optional(
+        "The format of the document; found in its content unless given.", "gguf"
+    )
+
+
+def _no_arrays(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
+    return Input({})
+
+
+class ModelFile(JsonObject):
+    """A file that describes a model: JSON, YAML, a command line, or the head of a binary file."""
+
+    formats = MappingProxyType(
+        {
+            JSON.media_type: JSON,
+            RAW.media_type: replace(RAW, name="a file", read=_no_arrays, with_header=None),
+            "text/plain": replace(JSON, name="text", media_type="text/plain"),
+        }
+    )
+
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+        return {}, body
+
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
+        assert isinstance(parameters, ConfigParameters)
+        return (read_document(content, parameters.format),)
+
+
+def check_settings(entries: Iterable[LayerSettings], context_length: int | None) -> None:
+    """Raise InvalidBody for settings whose table cannot be computed."""
+    values = [entry.at(each) for entry in entries for each in (context_length, *entry.lengths)]
+    if faults := dict.fromkeys(chain.from_iterable(map(_faults, values))):
+        raise InvalidBody.at(*faults)
+
+
+def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
+    """Yield the faults in the config for which its table cannot be computed."""
+    try:
+        rope_of(values).rotary_angles()
+    except InvalidParameters as error:
+        for fault in error.faults:
+            origin = values.get(fault.where or "", values["rope_type"])
+            yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
+
+
+def rope_of(values: Mapping[str, ResolvedValue]) -> Rope:
+    """Return the request for the table; raises InvalidParameters."""
+    return read_parameters(Rope, _query(values))
+
+
+class SettingsLinker:
+    """Makes the URLs of tables in the pack of a layout, with as many rows as one answer may have.
+
+    Attributes:
+        warnings: those about tables that have more rows.
+    """
+
+    def __init__(self, resolved: Resolved, settings: Settings) -> None:
+        self.warnings: dict[ConfigWarning, None] = {}
+        self._layout, self._writes = resolved.layout, resolved.writes
+        self._settings = settings
+
+    def urls(
+        self, entry: LayerSettings, values: Mapping[str, ResolvedValue], rows: int | None = None
+    ) -> dict[str, Any]:
+        """Return the fields of TableUrls: tables with the rows that their frequencies are for.
+
+        Args:
+            entry: the settings.
+            values: these at a context length.
+            rows: another number of rows.
+        """
+        rope, rule, length = rope_of(values), _query(values), values[_LENGTH]
+        own = {name: rule.pop(name) for name in _TABLE_ONLY if name in rule}
+        rotation = {
+            "layout": self._layout,
+            "output_layout": self._writes,
+            "rotary_offset": entry.offset and entry.offset.value,
+            "inverse": entry.model.type.inverse,
+        }
+        applied = own | {name: value for name, value in rotation.items() if value}
+        rows = rows or values.get("context_length", length).value
+        rows = self._rows(self._table(rope, rows), rows, length.pointer)
+        table = self._table(rope, rows)
+        if rows != length.value:
+            own["seq_len"] = rows
+        request = TableRequest("rope", own | {"pack": self._layout})
+        frequencies = RopeFrequencies.of(rope.rule(rope.head_dim))
+        requests: dict[str, tuple[TableRequest, str | None]] = {
+            "frequencies": (TableRequest("rope/frequencies"), self._extension(frequencies)),
+            "table": (request, self._extension(table)),
+            "file": (request, SAFETENSORS.extension),
+            "cos": (request.with_parameters(part="cos"), NPY.extension),
+            "sin": (request.with_parameters(part="sin"), NPY.extension),
+        }
+        if entry.model.type.axes == 1:
+            requests["apply"] = (TableRequest("rope/apply", applied), None)
+        size = {"shape": list(table.shape or ()), "dtype": table.dtype}
+        return links_to(requests, rule, self._settings) | size
+
+    def _extension(self, document: Document) -> str:
+        return linked_format(document, self._settings).extension
+
+    def _table(self, rope: Rope, rows: int) -> Document:
+        return packed(Rope.like(rope, seq_len=rows).rotary_angles(), self._layout, FLOAT32)
+
+    def _rows(self, table: Document, rows: int, pointer: str) -> int:
+        """Return how many of the rows one answer may have, with a warning if not all."""
+        limit_bytes = self._settings.max_response_bytes
+        excess_bytes = SAFETENSORS.body(table).limit_bytes - limit_bytes
+        if excess_bytes <= 0:
+            return rows
+        row_bytes = sum(map(size_bytes, table.arrays.values())) // rows
+        fewer: int = max(1, rows - -(-excess_bytes // row_bytes))
+        detail = (
+            f"the links have {fewer} of {rows} rows: an answer has at most {limit_bytes} "
+            "bytes (POSREF_MAX_RESPONSE_BYTES); start requests later rows"
+        )
+        self.warnings[ConfigWarning("fewer-rows", detail, pointer)] = None
+        return fewer
+
+
+def _query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
+    """Return the parameters of the table, without a rotary_dim that repeats head_dim."""
+    is_whole = values["rotary_dim"].value == values["head_dim"].value
+    return {
+        name: each.value for name, each in values.items() if name != "rotary_dim" or not is_whole
+    }
