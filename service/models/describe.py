@@ -113,13 +113,16 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     else:
         walk.add_given(body)
     report.check()
+    reason = document.reason or (None if walk.encodings else walk.reason)
+    if not walk.encodings and reason is None:
+        raise ModelNotKnown(f"the positional encodings of {shortened(name)} are not known")
     return ModelDescription(
         model_type=name,
         library=library,
         status=status,
         encodings=tuple(walk.encodings),
         warnings=tuple(report.warnings),
-        reason=document.reason or (None if walk.encodings else walk.reason),
+        reason=reason,
         unread=tuple(walk.unread),
     )
 
@@ -341,14 +344,18 @@ class _Walk:
         inner = place.inner(tower.key)
         if inner is None:
             inner = place if self._is_flat(place, tower) else place.absent(place.at(tower.key))
-        own = inner.content.get("model_type") if inner is not place and tower.is_auto else None
-        name = own if isinstance(own, str) else tower.type
+        own = inner.content.get("model_type") if inner is not place else None
+        # Configs of parts repeat the type of the whole model, which their classes ignore.
+        name = own if isinstance(own, str) and own != around.type.name else tower.type
         kind = part_type(name) if name is not None else None
         if kind is None:
             self._add_unknown(inner, around.prefix, tower.key, path, name)
             return
         defaults = tower.defaults if name == tower.type else {}
         prefix = f"{around.prefix}{_id(tower.key)}."
+        if not (kind.entries or kind.unknown or kind.towers or kind.text or kind.none):
+            self._add_unknown(inner, around.prefix, tower.key, path, name)
+            return
         self.add(_Part(inner, kind, prefix, path, defaults, around.depth + 1, inner is place))
 
     def _is_flat(self, place: KeyPlace, tower: Tower) -> bool:

@@ -83,14 +83,12 @@ class Tower:
         type: the model type of the part.
         at: the path of its modules.
         defaults: those that differ from the defaults of the type.
-        is_auto: whether the part may be of another type, which its config names.
     """
 
     key: str
     type: str | None
     at: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    is_auto: bool = True
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def part_type(name: str) -> PartType | None:
     for facts in _facts():
         known = facts["types"].get(name)
         if known is not None:
-            return replace(_from_facts(name, facts, known), text=text)
+            return _from_facts(name, facts, known, text)
     own = _types().get(name, {})
     if text is None and not own:
         return None
@@ -178,7 +176,9 @@ def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
     return entries
 
 
-def _from_facts(name: str, facts: Mapping[str, Any], known: Mapping[str, Any]) -> PartType:
+def _from_facts(
+    name: str, facts: Mapping[str, Any], known: Mapping[str, Any], text: ModelType | None
+) -> PartType:
     own, bodies = _types().get(name, {}), _bodies()
     entries = [_ENTRY.validate_python(each) for each in own.get("encodings", ())]
     unknown: list[str] = []
@@ -186,32 +186,38 @@ def _from_facts(name: str, facts: Mapping[str, Any], known: Mapping[str, Any]) -
         body = module["body"]
         names = (body, *facts["bodies"].get(body, ()))
         found = next((bodies[key] for key in names if key in bodies), None)
-        if found is None:
+        if found is None or (text is None and any(each.resolver for each in found)):
             unknown.append(module["at"])
             continue
         shape = _shape(module)
         entries += [
             replace(each, at=each.at or module["at"], shape=each.shape or shape) for each in found
         ]
+    rotary = [each for each in entries if each.kind in {"rope", "rope-axial"}]
+    if rotary and not any(each.resolver for each in rotary):
+        text = None
+    if known.get("model") is None and not (known["modules"] or entries or text or own):
+        # The class could not be built alone: nobody has seen its modules.
+        unknown.append("")
     towers = tuple(
         Tower(
             key,
             tower["type"],
             tower.get("at") or "",
             tower.get("defaults") or {},
-            bool(tower.get("auto")),
         )
         for key, tower in known.get("towers", {}).items()
     )
     return PartType(
         name=name,
         library=facts["library"],
-        defaults=known["defaults"],
+        defaults=known.get("defaults", {}),
         names=known.get("names", {}),
         towers=towers,
         entries=tuple(entries),
         unknown=tuple(unknown),
         none=own.get("none"),
+        text=text,
     )
 
 
