@@ -44,6 +44,7 @@ class PartEncoding:
         settings: the settings of a text model, of which these are the layers of one type.
         resolved: all settings of that text model.
         reason: why there is no table.
+        is_sent: whether the document has a config of the part.
         is_known: whether the body of the module is known.
     """
 
@@ -60,6 +61,7 @@ class PartEncoding:
     settings: LayerSettings | None = None
     resolved: Resolved | None = None
     reason: str | None = None
+    is_sent: bool = True
     is_known: bool = True
 
 
@@ -206,6 +208,10 @@ class _Walk:
         self.resolved.update((place.pointer, pointer))
         if pointer != place.pointer:
             prefix = f"{prefix}{_id(pointer.rpartition('/')[2])}."
+        if not resolved.entries and place.pointer:
+            own = [each for each in self.report.warnings if each.code == "no-rotary-embedding"]
+            for each in own:
+                del self.report.warnings[each]
         if not resolved.entries:
             self.reason = resolved.model.type.instead or "there is no rotary embedding"
         count = resolved.model.value("num_hidden_layers", warns=False)
@@ -291,7 +297,7 @@ class _Walk:
             untouched = self._listed(scope, entry.untouched_tokens)
             layers = self._layers(scope, entry)
         except Unusable as error:
-            self.report.fault(error.pointer, error.value, error.rule)
+            scope.place.report.fault(error.pointer, error.value, error.rule)
             return
         for key in (*entry.training_only, *entry.ignores):
             if scope.place.content.get(key[1:]) is not None:
@@ -342,21 +348,46 @@ class _Walk:
         if place.content.get(tower.key, ...) is None or around.depth > _MAX_DEPTH:
             return
         inner = place.inner(tower.key)
+        if inner is None and self._is_flat(place, tower):
+            inner = place
         if inner is None:
-            inner = place if self._is_flat(place, tower) else place.absent(place.at(tower.key))
+            self._add_absent(around, tower, path)
+            return
         own = inner.content.get("model_type") if inner is not place else None
         # Configs of parts repeat the type of the whole model, which their classes ignore.
         name = own if isinstance(own, str) and own != around.type.name else tower.type
         kind = part_type(name) if name is not None else None
         if kind is None:
-            self._add_unknown(inner, around.prefix, tower.key, path, name)
+            self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
             return
         defaults = tower.defaults if name == tower.type else {}
         prefix = f"{around.prefix}{_id(tower.key)}."
         if not (kind.entries or kind.unknown or kind.towers or kind.text or kind.none):
-            self._add_unknown(inner, around.prefix, tower.key, path, name)
+            self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
             return
         self.add(_Part(inner, kind, prefix, path, defaults, around.depth + 1, inner is place))
+
+    def _add_absent(self, around: _Part, tower: Tower, path: str) -> None:
+        """Add a part that has no config, as its class makes it; its defaults have no warnings."""
+        kind = part_type(tower.type) if tower.type is not None else None
+        report, pointer = ReadingReport(), around.place.at(tower.key)
+        prefix, first = f"{around.prefix}{_id(tower.key)}.", len(self.encodings)
+        if kind is None:
+            self._add_unknown(around.place.absent(pointer), around.prefix, tower, path)
+            return
+        inner = KeyPlace({}, pointer, report)
+        try:
+            self.add(_Part(inner, kind, prefix, path, tower.defaults, around.depth + 1))
+            report.check()
+        except InvalidBody as error:
+            del self.encodings[first:]
+            self._add_unknown(around.place.absent(pointer), around.prefix, tower, path)
+            reason = f"the defaults of the class have no table: {error.detail}"
+            self.encodings[-1] = replace(self.encodings[-1], reason=reason)
+        self.encodings[first:] = [replace(each, is_sent=False) for each in self.encodings[first:]]
+        self.report.warnings |= {
+            each: None for each in report.warnings if each.code != "class-default-used"
+        }
 
     def _is_flat(self, place: KeyPlace, tower: Tower) -> bool:
         """Return whether the text model of a config was found at its top."""
@@ -370,15 +401,15 @@ class _Walk:
                 continue
             inner = KeyPlace(own, place.at(key), self.report)
             if inner.pointer not in self.resolved:
-                name = shortened(own["model_type"])
-                self._add_unknown(inner, part.prefix, key, "", name)
+                tower = Tower(key, shortened(own["model_type"]))
+                self._add_unknown(inner, part.prefix, tower, "")
 
-    def _add_unknown(
-        self, place: KeyPlace, prefix: str, key: str, at: str, name: str | None
-    ) -> None:
-        detail = f"nothing is known of the positions of {key}, {name or 'without model_type'}"
+    def _add_unknown(self, place: KeyPlace, prefix: str, tower: Tower, at: str) -> None:
+        name = tower.type or "without model_type"
+        detail = f"nothing is known of the positions of {tower.key}, {name}"
         self.report.warn("tower-not-known", detail, place.pointer)
-        self._add(PartEncoding(f"{prefix}{_id(key)}", at, place.pointer, "unknown", is_known=False))
+        part = f"{prefix}{_id(tower.key)}"
+        self._add(PartEncoding(part, at, place.pointer, "unknown", is_known=False))
 
     def _add(self, encoding: PartEncoding) -> None:
         """Add an encoding, with an id of its own."""

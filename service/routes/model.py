@@ -206,9 +206,20 @@ class DescribedModel:
         self.parameters, self.settings, self._document = parameters, settings, document
         self._linkers: dict[int, SettingsLinker] = {}
         with self._pointing():
-            self.model = describe(document, parameters.context_length)
-            texts = [each.settings for each in self.model.encodings if each.settings]
-            check_settings(texts, parameters.context_length)
+            model = describe(document, parameters.context_length)
+            self.model = replace(model, encodings=tuple(map(self._checked, model.encodings)))
+
+    def _checked(self, encoding: PartEncoding) -> PartEncoding:
+        """Return an encoding whose table can be computed; raises InvalidBody."""
+        if encoding.settings is None:
+            return encoding
+        try:
+            check_settings([encoding.settings], self.parameters.context_length)
+        except InvalidBody as error:
+            if encoding.is_sent:
+                raise
+            return _without_table(encoding, error)
+        return encoding
 
     @contextmanager
     def _pointing(self) -> Iterator[None]:
@@ -230,7 +241,12 @@ class DescribedModel:
     def report(self, encoding: PartEncoding) -> EncodingReport:
         """Return the report of an encoding; raises InvalidBody or InvalidParameters."""
         with self._pointing():
-            return _report(encoding, self)
+            try:
+                return _report(encoding, self)
+            except InvalidBody as error:
+                if encoding.is_sent:
+                    raise
+                return _report(_without_table(encoding, error), self)
 
     def warnings(self) -> list[WarningEntry]:
         """Return all warnings; those about links are there once their encodings are reported."""
@@ -262,6 +278,11 @@ class DescribedModel:
             origin, listed = "class default", assumed
         value = list(value) if isinstance(value, tuple) else value
         return OriginatedValue(value=value, origin=origin, sources=[*map(self._in_terms, listed)])
+
+
+def _without_table(encoding: PartEncoding, error: InvalidBody) -> PartEncoding:
+    reason = f"the defaults of the class have no table: {error.detail}"
+    return replace(encoding, settings=None, resolved=None, entry=None, reason=reason)
 
 
 def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport:
