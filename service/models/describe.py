@@ -209,9 +209,9 @@ class _Walk:
         if pointer != place.pointer:
             prefix = f"{prefix}{_id(pointer.rpartition('/')[2])}."
         if not resolved.entries and place.pointer:
-            own = [each for each in self.report.warnings if each.code == "no-rotary-embedding"]
+            own = [each for each in place.report.warnings if each.code == "no-rotary-embedding"]
             for each in own:
-                del self.report.warnings[each]
+                del place.report.warnings[each]
         if not resolved.entries:
             self.reason = resolved.model.type.instead or "there is no rotary embedding"
         count = resolved.model.value("num_hidden_layers", warns=False)
