@@ -14,6 +14,7 @@ from service.models.config_values import ConfigWarning, KeyPlace, ReadingReport,
 from service.models.expressions import FoundValue, Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
 from service.models.model_types import ModelType
+from service.models.positional_keys import refuse_unread_keys
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument
@@ -111,7 +112,9 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
         raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
     elif document.format in _OWN_CLASSES:
         status = "assumed"
-        walk.add_text(_Part(body, PartType(name or "", "")))
+        unknown = _Part(body, PartType(name or "", ""))
+        walk.add_text(unknown)
+        walk.add_other_towers(unknown)
     else:
         walk.add_given(body)
     report.check()
@@ -189,14 +192,22 @@ class _Walk:
             if entry.resolver is None and all(map(scope.holds, entry.when)):
                 self._add_entry(scope, entry, prefix, at)
         for path in kind.unknown:
-            self._add(PartEncoding("", _joined(at, path), place.pointer, "unknown", is_known=False))
+            self._add(
+                PartEncoding(
+                    f"{prefix}unknown", _joined(at, path), place.pointer, "unknown", is_known=False
+                )
+            )
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
+        if kind.text is None and not part.is_flat:
+            keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
+            read = scope.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
+            refuse_unread_keys(place, kind.name, read, defaults)
         if part.is_flat:
             return
         for tower in kind.towers:
             self._add_tower(part, tower)
-        self._add_other_towers(part)
+        self.add_other_towers(part)
 
     def add_text(self, part: _Part, known: ModelType | None = None) -> None:
         """Add the rotary embedding of a text model, an encoding for each type of layers."""
@@ -232,6 +243,29 @@ class _Walk:
                     layers=layers,
                     settings=entry,
                     resolved=resolved,
+                )
+            )
+        self._add_beside(resolved, prefix, at)
+
+    def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
+        """Add the factors of queries, and the layers without a rotary embedding."""
+        pointer = resolved.model.place.pointer
+        temperature = resolved.attention.get("query_temperature")
+        if temperature:
+            origins = resolved.attention["origin"]
+            self._add(
+                PartEncoding(
+                    id=f"{prefix}temperature",
+                    at=at,
+                    config=pointer,
+                    kind="temperature",
+                    layers={"only": temperature["layers"]} if "layers" in temperature else {},
+                    values={
+                        key: FoundValue(value, "computed", tuple(filter(None, [origins.get(key)])))
+                        for key, value in temperature.items()
+                        if key != "layers"
+                    },
+                    reason="a factor of each query by its position, by the formula",
                 )
             )
         if resolved.without:
@@ -393,19 +427,17 @@ class _Walk:
         """Return whether the text model of a config was found at its top."""
         return place.pointer in self.resolved and tower.key in {"text_config", "decoder"}
 
-    def _add_other_towers(self, part: _Part) -> None:
-        """Add the parts that the class does not have, as not known."""
+    def add_other_towers(self, part: _Part) -> None:
+        """Add the parts that the class does not have, by the types that their configs name."""
         place, known = part.place, {tower.key for tower in part.type.towers}
         for key, own in place.content.items():
-            if key in known or not isinstance(own, dict) or "model_type" not in own:
+            if key in known or not isinstance(own, dict) or place.at(key) in self.resolved:
                 continue
-            inner = KeyPlace(own, place.at(key), self.report)
-            if inner.pointer not in self.resolved:
-                tower = Tower(key, shortened(own["model_type"]))
-                self._add_unknown(inner, part.prefix, tower, "")
+            if isinstance(own.get("model_type"), str):
+                self._add_tower(part, Tower(key, None))
 
     def _add_unknown(self, place: KeyPlace, prefix: str, tower: Tower, at: str) -> None:
-        name = tower.type or "without model_type"
+        name = shortened(tower.type or "without model_type")
         detail = f"nothing is known of the positions of {tower.key}, {name}"
         self.report.warn("tower-not-known", detail, place.pointer)
         part = f"{prefix}{_id(tower.key)}"

@@ -106,6 +106,37 @@ def refuse_positional_keys(model: TextModel, layout: str, used: Collection[str] 
                 model.report.fault(pointer, value, rule)
 
 
+def refuse_unread_keys(
+    place: KeyPlace, kind: str, read: Collection[str], defaults: Mapping[str, Any]
+) -> None:
+    """Add a fault for each key of the closed list that no encoding of a part reads.
+
+    Keys that are merely alike have a warning.
+
+    Args:
+        place: the config of the part.
+        kind: its type.
+        read: the keys that its encodings read.
+        defaults: the values of its class.
+    """
+    listed, alike = positional_keys(), []
+    for key, value in place.content.items():
+        if key in read or value in (None, False, [], {}) or value == defaults.get(key, ...):
+            continue
+        entry = listed.get(key)
+        if entry is not None and entry.use == "read" and kind not in entry.types:
+            if value is True or value not in entry.neutral:
+                rule = f"is not understood for {shortened(kind)}: {entry.means}"
+                place.report.fault(place.at(key), value, rule)
+        elif entry is None and ALIKE.search(key):
+            alike.append(key)
+
+    def detail(key: str) -> str:
+        return f"{shortened(key)} is read by no positional encoding of {shortened(kind)}"
+
+    place.warn_unknown(alike, detail, "{} more keys are not read")
+
+
 def _objects(model: TextModel) -> Iterator[tuple[KeyPlace, bool]]:
     """Yield the configs around a text model, its own, and the objects inside it.
 

@@ -91,3 +91,54 @@ def test_model_of_which_nothing_is_known_is_refused(client: Client) -> None:
 
         assert answer.status_code == 422
         assert answer.json()["type"] == "urn:posref:problem:model-not-known"
+
+
+def encodings_of(client: Client, config: dict[str, Any], **query: Any) -> dict[str, Any]:
+    report = client.post("/model", json=config, params=query).json()
+    return {each["id"]: each for each in report["encodings"]}
+
+
+def test_parts_of_a_model_of_unknown_type_are_those_that_their_configs_name(
+    client: Client,
+) -> None:
+    config = {
+        "model_type": "my_model",
+        "text_config": {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4},
+        "other_config": {"model_type": "qwen3", "head_dim": 32},
+        "projector_config": {"hidden_size": 64},
+    }
+
+    encodings = encodings_of(client, config)
+
+    assert list(encodings) == ["text.rotary", "other.rotary"]
+    assert encodings["other.rotary"]["values"]["head_dim"]["from"] == ["/other_config/head_dim"]
+
+
+def test_layers_without_rotary_embedding_and_query_temperature_are_encodings(
+    client: Client,
+) -> None:
+    config = {"model_type": "llama4_text", "num_hidden_layers": 8}
+
+    encodings = encodings_of(client, config)
+
+    assert encodings["rotary"]["layers"] == {"only": [0, 1, 2, 4, 5, 6]}
+    assert encodings["none"]["layers"] == {"only": [3, 7]}
+    assert encodings["temperature"]["layers"] == {"only": [3, 7]}
+    assert encodings["temperature"]["values"]["attn_scale"]["value"] == 0.1
+    assert not encodings["temperature"]["served"]
+
+
+def test_key_that_no_encoding_reads_is_refused_with_its_pointer(client: Client) -> None:
+    config = {"model_type": "clip", "text_config": {"alibi": True}}
+
+    answer = client.post("/model", json=config)
+
+    assert answer.status_code == 422
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == ["/text_config/alibi"]
+
+
+def test_rows_of_the_links_follow_the_request(client: Client) -> None:
+    rotary = encodings_of(client, {"model_type": "llama"}, seq_len=16)["rotary"]
+
+    assert rotary["shape"] == [16, 128]
+    assert client.get(rotary["links"]["cos"]).headers["Array-Shape"] == "16, 128"
