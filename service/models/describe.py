@@ -186,7 +186,9 @@ class _Walk:
         place, kind, prefix, at = part.place, part.type, part.prefix, part.at
         defaults = {**kind.defaults, **part.defaults}
         scope = Scope(place, kind.origin, defaults, kind.names)
-        if kind.text is not None and place.pointer not in self.resolved:
+        rotary = [entry for entry in kind.entries if entry.kind in {"rope", "rope-axial"}]
+        is_text = not rotary or any(entry.resolver == "text" for entry in rotary)
+        if kind.text is not None and is_text and place.pointer not in self.resolved:
             self.add_text(part)
         for entry in kind.entries:
             if entry.resolver is None and all(map(scope.holds, entry.when)):
@@ -372,9 +374,10 @@ class _Walk:
         if entry.layers is None and entry.kind not in {"rope", "rope-axial", "alibi"}:
             return {}
         try:
-            return {"all": scope.value(_COUNTS if entry.layers is None else entry.layers).value}
+            layers = scope.value(_COUNTS if entry.layers is None else entry.layers).value
         except Missing:
             return {}
+        return {"only": list(layers)} if isinstance(layers, tuple) else {"all": layers}
 
     def _add_tower(self, around: _Part, tower: Tower) -> None:
         """Add the encodings of a part with a config of its own, or one that is not known."""

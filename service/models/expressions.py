@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from service.models.config_values import MAX_COUNT, KeyPlace
 
 Source: TypeAlias = bool | int | float | str
-Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source]]
+Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source | list[Source]]]
 Origin: TypeAlias = Literal[
     "config", "class default", "computed", "fixed in code", "request", "example"
 ]

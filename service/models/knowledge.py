@@ -25,7 +25,7 @@ Kind: TypeAlias = Literal[
     "rope", "rope-axial", "mrope-ids", "sinusoidal", "timesteps", "learned", "learned-2d",
     "relative-bias", "alibi", "buckets", "fourier", "permutation", "conv", "temperature", "none",
 ]  # fmt: skip
-Pairs: TypeAlias = Literal["half", "interleaved"]
+Pairs: TypeAlias = Literal["half", "interleaved", "half_by_axis"]
 
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -33,14 +33,15 @@ class EncodingEntry:
     """One positional encoding of a model type.
 
     Attributes:
-        at: the path of the module or function; that of the facts unless given.
+        at: the path of the module or function; that of the facts unless given. Of several modules
+            with the same body, only the one at this path has the encoding.
         resolver: ``text`` if the settings are those of ``resolve``.
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
         example: a value of each of these, with which the links work.
         when: the entry holds only for configs that meet these conditions.
         must: conditions that a config meets, or the table is refused.
-        layers: the number of layers that have it.
+        layers: the number of layers that have it, or the list of them.
         layout, writes: the pairs of channels that are rotated, and those that are written.
         shape, stored, resize: of a learned table.
         untouched_tokens: how many tokens have no rotation.
@@ -164,14 +165,18 @@ def _types() -> Mapping[str, Any]:
 
 @cache
 def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
-    """Return the encodings of each reviewed body, by its hash and by module.Class."""
+    """Return the encodings of each reviewed body, by its hash and by module.Class.
+
+    Those of a single class are under ``only module.Class``, and come before those of its body.
+    """
     entries: dict[str, tuple[EncodingEntry, ...]] = {}
     for path in (files("service.models") / "bodies").iterdir():
         if not path.name.endswith(".toml") or path.name == "unreviewed.toml":
             continue
         for body in tomllib.loads(path.read_text(encoding="utf-8")).values():
             read = tuple(map(_ENTRY.validate_python, body.get("encodings", ())))
-            for key in (*body.get("bodies", ()), *body.get("classes", ())):
+            only = (f"only {each}" for each in body.get("only", ()))
+            for key in (*body.get("bodies", ()), *body.get("classes", ()), *only):
                 entries[key] = read
     return entries
 
@@ -182,16 +187,26 @@ def _from_facts(
     own, bodies = _types().get(name, {}), _bodies()
     entries = [_ENTRY.validate_python(each) for each in own.get("encodings", ())]
     unknown: list[str] = []
+    paths = {module["at"] for module in known["modules"]}
     for module in () if own.get("replace") else known["modules"]:
         body = module["body"]
-        names = (body, *facts["bodies"].get(body, ()))
+        classes = facts["bodies"].get(body, ())
+        exact = [f"only {each}" for each in classes if each.endswith(f".{module['class']}")]
+        names = (*exact, body, *classes)
         found = next((bodies[key] for key in names if key in bodies), None)
         if found is None or (text is None and any(each.resolver for each in found)):
             unknown.append(module["at"])
             continue
         shape = _shape(module)
+        others = paths - {module["at"]}
         entries += [
-            replace(each, at=each.at or module["at"], shape=each.shape or shape) for each in found
+            replace(
+                each,
+                at=each.at or module["at"],
+                shape=each.shape or (() if each.url else shape),
+            )
+            for each in found
+            if not each.at or each.at not in others
         ]
     rotary = [each for each in entries if each.kind in {"rope", "rope-axial"}]
     if rotary and not any(each.resolver for each in rotary):

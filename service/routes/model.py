@@ -105,7 +105,7 @@ class EncodingReport(PostingReport):
     layers: dict[str, Any] = Field(
         default=ABSENT, description="Which layers have it: all of a number, or only those listed."
     )
-    layout: Literal["half", "interleaved"] = ABSENT
+    layout: Literal["half", "interleaved", "half_by_axis"] = ABSENT
     writes: Literal["half", "interleaved"] = ABSENT
     counts: str = Field(default=ABSENT, description="What its positions count.")
     asks: dict[str, str] = Field(

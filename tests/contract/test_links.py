@@ -162,9 +162,9 @@ def test_rotation_of_a_model_has_the_order_and_the_sign_of_its_class(
 
 
 def test_model_with_several_position_axes_has_no_rotation_along_one(client: Client) -> None:
-    report = client.post("/rope/config", json={"model_type": "sam2_video"}).json()
+    report = client.post("/rope/config", json={"model_type": "neomme"}).json()
 
-    assert ["apply" in entry for entry in report["rope"].values()] == [False]
+    assert ["apply" in entry for entry in report["rope"].values()] == [False, False]
 
 
 @EVERY_MODEL

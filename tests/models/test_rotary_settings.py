@@ -97,8 +97,6 @@ GPTJ = {"model_type": "gptj", "head_dim": 256, "rotary_dim": 64, "partial_rotary
         ({"model_type": "minimax", "head_dim": 128, "rotary_dim": 64}, 128),
         # The number of channels wins over a share that disagrees.
         (GPTJ, 64),
-        # The head of 256 channels is rotated along two axes.
-        ({"model_type": "sam2_video"}, 128),
         (scaled(rope_type="proportional", partial_rotary_factor=0.25), 128),
     ],
 )
