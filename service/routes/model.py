@@ -372,7 +372,7 @@ def _of_entry(
         query["pack"] = entry.pack
     document = _document(endpoint, query, values | asked)
     fields["values"] |= described.found(asked)
-    fields["shape"] = list(document.shape or ())
+    fields |= {"shape": list(document.shape or ()), "dtype": document.dtype}
     return fields | _links(endpoint, document, query, tuple(asked), described.settings)
 
 

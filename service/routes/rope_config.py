@@ -135,7 +135,7 @@ def _of_tower(name: str, encoding: EncodingReport) -> dict[str, RotarySettings]:
     if encoding.kind not in {"rope", "rope-axial"} or "frequencies" not in links:
         return {}
     head_dim = values["head_dim"].value if "head_dim" in values else encoding.shape[-1]
-    layers = (encoding.layers or {}).get("all")
+    layers = encoding.layers or {}
     settings = RotarySettings(
         **links,
         shape=encoding.shape,
@@ -143,7 +143,7 @@ def _of_tower(name: str, encoding: EncodingReport) -> dict[str, RotarySettings]:
         head_dim=head_dim,
         rotary_dim=head_dim,
         attention_factor=1.0,
-        layers="all" if layers else None,
+        layers="all" if "all" in layers else layers.get("only"),
         origin={key: ", ".join(value.sources or ()) for key, value in values.items()},
     )
     return {name: settings}

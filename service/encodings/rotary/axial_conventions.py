@@ -121,11 +121,12 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         placing="strided",
     ),
     "llama4": AxialConvention(
-        "transformers 5.23.0 Llama 4 and Inkling 2 vision, vLLM 0.33.0 llama4_vision_rope.py",
+        "transformers 5.23.0 Llama 4, Inkling 2 and Muse vision, vLLM 0.33.0 llama4_vision_rope.py",
         "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token adds a token at 0, "
-        "last in Llama 4",
+        "last in Llama 4; a third grid axis, frames, repeats the table of one frame",
         is_reversed=True,
         offset=1,
+        repeats_frames=True,
     ),
     "dinov3": AxialConvention(
         "dinov3 commit 6876159, timm 1.0.31",
