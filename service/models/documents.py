@@ -8,12 +8,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter
-from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
@@ -21,7 +18,6 @@ from service.models.config_values import MAX_LAYERS, did_you_mean
 from service.models.gguf import read_head, read_keys
 from service.models.knowledge import part_type
 from service.models.translation import (
-    FACTS,
     FormatWarning,
     Members,
     ModelDocument,
@@ -36,37 +32,25 @@ from service.models.translation import (
 _MAX_HEADER_BYTES, _MAX_TEXT_LENGTH = 100_000_000, 65_536
 
 
-@validated_dataclass(frozen=True, config=FACTS)
-class Sign:
-    """The keys by which a format is found."""
-
-    form: str
-    all: tuple[str, ...] = ()
-    any: tuple[str, ...] = ()
-    objects: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    known_type: bool = False
-    op_type: tuple[str, ...] = ()
-
-    def found_in(self, body: Members) -> str | None:
-        """Return the pointer of the key by which a document is of this format, or None."""
-        is_object = (isinstance(member(body, pointer), dict) for pointer in self.objects)
-        is_there = (member(body, pointer) is not None for pointer in self.all)
-        if not all((*is_object, *is_there)):
-            return None
-        if self.without and all(member(body, pointer) is not None for pointer in self.without):
-            return None
-        if self.known_type and part_type(str(body.get("model_type"))) is None:
-            return None
-        if self.op_type and member(body, self.all[0]) not in self.op_type:
-            return None
-        some = (pointer for pointer in self.any if member(body, pointer) is not None)
-        return next(some, None) if self.any else (*self.all, *self.objects)[0]
-
-
-@cache
-def _signs() -> tuple[Sign, ...]:
-    return tuple(map(TypeAdapter(Sign).validate_python, format_tables()["detect"]))
+def _sign_in(body: Members, sign: Members) -> str | None:
+    """Return the pointer of the key by which a document is of a format, or None."""
+    listed = {name: sign.get(name, []) for name in ("all", "any", "objects", "without")}
+    there = {
+        pointer: isinstance(own, dict)
+        for pointers in listed.values()
+        for pointer in pointers
+        if (own := member(body, pointer)) is not None
+    }
+    needed = [*listed["all"], *listed["objects"]]
+    some = [pointer for pointer in listed["any"] or needed if pointer in there]
+    is_found = (
+        there.keys() >= {*needed}
+        and all(there[pointer] for pointer in listed["objects"])
+        and not (listed["without"] and there.keys() >= {*listed["without"]})
+        and not (sign.get("known_type") and part_type(str(body.get("model_type"))) is None)
+        and not ("values" in sign and member(body, needed[0]) not in sign["values"])
+    )
+    return some[0] if is_found and some else None
 
 
 def format_names() -> tuple[str, ...]:
@@ -101,7 +85,7 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         return _safetensors(content, None)
     found_by = "format"
     if form is None:
-        found = ((sign.form, sign.found_in(content)) for sign in _signs())
+        found = ((sign["form"], _sign_in(content, sign)) for sign in format_tables()["detect"])
         default = ("megatron", "arguments") if is_arguments else ("transformers", "")
         form, found_by = next(((name, key) for name, key in found if key), default)
     if form == "gguf-keys":
@@ -200,7 +184,10 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
     """Read a config of MLX: a few classes take the layout from rope_traditional."""
     warnings: list[FormatWarning] = []
     traditional, layout = content.get("rope_traditional"), None
-    if traditional is not None and content["model_type"] in format_tables()["mlx"]["traditional"]:
+    if (
+        traditional is not None
+        and content.get("model_type") in format_tables()["mlx"]["traditional"]
+    ):
         layout = "interleaved" if traditional else "half"
     elif traditional is not None:
         detail = "this class of mlx-lm has a layout of its own and does not read rope_traditional"
@@ -219,13 +206,11 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
 
 def _params(content: Members, found_by: str) -> ModelDocument:
     """Read params.json of Meta or Mistral, whose weights turn neighbours."""
-    known = ("factor", "original_max_position_embeddings", "beta", "alpha", "apply_scale")
-    faults = unknown(content.get("yarn"), "/yarn", known)
-    faults += unknown(content.get("llama_4_scaling"), "/llama_4_scaling", (known[1], known[2]))
-    for name in ("nope_layer_interval", "rope_scaling", "rope_parameters"):
-        faults += unknown({name: content.get(name)}, "", ())
-    if faults:
-        raise InvalidBody.at(*faults)
+    for name, known in format_tables()["params"].items():
+        block = content.get(name) if known else {name: content.get(name)}
+        faults = unknown(block, f"/{name}" if known else "", known)
+        if faults:
+            raise InvalidBody.at(*faults)
     return ModelDocument("params", found_by, content, layout="interleaved")
 
 
@@ -234,18 +219,6 @@ def _diffusers(content: Members, found_by: str) -> ModelDocument:
         rule = "is read by no class of diffusers"
         raise InvalidBody.at(fault("/rope_scaling", content["rope_scaling"], rule))
     return ModelDocument("diffusers", found_by, content)
-
-
-def _translated(name: str, body: Members, found_by: str) -> ModelDocument:
-    draft = Translation(name, body)
-    if name == "megatron" and draft.place.get("multi_latent_attention"):
-        draft.choose(draft.form.classes, draft.place.get("rope_type") or "yarn", "/rope_type")
-        draft.place.setdefault("position_embedding_type", "rope")
-    draft.choose_pieces()
-    draft.read_pieces()
-    if name in _ODD:
-        _ODD[name](draft)
-    return draft.document(found_by)
 
 
 def _megatron(draft: Translation) -> None:
@@ -259,14 +232,10 @@ def _megatron(draft: Translation) -> None:
         return
     if type(freq) is int and type(layers) is int and 0 < freq <= layers <= MAX_LAYERS:
         draft.split_layers([(layer + 1) % freq == 0 for layer in range(layers)], "no_rope_freq")
-    elif isinstance(freq, list) and len(freq) == layers and all(map(_is_flag, freq)):
+    elif isinstance(freq, list) and len(freq) == layers and all(flag in (0, 1) for flag in freq):
         draft.split_layers([bool(flag) for flag in freq], "no_rope_freq")
     else:
         draft.refuse("no_rope_freq", "must be a number, or 0 or 1 for each of num_layers")
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, int) and value in {0, 1}
 
 
 def _put_concentration(draft: Translation, parameters: dict[str, Any]) -> None:
@@ -283,13 +252,11 @@ def _put_concentration(draft: Translation, parameters: dict[str, Any]) -> None:
 
 
 def _nemo(draft: Translation) -> None:
-    is_core = bool(draft.place.get("mcore_gpt"))
-    if draft.place.get("rotary_interleaved"):
-        if is_core:
-            draft.put("rope_interleave", True, draft.key("rotary_interleaved"))
-        else:
-            detail = "NeMo turns halves of a head unless mcore_gpt is set"
-            draft.warn("key-not-read", detail, "rotary_interleaved")
+    is_core, name = bool(draft.place.get("mcore_gpt")), "rotary_interleaved"
+    if draft.place.get(name) and is_core:
+        draft.put("rope_interleave", True, draft.key(name))
+    elif draft.place.get(name):
+        draft.warn("key-not-read", "NeMo turns halves of a head unless mcore_gpt is set", name)
     if "rope_parameters" in draft.content and not is_core:
         detail = (
             "lengths beyond max_position_embeddings · seq_len_interpolation_factor stretch all "
@@ -310,66 +277,64 @@ def _keras(draft: Translation) -> None:
         draft.refuse("num_layers", f"must be an integer from 1 to {MAX_LAYERS}")
     elif by_type:
         slides = draft.place.get("use_sliding_window_attention", True)
-        types = (
-            ("sliding_attention", "full_attention")[not slides or i % 6 == 5] for i in range(layers)
-        )
-        draft.put("layer_types", list(types), draft.key("use_sliding_window_attention"))
-        draft.not_understood += [
-            draft.key(key) for key in ("vision_encoder",) if draft.place.get(key)
-        ]
+        full = [not slides or layer % 6 == 5 for layer in range(layers)]
+        types = ["full_attention" if flag else "sliding_attention" for flag in full]
+        draft.put("layer_types", types, draft.key("use_sliding_window_attention"))
+        if draft.place.get("vision_encoder"):
+            draft.facts["not_understood"] = (draft.key("vision_encoder"),)
     else:
-        padded = [*enabled[:layers], *[True] * (layers - len(enabled))]
-        draft.split_layers([not flag for flag in padded], "rope_layer_enabled_list")
+        without = [not flag for flag in enabled[:layers]]
+        without += [False] * (layers - len(enabled))
+        draft.split_layers(without, "rope_layer_enabled_list")
 
 
-def _ort_genai(draft: Translation) -> None:
-    draft.reason = (
-        "genai_config.json has no rotary setting: base and rule are in cos_cache and sin_cache of "
-        "the .onnx file; POST one of them to /identify"
-    )
+_ODD = {"megatron": _megatron, "nemo": _nemo, "keras": _keras}
 
 
-_ODD: Mapping[str, Callable[[Translation], None]] = {
-    "megatron": _megatron,
-    "nemo": _nemo,
-    "keras": _keras,
-    "ort-genai": _ort_genai,
-}
+def _translated(name: str, body: Members, found_by: str) -> ModelDocument:
+    draft = Translation(name, body)
+    draft.choose_pieces()
+    if name == "megatron" and draft.place.get("multi_latent_attention"):
+        draft.choose(draft.form.classes, draft.place.get("rope_type") or "yarn", "/rope_type")
+        if not draft.rotary:
+            draft.refuse("position_embedding_type", "must be rope with multi_latent_attention")
+    draft.read_pieces()
+    if name in _ODD:
+        _ODD[name](draft)
+    return draft.document(found_by)
 
 
 def _onnx_node(body: Members, found_by: str) -> ModelDocument:
     """Read the attributes of a node: a mapping, or the list that ONNX writes as JSON."""
-    name = next((key for key in ("attributes", "attribute") if key in body), "attributes")
-    listed, at = body.get(name, {}), f"/{name}"
+    name = "attribute" if "attribute" in body else "attributes"
+    own: Any = body.get(name, {})
     pointers = {}
-    if isinstance(listed, list):
-        own = [each for each in listed if isinstance(each, dict)]
-        pointers = {str(each.get("name")): f"{at}/{i}" for i, each in enumerate(own)}
-        listed = {str(each.get("name")): each.get("i", each.get("f")) for each in own}
+    if isinstance(own, list):
+        listed = [(i, each) for i, each in enumerate(own) if isinstance(each, dict)]
+        pointers = {str(each.get("name")): f"/{name}/{i}" for i, each in listed}
+        own = {str(each.get("name")): each.get("i", each.get("f")) for _, each in listed}
     is_rotary = body.get("op_type", body.get("opType")) == "RotaryEmbedding"
     known = format_tables()["onnx"]["rotary" if is_rotary else "attention"]
-    if not isinstance(listed, dict):
-        raise InvalidBody.at(fault(at, listed, "must be an object, or a list of attributes"))
-    numbers: dict[str, int] = {}
-    faults = []
-    for key, value in listed.items():
-        pointer = pointers.get(key, f"{at}/{key}")
-        if key not in known and (is_rotary or "rotary" in key):
-            faults += unknown({key: value}, at, known)
-        elif key in known and re.fullmatch(r"\d{1,9}", str(value)):
-            numbers[key] = int(value)
-        elif key in known and key != "scale":
-            faults.append(fault(pointer, value, "must be an integer"))
+    if not isinstance(own, dict):
+        raise InvalidBody.at(fault(f"/{name}", own, "must be an object, or a list of attributes"))
+    own = {key: each for key, each in own.items() if is_rotary or "rotary" in key}
+    numbers = {key: int(each) for key, each in own.items() if re.fullmatch(r"\d{1,9}", str(each))}
+    faults = unknown(own, f"/{name}", known)
+    faults += [
+        fault(pointers.get(key, f"/{name}/{key}"), value, "must be an integer")
+        for key, value in own.items()
+        if key in known and key not in numbers and key != "scale"
+    ]
     if faults:
         raise InvalidBody.at(*faults)
     if not is_rotary and not numbers.get("do_rotary"):
         reason = "do_rotary is 0: the node turns nothing"
         return ModelDocument("onnx-node", found_by, body, rotary=False, reason=reason)
-    interleaved = numbers.get("interleaved", numbers.get("rotary_interleaved", 0))
     reason = (
         "base and rule are in the inputs cos_cache and sin_cache, of length × half the turned "
         "channels: POST one of them to /identify"
     )
+    interleaved = numbers.get("interleaved", numbers.get("rotary_interleaved"))
     layout = "interleaved" if interleaved else "half"
     entry = {"kind": "rope", "known": False, "layout": layout, "values": numbers, "reason": reason}
     facts: dict[str, Any] = {"layout": layout, "encodings": (entry,), "reason": reason}
@@ -397,31 +362,27 @@ def _safetensors(header: Members, start: int | None) -> ModelDocument:
         header: the tensors by name.
         start: the bytes before the data, or None if only the header was sent.
     """
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for name, own in header.items() if isinstance(header, dict) else ():
-        shape: list[int] = member(own, "/shape")
-        offsets: list[int] = member(own, "/data_offsets")
-        if name == "__metadata__" or not _are_sizes(shape) or not _are_sizes(offsets):
-            continue
-        table = next((t for t in format_tables()["tensors"] if re.search(t["name"], name)), None)
-        if table is None or len(shape) != table["axes"]:
+        shape, offsets = _sizes(member(own, "/shape")), _sizes(member(own, "/data_offsets"))
+        tables = format_tables()["tensors"]
+        table = next((each for each in tables if re.search(each["name"], name)), None)
+        if table is None or not offsets or len(shape) != len(table["values"]):
             continue
         place = re.sub(r"\.\d+\.", ".*.", name)
-        entry = found.setdefault(
-            (place, str(shape)),
-            {
-                "kind": table["kind"],
-                "at": place,
-                "known": False,
-                "shape": shape,
-                "values": _values_of(table["kind"], shape),
-                "reason": table["reason"],
-                "data_offsets": offsets,
-                "count": 0,
-                **({"bytes": [start + offset for offset in offsets]} if start else {}),
-            },
-        )
-        entry["count"] += 1
+        entry = {
+            **{key: table[key] for key in ("kind", "reason")},
+            "at": place,
+            "known": False,
+            "shape": shape,
+            "data_offsets": offsets,
+            "count": 0,
+            "values": dict(zip(table["values"], shape, strict=True)),
+            **({"bytes": [start + offset for offset in offsets]} if start else {}),
+        }
+        if table["kind"] == "rope":
+            entry["values"] = {"rotary_dim": 2 * shape[0]}
+        found.setdefault((place, str(shape)), entry)["count"] += 1
     reason = "a header has shapes alone: no base, no rule and no layout"
     if not found:
         reason = "no tensor has the name of a table of positions that checkpoints keep"
@@ -430,13 +391,7 @@ def _safetensors(header: Members, start: int | None) -> ModelDocument:
     return ModelDocument("safetensors", found_by, {}, rotary=False, **facts)
 
 
-def _are_sizes(value: Any) -> bool:
-    is_short = isinstance(value, list) and len(value) <= 8
-    return is_short and all(type(size) is int and 0 <= size < 2**63 for size in value)
-
-
-def _values_of(kind: str, shape: list[int]) -> dict[str, int]:
-    if kind == "rope":
-        return {"rotary_dim": 2 * shape[0]}
-    names = {"learned": ("length", "d_model"), "buckets": ("num_buckets", "num_heads")}
-    return dict(zip(names.get(kind, ("num_relative_positions", "num_heads")), shape, strict=False))
+def _sizes(value: Any) -> list[int]:
+    """Return the items of a list of lengths; none if it is no such list."""
+    listed: list[Any] = value if isinstance(value, list) and len(value) <= 8 else []
+    return listed if all(type(size) is int and 0 <= size < 2**63 for size in listed) else []

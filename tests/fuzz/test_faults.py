@@ -39,7 +39,7 @@ FAULTS: list[tuple[str, Any, str, Any]] = [
     ("positions", grammar, "MAX_POSITION", 2**61),
     ("positions", grammar, "_INTEGER", re.compile(r"[-+]?[0-9]+")),
     ("gguf", gguf, "_CODES", {**gguf._CODES, 4: "i"}),
-    ("gguf", gguf, "_KEPT_ITEMS", 2),
+    ("gguf", gguf, "_KEPT", 2),
 ]
 
 

@@ -98,6 +98,19 @@ NEMO = {
     "rotary_percentage": 0.5,
     "rotary_base": 1000000,
 }
+NOMIC: Json = {
+    "model_type": "nomic_bert",
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 8192,
+    "rotary_emb_base": 1000,
+    "rotary_emb_fraction": 0.5,
+    "rotary_emb_interleaved": True,
+    "rotary_emb_scale_base": None,
+    "rotary_scaling_factor": None,
+    "max_trained_positions": 2048,
+}
 MLC: Json = {
     "model_type": "llama",
     "quantization": "q4f16_1",
@@ -311,6 +324,14 @@ DOCUMENTS: dict[str, tuple[object, str, str, str, Json]] = {
         {"class_name": "MistralCausalLM", "config": {"backbone": keras("MistralBackbone")}},
         "keras", "/class_name", "half", plain(128, 10000.0),
     ),
+    "nomic, remote code": (
+        NOMIC, "nomic", "/model_type", "interleaved", plain(64, 1000.0, 32)
+    ),
+    "nomic, scaled": (
+        {**NOMIC, "rotary_scaling_factor": 2},
+        "nomic", "/model_type", "interleaved",
+        plain(64, 1000.0, 32, rope_type="dynamic", factor=2.0, max_position_embeddings=2048),
+    ),
     "mlx": (
         {
             "model_type": "llama",
@@ -408,6 +429,14 @@ def test_any_wrong_value_is_refused_or_read(case: tuple[object, str, str, str, J
                     resolve(read(wrong, form).content)
 
 
+@pytest.mark.parametrize("form", format_names())
+def test_a_document_of_another_format_is_refused_or_read(form: str) -> None:
+    others: list[object] = [{}, {"config": {}, "model_config": {}, "metadata": {}}, TENSORS]
+    for document in (*(case[0] for case in DOCUMENTS.values()), *others):
+        with suppress(InvalidBody):
+            resolve(read(document, form).content)
+
+
 def test_layers_without_rotary_embedding_are_told() -> None:
     resolved = resolve(read({**MEGATRON, "no_rope_freq": [0, 0, 0, 1] * 2}).content)
 
@@ -463,6 +492,7 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
         ({**MEGATRON, "position_embedding_type": "yarn"}, "/yarn_rotary_scaling_factor"),
         ({**MLA, "rope_type": "longrope"}, "/rope_type"),
         ({**NEMO, "rotary_base": "${base}"}, "/rotary_base"),
+        ({**NOMIC, "rotary_emb_scale_base": 512}, "/rotary_emb_scale_base"),
         ({**NEMO, "scale_positional_embedding": True}, "/scale_positional_embedding"),
         (mlc("gemma3"), "/model_type"),
         ({"quantization": "q4", "context_window_size": 5, "model_config": None, "model_type": "x",
