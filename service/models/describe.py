@@ -323,7 +323,7 @@ class _Walk:
         try:
             for condition in entry.must:
                 if not scope.holds(condition):
-                    raise Unusable(pointer, None, f"does not have {condition}")
+                    raise Unusable(pointer, None, f"must meet {condition}")
             values = self._values(scope, entry.query)
             asked = {
                 name: replace(each, origin="example") if each.origin == "fixed in code" else each

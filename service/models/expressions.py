@@ -1,7 +1,8 @@
 """The values that a config gives to the parameters of a table.
 
 A source is a number, a flag, ``"'text'"``, or an expression over JSON pointers into the config,
-such as ``/hidden_size // /num_attention_heads``. A missing or null value skips to the next source.
+such as ``/hidden_size // /num_attention_heads``. A missing or null value skips to the next source;
+``has(/key)`` is whether there is one.
 """
 
 import ast
@@ -24,6 +25,7 @@ Origin: TypeAlias = Literal[
 _MAX_ITEMS = 4096
 _POINTER = re.compile(r"(?<![\w/])/(?=[A-Za-z_])[\w.-]+(?:/[\w.-]+)*")
 _PREFIX = "_p"
+_PRESENCE = re.compile(r"has\((/[\w./-]+)\)")
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -148,6 +150,7 @@ class Scope:
             return FoundValue(source, "fixed in code", (self.library,))
         if source.startswith("'") and source.endswith("'"):
             return FoundValue(source[1:-1], "fixed in code", (self.library,))
+        source = _PRESENCE.sub(lambda match: str(self._has(match[1])), source)
         tree, pointers = _parsed(source)
         found = [self.find(pointer) for pointer in pointers]
         value = _Evaluation([one[0] for one in found], self._where(found)).of(tree)
@@ -158,6 +161,13 @@ class Scope:
             return FoundValue(value, "class default", (self.library,))
         defaults = (self.library,) if any(not own for *_, own in found) else ()
         return FoundValue(value, "computed", (*from_config, *defaults))
+
+    def _has(self, pointer: str) -> bool:
+        try:
+            self.find(pointer)
+        except Missing:
+            return False
+        return True
 
     def _where(self, found: Sequence[tuple[Any, str, bool]]) -> str:
         paths = [path for _, path, own in found if own] or [path for _, path, _ in found]

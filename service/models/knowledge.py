@@ -159,8 +159,20 @@ def _facts() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def _types() -> Mapping[str, Any]:
+    """Return what is known of each type by its name: all tables that name no bodies."""
     path = files("service.models") / "types.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    own = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    of_names = {name: each for name, each in _tables() if not _OF_BODIES & each.keys()}
+    return {**of_names, **own}
+
+
+_OF_BODIES = {"bodies", "classes", "only"}
+
+
+def _tables() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for path in (files("service.models") / "bodies").iterdir():
+        if path.name.endswith(".toml") and path.name != "unreviewed.toml":
+            yield from tomllib.loads(path.read_text(encoding="utf-8")).items()
 
 
 @cache
@@ -170,14 +182,11 @@ def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
     Those of a single class are under ``only module.Class``, and come before those of its body.
     """
     entries: dict[str, tuple[EncodingEntry, ...]] = {}
-    for path in (files("service.models") / "bodies").iterdir():
-        if not path.name.endswith(".toml") or path.name == "unreviewed.toml":
-            continue
-        for body in tomllib.loads(path.read_text(encoding="utf-8")).values():
+    for _, body in _tables():
+        only = (f"only {each}" for each in body.get("only", ()))
+        if keys := (*body.get("bodies", ()), *body.get("classes", ()), *only):
             read = tuple(map(_ENTRY.validate_python, body.get("encodings", ())))
-            only = (f"only {each}" for each in body.get("only", ()))
-            for key in (*body.get("bodies", ()), *body.get("classes", ()), *only):
-                entries[key] = read
+            entries |= dict.fromkeys(keys, read)
     return entries
 
 

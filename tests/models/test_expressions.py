@@ -87,3 +87,12 @@ def test_unusable_value_is_refused_with_its_pointer(
 
     assert raised.value.pointer == pointer
     assert raised.value.rule
+
+
+@pytest.mark.parametrize(
+    ("config", "is_there"), [({"a": 0}, True), ({}, True), ({"a": None}, False), ({"b": 1}, True)]
+)
+def test_condition_asks_whether_there_is_a_value(config: dict[str, Any], is_there: bool) -> None:
+    assert scope(config, a=5).holds("has(/a)") == is_there
+    assert scope(config, a=5).holds("not has(/a)") != is_there
+    assert not scope(config).holds("has(/c)")

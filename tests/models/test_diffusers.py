@@ -1,0 +1,139 @@
+"""The transformer classes of diffusers: every encoding with a table, a shape or a reason."""
+
+import json
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from tests.client import Client
+
+_FOLDER = files("service.models")
+FACTS = json.loads((_FOLDER / "facts" / "diffusers-0.42.1.json").read_text())
+ENTRIES = tomllib.loads((_FOLDER / "bodies" / "diffusers.toml").read_text())
+
+# Classes whose defaults the library cannot build: what is missing, or does not fit.
+UNBUILT = {
+    "BriaFibo2Transformer2DModel": "has(/max_num_gist_tokens)",
+    "EasyAnimateTransformer3DModel": "has(/patch_size)",
+    "HiDreamImageTransformer2DModel": "sum(/axes_dims_rope) == /attention_head_dim",
+    "HunyuanDiT2DModel": "has(/patch_size)",
+    "LatteTransformer3DModel": "has(/patch_size)",
+    "OmniGenTransformer2DModel": "has(/rope_scaling/short_factor)",
+}
+WITHOUT = {
+    "DreamLiteTransformer2DModel",
+    "Transformer2DModel",
+    "TransformerTemporalModel",
+}
+
+
+def described(client: Client, name: str, **config: Any) -> dict[str, Any]:
+    answer = client.post("/model", json={"_class_name": name, **config})
+    assert answer.status_code == 200, answer.text
+    report: dict[str, Any] = answer.json()
+    return report
+
+
+def encodings(client: Client, name: str, **config: Any) -> dict[str, dict[str, Any]]:
+    return {each["id"]: each for each in described(client, name, **config)["encodings"]}
+
+
+def values(encoding: dict[str, Any]) -> dict[str, Any]:
+    return {name: each["value"] for name, each in encoding["values"].items()}
+
+
+def test_every_class_of_the_library_has_entries() -> None:
+    assert set(ENTRIES) == set(FACTS["types"])
+
+
+@pytest.mark.parametrize("name", sorted(set(ENTRIES) - set(UNBUILT)))
+def test_every_encoding_of_a_class_has_links_or_a_reason(client: Client, name: str) -> None:
+    report = described(client, name)
+
+    assert report["knowledge"] == {"library": "diffusers 0.42.1", "status": "known"}
+    assert not report["warnings"]
+    assert bool(report["encodings"]) == (name not in WITHOUT)
+    for encoding in report["encodings"]:
+        assert encoding["known"]
+        assert encoding["served"] != ("reason" in encoding)
+        for url in encoding.get("links", {}).values():
+            assert client.head(url).status_code == 200, url
+
+
+@pytest.mark.parametrize("name", UNBUILT)
+def test_defaults_that_the_library_cannot_build_are_refused(client: Client, name: str) -> None:
+    answer = client.post("/model", json={"_class_name": name})
+
+    assert answer.status_code == 422
+    assert UNBUILT[name] in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 64]},
+        {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": None},
+        {"_class_name": "Flux2Transformer2DModel", "rope_theta": None},
+        {"_class_name": "ChronoEditTransformer3DModel", "attention_head_dim": 64},
+        {"_class_name": "HunyuanImageTransformer2DModel", "patch_size": [1, 1, 1]},
+        {"_class_name": "UNet2DConditionModel", "attention_head_dim": 8},
+        {"_class_name": "DualTransformer2DModel"},
+    ],
+)
+def test_what_does_not_fit_or_is_not_known_is_refused(
+    client: Client, config: dict[str, Any]
+) -> None:
+    assert client.post("/model", json=config).status_code == 422
+
+
+def test_changed_settings_change_the_table(client: Client) -> None:
+    wan = encodings(client, "WanTransformer3DModel", attention_head_dim=64)["rotary"]
+    hunyuan = encodings(
+        client, "HunyuanVideoTransformer3DModel", rope_theta=500.0, rope_axes_dim=[32, 48, 48]
+    )["rotary"]
+
+    assert values(wan)["head_dim"] == 64
+    assert values(hunyuan)["rope_theta"] == 500.0
+    assert hunyuan["values"]["axes_dim"]["from"] == ["/rope_axes_dim"]
+
+
+def test_which_tables_there_are_depends_on_the_config(client: Client) -> None:
+    name = "CogVideoXTransformer3DModel"
+    assert set(encodings(client, name)) == {"sinusoidal", "timestep"}
+
+    fitted = encodings(client, name, use_rotary_positional_embeddings=True)["rotary"]
+    sliced = encodings(client, name, use_rotary_positional_embeddings=True, patch_size_t=2)
+    assert values(fitted)["reference_grid"] == [30, 45]
+    assert "reference_grid" not in values(sliced["rotary"])
+
+
+def test_allegro_is_linked_in_the_order_of_its_consumer(client: Client) -> None:
+    rotary = encodings(client, "AllegroTransformer3DModel")["rotary"]
+
+    assert "pack=allegro" in rotary["links"]["cos"]
+    assert values(rotary)["interpolation_scale"] == [2.2, 2.0, 2.0]
+
+
+def test_split_rows_of_ltx_2_are_compact(client: Client) -> None:
+    rotary = encodings(client, "LTX2VideoTransformer3DModel", rope_type="split")["rotary"]
+
+    assert rotary["layout"] == "half"
+    assert rotary["shape"] == [16 * 16 * 24, 2048]
+    assert values(rotary)["grid_offset"] == [-7, 0, 0]
+
+
+def test_mochi_has_no_table_because_its_frequencies_are_weights(client: Client) -> None:
+    rotary = encodings(client, "MochiTransformer3DModel")["rotary"]
+
+    assert not rotary["served"]
+    assert rotary["shape"] == [3, 24, 64]
+
+
+def test_shapes_of_learned_tables_follow_the_config(client: Client) -> None:
+    learned = encodings(client, "AuraFlowTransformer2DModel", pos_embed_max_size=4096)["learned"]
+    cosmos = encodings(client, "CosmosTransformer3DModel", max_size=[64, 128, 256])
+
+    assert learned["shape"] == [1, 4096, 3072]
+    assert [cosmos[f"patches.{axis}"]["shape"][0] for axis in "thw"] == [64, 64, 128]
