@@ -1,4 +1,4 @@
-"""The command line: serve, get, ready, openapi.
+"""The command line: serve, get, model, ready, openapi.
 
 Each command imports what it needs: the processes that the server starts import this module, too.
 """
@@ -23,6 +23,7 @@ from service.settings import InvalidSettings, default_settings, load_settings
 _READY_TIMEOUT_SECONDS = 3.0
 _INTERRUPTED = 128 + signal.SIGINT
 _EVERY_IPV4 = "0.0.0.0"  # noqa: S104 - compared with, not bound to.
+ENGINES = ("transformers", "ggml", "onnx", "vllm")
 _READABLE = orjson.OPT_INDENT_2
 
 
@@ -59,6 +60,14 @@ def _parser() -> argparse.ArgumentParser:
     ready.add_argument("--host", help="its address (POSREF_HOST, 127.0.0.1)")
     ready.add_argument("--port", help="its port (POSREF_PORT, 8000)")
     ready.set_defaults(command=_ready)
+
+    model = commands.add_parser("model", help="show every positional encoding of a model")
+    model.add_argument("file", help="a config, the head of a weight file, a folder, or -")
+    model.add_argument("--json", action="store_true", help="write the whole report as JSON")
+    model.add_argument("--query", default="", help="parameters of /model, as in grid=1,4,6")
+    model.add_argument("--write", type=Path, metavar="DIR", help="write all tables to a folder")
+    model.add_argument("--for", dest="engine", choices=ENGINES, help="whose tables (transformers)")
+    model.set_defaults(command=_model, engine=ENGINES[0])
 
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
     openapi.set_defaults(command=_openapi)
@@ -121,6 +130,12 @@ def _reachable(host: str) -> str:
     """Return the address for local requests to a server on a host: loopback for a wildcard."""
     reachable = {_EVERY_IPV4: "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{reachable}]" if ":" in reachable else reachable
+
+
+def _model(options: argparse.Namespace) -> int:
+    from service.model_command import run
+
+    return run(options)
 
 
 def _openapi(_options: argparse.Namespace) -> int:
