@@ -29,7 +29,7 @@ from service.models.translation import (
     unknown,
 )
 
-_MAX_HEADER_BYTES, _MAX_TEXT_LENGTH = 100_000_000, 65_536
+_MAX_HEADER_BYTES, _MAX_TEXT_LENGTH = 100_000_000, 32_768
 
 
 def _sign_in(body: Members, sign: Members) -> str | None:
@@ -157,16 +157,14 @@ def _yaml(text: str) -> Any:
 
 def _arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a command line by name; those without a value are true."""
-    content: dict[str, Any] = {}
-    name = ""
+    content: dict[str, list[Any]] = {}
+    values: list[Any] = []
     for word in re.findall(r"[^\s=\\]+", text):
         if word.startswith("--"):
-            name = word[2:].replace("-", "_")
-            content[name] = True
-        elif name:
-            value, before = _word(word.strip("'\"")), content[name]
-            content[name] = value if before is True else [*_listed(before), value]
-    return content
+            values = content[word[2:].replace("-", "_")] = []
+        else:
+            values.append(_word(word.strip("'\"")))
+    return {name: own[0] if len(own) == 1 else own or True for name, own in content.items()}
 
 
 def _word(word: str) -> Any:
@@ -174,10 +172,6 @@ def _word(word: str) -> Any:
         return json.loads(word)
     except (ValueError, RecursionError):
         return word
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _mlx(content: Members, found_by: str) -> ModelDocument:

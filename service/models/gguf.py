@@ -186,10 +186,8 @@ def read_keys(body: Members, found_by: str) -> ModelDocument:
     """Return what the keys of a GGUF file say, as an object or as gguf-dump --json writes them."""
     keys, suffix, tensors = body, "", body.get("tensors")
     if "general.architecture" not in body and isinstance(body.get("metadata"), dict):
-        keys, suffix = (
-            {key: member(own, "/value") for key, own in body["metadata"].items()},
-            "/value",
-        )
+        suffix = "/value"
+        keys = {key: member(own, suffix) for key, own in body["metadata"].items()}
     divisors = None
     if isinstance(tensors, dict) and tensors:
         divisors = {name: None for name in _DIVISORS if name in tensors}
@@ -252,6 +250,7 @@ class _Model(Translation):
             self._read_sections(kind)
             self._read_layers()
             self._divide()
+            self._read_temperature()
         return self.document(found_by)
 
     def _kind(self) -> str:
@@ -337,6 +336,18 @@ class _Model(Translation):
         elif attention != 1:
             value = float(yarn_mscale(Decimal(factor)) * Decimal(attention))
             self.put("rope_parameters/attention_factor", value, self.key(_ATTENTION))
+
+    def _read_temperature(self) -> None:
+        """Say by what queries are multiplied, which grows with the position."""
+        own = format_tables()["gguf"]["temperature"].get(self.arch, {})
+        scale = self.number("attention.temperature_scale", own.get("scale", 0.0))
+        length = self.number("attention.temperature_length", own.get("length", 0.0))
+        if scale:
+            steps = f"{length:.0f}" if length else "the original length"
+            formula = f"1 + {scale:g}·ln(1 + floor((position + {own.get('offset', 0)})/{steps}))"
+            where = own.get("where", "all layers")
+            entry = {"kind": "temperature", "not_served": f"queries of {where}: times {formula}"}
+            self.encodings.append(entry)
 
     def _read_sections(self, kind: str) -> None:
         name = "rope.dimension_sections"

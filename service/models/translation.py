@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
-from service.errors import Fault, InvalidBody, shortened
+from service.errors import MAX_FAULTS, Fault, InvalidBody, shortened
 from service.models.config_values import did_you_mean
 
 Members = Mapping[str, Any]
@@ -170,11 +171,12 @@ def fault(pointer: str, value: object, rule: str) -> Fault:
 
 
 def unknown(block: object, pointer: str, known: Iterable[str]) -> list[Fault]:
-    """Return a fault for each member of a block that is not understood."""
+    """Return a fault for each of the first members of a block that are not understood."""
+    members = block.items() if isinstance(block, dict) else ()
+    others = ((name, own) for name, own in members if name not in known and own is not None)
     return [
         fault(under(pointer, name), value, f"is not understood{did_you_mean(name, known)}")
-        for name, value in (block.items() if isinstance(block, dict) else ())
-        if name not in known and value is not None
+        for name, value in islice(others, MAX_FAULTS)
     ]
 
 
@@ -286,10 +288,10 @@ class Translation:
         if self.form.block is not None and self.rotary:
             self._read_block(self.form.block)
         known = self.form.names()
-        for name, value in self.place.items():
-            is_set = value is not None and value is not False
-            if is_set and name not in known and _ROTARY_NAME.search(name):
-                self.refuse(name, f"is not understood{did_you_mean(name, known)}")
+        named = (name for name in self.place.keys() - known if _ROTARY_NAME.search(name))
+        not_read = (n for n in named if self.place[n] is not None and self.place[n] is not False)
+        for name in islice(sorted(not_read), MAX_FAULTS):
+            self.refuse(name, f"is not understood{did_you_mean(name, known)}")
 
     def _choose_rule(self) -> None:
         """Choose the frequency rule; a fault if two hold, which cannot be combined."""

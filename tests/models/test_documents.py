@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from service.errors import InvalidBody, InvalidParameters, PosrefError
 from service.models.documents import format_names, read_document
@@ -437,6 +439,13 @@ def test_a_document_of_another_format_is_refused_or_read(form: str) -> None:
             resolve(read(document, form).content)
 
 
+def test_many_keys_that_are_not_understood_are_named_in_part() -> None:
+    with pytest.raises(InvalidBody) as raised:
+        read({**MEGATRON, **{f"rotary_{number}": 1 for number in range(5000)}})
+
+    assert len(raised.value.faults) == 10
+
+
 def test_layers_without_rotary_embedding_are_told() -> None:
     resolved = resolve(read({**MEGATRON, "no_rope_freq": [0, 0, 0, 1] * 2}).content)
 
@@ -625,6 +634,23 @@ def test_a_header_of_safetensors_tells_shapes_and_where_the_bytes_are() -> None:
     assert "bytes" not in header.encodings[0]
     with pytest.raises(InvalidBody, match="32 were sent"):
         read_document(whole[:40])
+
+
+def test_a_file_of_the_library_tells_its_tables() -> None:
+    tables = {
+        "encoder.relative_attention_bias.weight": np.ones((32, 8), np.float32),
+        "layers.0.attn.relative_position_bias_table": np.ones((169, 3), np.float32),
+        "wpe.weight": np.ones((16, 4), np.float32),
+        "wte.weight": np.ones((16, 4), np.float32),
+    }
+
+    document = read_document(save(tables)[:2000])
+
+    assert {entry["kind"]: entry["values"] for entry in document.encodings} == {
+        "buckets": {"num_buckets": 32, "num_heads": 8},
+        "relative-bias": {"num_relative_positions": 169, "num_heads": 3},
+        "learned": {"length": 16, "d_model": 4},
+    }
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,22 @@ def test_layers_are_those_of_llama_cpp() -> None:
     )  # fmt: skip
 
 
+def test_factors_of_queries_are_named() -> None:
+    scaled = {"attention.temperature_scale": 0.1, "attention.temperature_length": 16384}
+
+    (mistral,) = read(model("mistral3", **scaled)).encodings
+    (llama,) = read(model("llama4")).encodings
+
+    assert mistral["not_served"] == (
+        "queries of all layers: times 1 + 0.1·ln(1 + floor((position + 0)/16384))"
+    )
+    assert (
+        "layers without rotation: times 1 + 0.1·ln(1 + floor((position + 1)/8192))"
+        in (llama["not_served"])
+    )
+    assert not read(model("llama")).encodings
+
+
 def test_values_point_to_keys_of_the_file() -> None:
     keys = model("llama", **{"rope.freq_base": 5.0, "rope.scaling.factor": 2.0})
     dumped = {"metadata": {key: {"value": value} for key, value in keys.items()}}
