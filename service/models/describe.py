@@ -366,9 +366,13 @@ class _Walk:
 
     def _listed(self, scope: Scope, lengths: tuple[Sources, ...]) -> tuple[FoundValue, ...]:
         try:
-            return tuple(map(scope.value, lengths))
+            found = tuple(map(scope.value, lengths))
         except Missing:
             return ()
+        for each in found:
+            if type(each.value) is not int or each.value < 0:
+                raise Unusable(scope.place.pointer, each.value, "must be a length here")
+        return found
 
     def _layers(self, scope: Scope, entry: EncodingEntry) -> dict[str, Any]:
         if entry.layers is None and entry.kind not in {"rope", "rope-axial", "alibi"}:

@@ -33,6 +33,7 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -92,8 +93,11 @@ class Scope:
         first, *others = pointer[1:].split("/")
         spellings = self._spellings(first)
         self.read.update(spellings)
+        # A list among the defaults has no items for a config whose value is not a list.
+        is_item = bool(others) and others[0].isdigit()
+        is_given = any(self.place.content.get(name) is not None for name in spellings)
         for content, is_config in ((self.place.content, True), (self.defaults, False)):
-            for name in spellings:
+            for name in spellings if is_config or not (is_item and is_given) else ():
                 value, is_there = content, True
                 for key in (name, *others):
                     value, is_there = _member(value, key)
@@ -154,6 +158,8 @@ class Scope:
         tree, pointers = _parsed(source)
         found = [self.find(pointer) for pointer in pointers]
         value = _Evaluation([one[0] for one in found], self._where(found)).of(tree)
+        if type(value) is int and abs(value) > MAX_COUNT:
+            raise Unusable(self._where(found), None, "is too large")
         from_config = tuple(f"{self.place.pointer}/{path}" for _, path, own in found if own)
         if isinstance(tree, ast.Name):
             if from_config:

@@ -33,8 +33,10 @@ class EncodingEntry:
     """One positional encoding of a model type.
 
     Attributes:
-        at: the path of the module or function; that of the facts unless given. Of several modules
-            with the same body, only the one at this path has the encoding.
+        at: the path of the module or function; that of the facts unless given, below it if it
+            begins with a point. Of several modules with the same body, only the one at this path
+            has the encoding.
+        below: the entry holds only for modules in a part of the model with this name.
         resolver: ``text`` if the settings are those of ``resolve``.
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
@@ -52,6 +54,7 @@ class EncodingEntry:
 
     kind: Kind
     at: str = ""
+    below: str | None = None
     id: str | None = None
     resolver: Literal["text"] | None = None
     url: str | None = None
@@ -131,10 +134,10 @@ def part_type(name: str) -> PartType | None:
         known = facts["types"].get(name)
         if known is not None:
             return _from_facts(name, facts, known, text)
-    own = _types().get(name, {})
+    own = _own(name)
     if text is None and not own:
         return None
-    library = text.source.partition(":")[0] if text else own["library"]
+    library = text.source.partition(":")[0] if text else own.get("library", "")
     towers: tuple[Tower, ...] = ()
     if text is not None and text.text is not None and "." not in text.text:
         towers = (Tower(text.text, text.text_model_type),)
@@ -175,6 +178,12 @@ def _tables() -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from tomllib.loads(path.read_text(encoding="utf-8")).items()
 
 
+def _own(name: str) -> Mapping[str, Any]:
+    """Return what only a type has, or the type that it is the same as."""
+    own: Mapping[str, Any] = _types().get(name, {})
+    return _types()[own["same_as"]] if "same_as" in own else own
+
+
 @cache
 def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
     """Return the encodings of each reviewed body, by its hash and by module.Class.
@@ -193,29 +202,23 @@ def _bodies() -> Mapping[str, tuple[EncodingEntry, ...]]:
 def _from_facts(
     name: str, facts: Mapping[str, Any], known: Mapping[str, Any], text: ModelType | None
 ) -> PartType:
-    own, bodies = _types().get(name, {}), _bodies()
+    own, bodies = _own(name), _bodies()
     entries = [_ENTRY.validate_python(each) for each in own.get("encodings", ())]
-    unknown: list[str] = []
+    unknown: list[str] = [*own.get("unknown", ())]
+    replaced = {each.at for each in entries}
     paths = {module["at"] for module in known["modules"]}
     for module in () if own.get("replace") else known["modules"]:
-        body = module["body"]
-        classes = facts["bodies"].get(body, ())
-        exact = [f"only {each}" for each in classes if each.endswith(f".{module['class']}")]
-        names = (*exact, body, *classes)
-        found = next((bodies[key] for key in names if key in bodies), None)
+        if module["at"] in replaced or _has_only_ids(module):
+            continue
+        found = next((bodies[key] for key in _keys(module, facts["bodies"]) if key in bodies), None)
         if found is None or (text is None and any(each.resolver for each in found)):
             unknown.append(module["at"])
             continue
-        shape = _shape(module)
-        others = paths - {module["at"]}
+        parts, others = {None, *module["at"].split(".")}, paths - {module["at"]}
         entries += [
-            replace(
-                each,
-                at=each.at or module["at"],
-                shape=each.shape or (() if each.url else shape),
-            )
+            _placed(each, module)
             for each in found
-            if not each.at or each.at not in others
+            if each.below in parts and each.at not in others - {""}
         ]
     rotary = [each for each in entries if each.kind in {"rope", "rope-axial"}]
     if rotary and not any(each.resolver for each in rotary):
@@ -245,12 +248,47 @@ def _from_facts(
     )
 
 
-def _shape(module: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the shape of the first tensor of a module, as expressions over pointers."""
-    for tensor in module.get("tensors", {}).values():
-        if tensor["formula"] and all(tensor["formula"]):
-            return tuple(_KEY.sub(r"/\g<0>", str(length)) for length in tensor["formula"])
+def _has_only_ids(module: Mapping[str, Any]) -> bool:
+    """Return whether a module has numbers of positions, and nothing else."""
+    names = module.get("tensors", {})
+    return bool(names) and all("position_ids" in name for name in names)
+
+
+def _keys(module: Mapping[str, Any], bodies: Mapping[str, list[str]]) -> list[str]:
+    """Return the names of the body of a module, the most exact first, and its hash.
+
+    The hash of a class is also that of the parts of torch in it. So the name of a part is that of a
+    class and an attribute, which is on the path of the part.
+    """
+    kind, path = module["class"], module["at"].split(".")
+    names = bodies.get(module["body"], [])
+    own = [name for name in names if name.endswith(f".{kind}")]
+    parts = [name for name in names if name.count(".") > 1 and name.split(".")[-1] in path]
+    others = [name for name in names if name.count(".") == 1] if own else []
+    return [*(f"only {name}" for name in own), *(own or parts), module["body"], *others]
+
+
+def _placed(entry: EncodingEntry, module: Mapping[str, Any]) -> EncodingEntry:
+    """Return the entry of a body at its module, with the shape that the facts have."""
+    own = entry.at.removeprefix(".") if entry.at.startswith(".") else ""
+    at = ".".join(filter(None, (module["at"], own))) if own or not entry.at else entry.at
+    shape = () if entry.url else _shape(module, own)
+    return replace(entry, at=at, shape=entry.shape or shape)
+
+
+def _shape(module: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the shape of the first tensor of a module with this name, or with any if it is empty.
+
+    Its lengths are expressions over pointers.
+    """
+    for own, tensor in module.get("tensors", {}).items():
+        if own.startswith(name) and tensor["formula"] and all(tensor["formula"]):
+            return tuple(_KEY.sub(_pointer, str(length)) for length in tensor["formula"])
     return ()
 
 
-_KEY = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
+_KEY = re.compile(r"([A-Za-z_]\w*)(?:\[(\d+)\])?(?!\w*\()")
+
+
+def _pointer(key: re.Match[str]) -> str:
+    return "/" + "/".join(filter(None, key.groups()))
