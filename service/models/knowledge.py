@@ -276,15 +276,28 @@ def _placed(entry: EncodingEntry, module: Mapping[str, Any]) -> EncodingEntry:
     return replace(entry, at=at, shape=entry.shape or shape)
 
 
-def _shape(module: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _shape(module: Mapping[str, Any], name: str) -> tuple[Sources, ...]:
     """Return the shape of the first tensor of a module with this name, or with any if it is empty.
 
     Its lengths are expressions over pointers.
     """
     for own, tensor in module.get("tensors", {}).items():
         if own.startswith(name) and tensor["formula"] and all(tensor["formula"]):
-            return tuple(_KEY.sub(_pointer, str(length)) for length in tensor["formula"])
+            return tuple(map(_length, tensor["formula"]))
     return ()
+
+
+def _length(formula: str) -> Sources:
+    """Return a formula over keys as an expression over pointers.
+
+    Of a square of patches, there are those for a picture and patches with two sides, too.
+    """
+    text = _KEY.sub(_pointer, formula)
+    both = _SQUARE.sub(r"(\1/0 // \2/0) * (\1/1 // \2/1)", text)
+    return text if both == text else [both, _SQUARE.sub(r"(\1/0 // \2) * (\1/1 // \2)", text), text]
+
+
+_SQUARE = re.compile(r"\((/\w+) // (/\w+)\) \*\* 2")
 
 
 _KEY = re.compile(r"([A-Za-z_]\w*)(?:\[(\d+)\])?(?!\w*\()")

@@ -96,3 +96,17 @@ def test_condition_asks_whether_there_is_a_value(config: dict[str, Any], is_ther
     assert scope(config, a=5).holds("has(/a)") == is_there
     assert scope(config, a=5).holds("not has(/a)") != is_there
     assert not scope(config).holds("has(/c)")
+
+
+def test_list_among_the_defaults_has_no_items_for_a_number() -> None:
+    sizes = ["/size/0 // 2", "/size // 2"]
+
+    assert scope({"size": 8}, size=[4, 4]).value(sizes).value == 4
+    assert scope({"size": [8, 6]}, size=4).value(sizes).value == 4
+    assert scope({}, size=[4, 4]).value(sizes).value == 2
+
+
+def test_power_is_computed_and_bounded() -> None:
+    assert scope({"a": 3}).value("(/a // 1) ** 2 + 1").value == 10
+    with pytest.raises(Unusable, match="too large"):
+        scope({"a": 2**40}).value("/a ** 2")

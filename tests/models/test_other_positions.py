@@ -1,0 +1,222 @@
+"""Models whose positions are not rotary: what /model names for them, and the tables it links to."""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from service.models.knowledge import part_type
+from tests.client import Client
+
+MODELS = files("service.models")
+FACTS: dict[str, Any] = json.loads((MODELS / "facts/transformers-5.23.0.json").read_bytes())
+FILES = ("absolute", "learned", "relative")
+
+
+def model(client: Client, model_type: str, **config: Any) -> list[dict[str, Any]]:
+    answer = client.post("/model", json={"model_type": model_type, **config})
+    assert answer.status_code == 200, answer.text
+    encodings: list[dict[str, Any]] = answer.json()["encodings"]
+    return encodings
+
+
+def tables(client: Client, model_type: str, **config: Any) -> list[str]:
+    """Return the links to the tables of a model."""
+    found = model(client, model_type, **config)
+    return [each["links"]["table"] for each in found if "links" in each]
+
+
+@pytest.mark.parametrize("name", sorted(FACTS["types"]))
+def test_every_type_has_an_outcome(name: str) -> None:
+    kind = part_type(name)
+
+    assert kind is not None
+    outcomes = (kind.text, kind.entries, kind.none, kind.unknown, kind.towers)
+    assert any(outcomes), "nothing says what positions it has, or that nobody knows"
+
+
+def test_every_reviewed_class_is_one_of_the_library() -> None:
+    known = {name for names in FACTS["bodies"].values() for name in names}
+    listed = {name for body in bodies() for name in body["classes"]}
+
+    assert listed - known == set()
+
+
+def bodies() -> Iterator[dict[str, Any]]:
+    for name in FILES:
+        yield from tomllib.loads((MODELS / f"bodies/{name}.toml").read_text()).values()
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "parameters"),
+    [
+        ({"model_type": "bloom", "n_head": 12}, "/relative/alibi/slopes", {"num_heads": 12}),
+        (
+            {"model_type": "falcon", "alibi": True, "num_attention_heads": 71},
+            "/relative/alibi/slopes",
+            {"num_heads": 71},
+        ),
+        (
+            {"model_type": "whisper", "d_model": 512, "max_source_positions": 100},
+            "/encoding",
+            {"convention": "whisper", "d_model": 512, "seq_len": 100},
+        ),
+        (
+            {"model_type": "m2m_100", "d_model": 64, "pad_token_id": 3},
+            "/encoding",
+            {"convention": "m2m100", "d_model": 64, "padding_idx": 3, "seq_len": 1024},
+        ),
+        (
+            {"model_type": "musicgen_decoder", "hidden_size": 8, "max_position_embeddings": 9},
+            "/encoding/timesteps",
+            {
+                "d_model": 8,
+                "num_timesteps": 9,
+                "flip_sin_to_cos": "true",
+                "downscale_freq_shift": 1,
+            },
+        ),
+        (
+            {"model_type": "deformable_detr", "d_model": 64},
+            "/encoding/grid",
+            {"convention": "deformable-detr", "d_model": 64, "height": 25, "width": 34},
+        ),
+        (
+            {"model_type": "videomae", "hidden_size": 8, "num_frames": 4, "image_size": 32},
+            "/encoding",
+            {"convention": "vaswani", "d_model": 8, "seq_len": 8},
+        ),
+        (
+            {"model_type": "mpnet", "relative_attention_num_buckets": 64},
+            "/relative/t5",
+            {
+                "num_buckets": 32,
+                "max_distance": 128,
+                "bidirectional": "true",
+                "query_len": 8,
+                "key_len": 8,
+            },
+        ),
+        (
+            {"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 32},
+            "/relative/deberta",
+            {"bucket_size": 32, "max_position": 512, "query_len": 8, "key_len": 8},
+        ),
+        (
+            {"model_type": "swin", "window_size": 5},
+            "/relative/swin",
+            {"window_size": "5,5"},
+        ),
+        (
+            {"model_type": "beit", "use_relative_position_bias": True, "image_size": 64},
+            "/relative/swin",
+            {"window_size": "4,4", "class_token": "true"},
+        ),
+        (
+            {"model_type": "wav2vec2-bert", "left_max_position_embeddings": 9},
+            "/relative/shaw",
+            {"max_relative_position": 9, "max_after": 8, "query_len": 8, "key_len": 8},
+        ),
+        (
+            {"model_type": "speecht5", "encoder_max_relative_position": 5},
+            "/relative/shaw",
+            {
+                "max_relative_position": 4,
+                "max_after": 5,
+                "descending": "true",
+                "query_len": 8,
+                "key_len": 8,
+            },
+        ),
+        (
+            {"model_type": "parakeet_encoder", "hidden_size": 64},
+            "/relative/conformer",
+            {"d_model": 64, "seq_len": 8},
+        ),
+        (
+            {"model_type": "xlnet", "d_model": 8, "attn_type": "uni", "clamp_len": 3},
+            "/relative/xlnet",
+            {"d_model": 8, "attn_type": "uni", "bi_data": "false", "clamp_len": 3, "key_len": 8},
+        ),
+    ],
+    ids=lambda value: value.get("model_type") if isinstance(value, dict) else "",
+)
+def test_a_table_follows_the_config(
+    client: Client, config: dict[str, Any], path: str, parameters: dict[str, Any]
+) -> None:
+    links = tables(client, **config)
+
+    expected = {f"{name}={value}" for name, value in parameters.items()}
+    found = [link for link in links if link.partition("?")[0].endswith(path)]
+    assert expected in [
+        set(link.partition("?")[2].replace("%2C", ",").split("&")) for link in found
+    ]
+    assert all(client.get(link).status_code == 200 for link in found)
+
+
+def test_encoders_have_buckets_for_both_directions_and_decoders_for_one(client: Client) -> None:
+    found = {each["at"].split(".")[0]: each for each in model(client, "t5")}
+
+    assert found["encoder"]["values"]["bidirectional"]["value"] is True
+    assert found["decoder"]["values"]["bidirectional"]["value"] is False
+
+
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        ({"model_type": "gpt2", "n_positions": 7, "n_embd": 24}, [7, 24]),
+        ({"model_type": "opt", "max_position_embeddings": 7, "hidden_size": 24}, [9, 24]),
+        ({"model_type": "vit", "image_size": 64, "hidden_size": 24}, [1, 17, 24]),
+        ({"model_type": "vit", "image_size": [64, 32], "hidden_size": 24}, [1, 9, 24]),
+        ({"model_type": "led", "max_decoder_position_embeddings": 7}, [7, 1024]),
+        ({"model_type": "sam_vision_model", "image_size": 64, "hidden_size": 24}, [1, 4, 4, 24]),
+        ({"model_type": "layoutlmv3", "coordinate_size": 7, "shape_size": 9}, [1024, 7]),
+    ],
+    ids=str,
+)
+def test_learned_tables_have_the_shape_of_the_config(
+    client: Client, config: dict[str, Any], shape: list[int]
+) -> None:
+    assert shape in [each.get("shape") for each in model(client, **config)]
+
+
+@pytest.mark.parametrize("name", ["mamba", "jamba", "resnet", "segformer", "sam_mask_decoder"])
+def test_a_type_without_positions_says_why(client: Client, name: str) -> None:
+    answer = client.post("/model", json={"model_type": name}).json()
+
+    assert answer["encodings"] == []
+    assert "positions" in answer["reason"] or "convolutions" in answer["reason"]
+
+
+def test_what_is_not_served_says_why(client: Client) -> None:
+    for name in ("vits", "levit", "wav2vec2", "perceiver", "sam"):
+        hidden = [each for each in model(client, name) if not each["served"]]
+        assert hidden
+        assert all(each["known"] for each in hidden)
+        reasons = [each["reason"] for each in hidden if each["kind"] != "learned-2d"]
+        assert all(reasons)
+
+
+def test_a_class_of_another_library_is_not_known(client: Client) -> None:
+    (found,) = model(client, "timm_wrapper")
+
+    assert not found["known"]
+
+
+def test_a_config_that_contradicts_the_class_has_no_table(client: Client) -> None:
+    plain = tables(client, "mpt", attn_config={"alibi": True})
+    (other,) = model(client, "mpt", attn_config={"alibi": True, "alibi_bias_max": 16})
+
+    assert len(plain) == 1
+    assert not other["served"]
+    assert "MosaicML" in other["reason"]
+
+
+def test_no_default_config_has_an_encoding_twice(client: Client) -> None:
+    for name in ("bert", "clip_vision_model", "vit", "swinv2", "wavlm", "layoutlmv3", "sam2_video"):
+        found = model(client, name)
+        places = [(each["at"], each["kind"]) for each in found if "*" not in each["at"]]
+        assert len(set(places)) == len(places)
