@@ -8,6 +8,7 @@ Source: the GGUF specification, versions 2 and 3; llama.cpp of autumn 2026, src/
 src/llama-context.cpp and src/models; the constants of gguf 0.19.0.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -32,6 +33,7 @@ _STRING, _ARRAY = 8, 9
 _CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MAX_KEYS, _MAX_TENSORS, _MAX_TEXTS, _MAX_NAME = 65_536, 200_000, 4_000_000, 65_535
 _KEPT, _MAX_LENGTH, _F32 = 4096, 2**40, 0
+_HAS_LISTS = re.compile(r"\.(rope|attention)\.")
 _ATTENTION = "rope.scaling.attn_factor"
 _DIVISORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
@@ -188,6 +190,10 @@ def read_keys(body: Members, found_by: str) -> ModelDocument:
     if "general.architecture" not in body and isinstance(body.get("metadata"), dict):
         suffix = "/value"
         keys = {key: member(own, suffix) for key, own in body["metadata"].items()}
+        positional = (key for key, own in keys.items() if own is None and _HAS_LISTS.search(key))
+        for key in positional:
+            rule = "is without its value: gguf-dump writes arrays with --json-array"
+            raise InvalidBody.at(fault(f"/metadata/{key}", None, rule))
     divisors = None
     if isinstance(tensors, dict) and tensors:
         divisors = {name: None for name in _DIVISORS if name in tensors}
@@ -352,10 +358,11 @@ class _Model(Translation):
     def _read_sections(self, kind: str) -> None:
         name = "rope.dimension_sections"
         sections = self.place.get(name)
-        if kind not in {"mrope", "imrope"} or not isinstance(sections, list) or not any(sections):
+        if kind not in {"mrope", "imrope"} or (isinstance(sections, list) and not any(sections)):
             return
-        if len(sections) not in {3, 4} or any(sections[3:]):
-            self.refuse(name, "must be three counts, and a fourth of 0")
+        if not isinstance(sections, list) or len(sections) not in {3, 4} or any(sections[3:]):
+            self.refuse(name, "must be a list of three counts, and a fourth of 0")
+            return
         self.content.setdefault("rope_parameters", {"rope_type": "default"})
         self.put("rope_parameters/mrope_section", sections[:3], self.key(name))
         self.put("rope_parameters/mrope_interleaved", kind == "imrope", self.key(name))

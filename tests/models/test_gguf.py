@@ -381,6 +381,7 @@ def test_architectures_without_rotary_embedding_say_what_they_have() -> None:
          "/gemma3.attention.sliding_window_pattern"),
         (model("gemma3", **WINDOW, **{"rope.dimension_count_swa": 5}),
          "/gemma3.rope.dimension_count_swa"),
+        (model("qwen2vl"), "/qwen2vl.rope.dimension_sections"),
         (model("qwen2vl", **{"rope.dimension_sections": [8, 8, 8, 8]}),
          "/qwen2vl.rope.dimension_sections"),
     ],
@@ -397,6 +398,15 @@ def test_any_wrong_value_is_refused_or_read(case: tuple[Json, str, Json]) -> Non
         for wrong in spoiled(case[0], value):
             with suppress(InvalidBody):
                 resolve(read_document(json.dumps(wrong).encode(), "gguf-keys").content)
+
+
+def test_arrays_left_out_of_a_dump_are_asked_for() -> None:
+    keys = model("qwen2vl", **{"rope.dimension_sections": [16, 24, 24, 0]})
+    dump = {key: {"value": value} for key, value in keys.items()}
+    dump["qwen2vl.rope.dimension_sections"] = {"array_types": ["INT32"]}
+
+    with pytest.raises(InvalidBody, match="--json-array"):
+        read_document(json.dumps({"metadata": dump}).encode())
 
 
 def test_alpha_elsewhere_is_a_warning() -> None:
