@@ -200,12 +200,22 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
 
 def _params(content: Members, found_by: str) -> ModelDocument:
     """Read params.json of Meta or Mistral, whose weights turn neighbours."""
-    for name, known in format_tables()["params"].items():
+    tables, assumed, faults = format_tables()["params"], {}, []
+    for name, known in tables["blocks"].items():
         block = content.get(name) if known else {name: content.get(name)}
-        faults = unknown(block, f"/{name}" if known else "", known)
-        if faults:
-            raise InvalidBody.at(*faults)
-    return ModelDocument("params", found_by, content, layout="interleaved")
+        faults += unknown(block, f"/{name}" if known else "", known)
+    if content.get("rope_theta") is None and any(key in content for key in tables["of_meta"]):
+        content, assumed = (
+            {**content, "rope_theta": 10000.0},
+            {"/rope_theta": "Meta's llama: 10000"},
+        )
+    elif content.get("rope_theta") is None:
+        rule = "is required: releases of mistral-inference take 10000 or 1000000"
+        faults.append(fault("/rope_theta", None, rule))
+    if faults:
+        raise InvalidBody.at(*faults)
+    facts: dict[str, Any] = {"layout": "interleaved", "assumed": assumed}
+    return ModelDocument("params", found_by, content, **facts)
 
 
 def _diffusers(content: Members, found_by: str) -> ModelDocument:
@@ -218,8 +228,6 @@ def _diffusers(content: Members, found_by: str) -> ModelDocument:
 def _megatron(draft: Translation) -> None:
     parameters = draft.content.get("rope_parameters", {})
     if parameters.get("rope_type") == "yarn":
-        if "factor" not in parameters:
-            draft.refuse("yarn_rotary_scaling_factor", "is required for yarn")
         _put_concentration(draft, parameters)
     freq, layers = draft.place.get("no_rope_freq"), draft.content.get("num_hidden_layers")
     if not draft.rotary or not freq:

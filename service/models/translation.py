@@ -107,6 +107,7 @@ class Piece:
     refuse: str | None = None
     reason: str | None = None
     ignores: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     name: str = ""
     type: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
@@ -287,6 +288,13 @@ class Translation:
                 self.warn("key-not-read", detail, name)
         if self.form.block is not None and self.rotary:
             self._read_block(self.form.block)
+        self._refuse_others()
+
+    def _refuse_others(self) -> None:
+        """Refuse keys that are missing, and those with a rotary name that are not understood."""
+        for path in (path for piece in self.pieces for path in piece.needs):
+            if member(self.content, f"/{path}") is None:
+                self.faults.append(fault(self.sources.get(f"/{path}", ""), None, "is required"))
         known = self.form.names()
         named = (name for name in self.place.keys() - known if _ROTARY_NAME.search(name))
         not_read = (n for n in named if self.place[n] is not None and self.place[n] is not False)

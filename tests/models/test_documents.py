@@ -354,6 +354,10 @@ DOCUMENTS: dict[str, tuple[object, str, str, str, Json]] = {
         },
         "params", "/dim", "interleaved", llama3(128, 500000.0),
     ),
+    "Llama 2's params.json": (
+        {"dim": 4096, "multiple_of": 256, "n_heads": 32, "n_layers": 32},
+        "params", "/dim", "interleaved", plain(128, 10000.0),
+    ),
     "Mistral's params.json": (
         {
             "dim": 5120,
@@ -459,7 +463,7 @@ def test_a_known_model_type_counts_before_the_shape_of_the_keys() -> None:
 
     assert [read(body).format for body in (distilbert, jetmoe)] == ["transformers"] * 2
     assert read({**speech, "model_type": "llama"}).format == "transformers"
-    assert read({**distilbert, "model_type": "of-nobody"}).format == "params"
+    assert read({**distilbert, "model_type": "of-nobody", "rope_theta": 5}).format == "params"
 
 
 def test_a_config_is_content_as_it_was_sent() -> None:
@@ -499,6 +503,8 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
         ({**MEGATRON, "no_rope_freq": [0, 1]}, "/no_rope_freq"),
         ({**MEGATRON, "no_rope_freq": "[0]*3+[1]"}, "/no_rope_freq"),
         ({**MEGATRON, "position_embedding_type": "yarn"}, "/yarn_rotary_scaling_factor"),
+        ({**MEGATRON, "position_embedding_type": "mrope"}, "/mrope_section"),
+        ({**TRT, "position_embedding_type": "mrope"}, ""),
         ({**MLA, "rope_type": "longrope"}, "/rope_type"),
         ({**NEMO, "rotary_base": "${base}"}, "/rotary_base"),
         ({**NOMIC, "rotary_emb_scale_base": 512}, "/rotary_emb_scale_base"),
@@ -512,6 +518,7 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
         (keras("Phi3Backbone", rope_scaling_type="yarn"), "/config/rope_scaling_type"),
         ({"_class_name": "WanTransformer3DModel", "rope_scaling": {"a": 1}}, "/rope_scaling"),
         ({"dim": 512, "n_heads": 8, "yarn": {"factor": 2, "gamma": 3}}, "/yarn/gamma"),
+        ({"dim": 512, "n_heads": 8, "n_layers": 2}, "/rope_theta"),
         ({"dim": 512, "n_heads": 8, "nope_layer_interval": 4}, "/nope_layer_interval"),
         ({"op_type": "RotaryEmbedding", "attributes": {"theta": 5}}, "/attributes/theta"),
         ({"op_type": "RotaryEmbedding", "attributes": {"interleaved": "yes"}},

@@ -25,7 +25,7 @@ INV_FREQ = {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}
     [
         (b'{"model_type": "llama"}', {}, "transformers", "/model_type"),
         (b'{"model_type": "llama", "x": Infinity}', {}, "transformers", "/model_type"),
-        (b'{"dim": 64, "n_heads": 4, "n_layers": 2}', {}, "params", "/dim"),
+        (b'{"dim": 64, "n_heads": 4, "rope_theta": 5}', {}, "params", "/dim"),
         (MEGATRON.encode(), TEXT, "megatron", "arguments"),
         (header({"rotary_emb.inv_freq": INV_FREQ}), OCTETS, "safetensors", "bytes"),
     ],
@@ -42,7 +42,7 @@ def test_format_is_found_in_the_content(
 
 
 def test_format_of_the_request_replaces_the_found_one(client: Client) -> None:
-    config = {"model_type": "llama", "dim": 64, "n_heads": 4, "n_layers": 2}
+    config = {"model_type": "llama", "dim": 64, "n_heads": 4, "rope_theta": 5}
 
     report = client.post("/model?format=params", json=config).json()
 
