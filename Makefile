@@ -62,8 +62,9 @@ format: $(VENV)/dev.stamp ## Format, and apply the fixes of the linter
 openapi: $(VENV)/runtime.stamp ## Write openapi.json
 	$(BIN)/posref openapi > openapi.json
 
-docs: $(VENV)/dev.stamp ## Write docs/encodings.md from the families
+docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 	$(BIN)/python -m tests.data.encodings_page
+	$(BIN)/python -m tests.data.model_types_page
 
 lock: $(VENV)/dev.stamp ## Update the pinned requirements
 	$(PIP) uv

@@ -21,7 +21,7 @@ from service.models.translation import ModelDocument
 
 _MAX_DEPTH = 4
 _THETA = 10000.0
-_MAX_ENCODINGS = 256
+_MAX_ENCODINGS = 64
 _COUNTS: list[Source] = ["/num_hidden_layers", "/depth", "/num_layers", "/encoder_layers"]
 _IDS = {"rope": "rotary", "rope-axial": "rotary", "timesteps": "timestep"}
 

@@ -118,6 +118,11 @@ class ConfigParameters(Parameters):
     )
 
 
+# Measured: a model of a text and a vision part, and a config of 100,000 keys.
+_MODEL_SECONDS = 0.005
+_KEY_SECONDS = 4e-6
+
+
 def _no_arrays(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
     return Input({})
 
@@ -135,6 +140,9 @@ class ModelFile(JsonObject):
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return {}, body
+
+    def seconds_of(self, elements: int) -> float:
+        return _MODEL_SECONDS + _KEY_SECONDS * elements
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
         assert isinstance(parameters, ConfigParameters)
