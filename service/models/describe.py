@@ -323,7 +323,7 @@ class _Walk:
         try:
             for condition in entry.must:
                 if not scope.holds(condition):
-                    raise Unusable(pointer, None, f"must meet {condition}")
+                    raise _unmet(pointer, condition)
             values = self._values(scope, entry.query)
             asked = {
                 name: replace(each, origin="example") if each.origin == "fixed in code" else each
@@ -459,6 +459,14 @@ class _Walk:
         names = _candidates(wanted, encoding.at)
         unique = next(name for name in names if name not in taken)
         self.encodings.append(replace(encoding, id=unique))
+
+
+def _unmet(pointer: str, condition: str) -> Unusable:
+    """Return the error for a condition of an entry that a config does not meet."""
+    key = condition.removeprefix("has(").removesuffix(")")
+    if condition == f"has({key})":
+        return Unusable(f"{pointer}{key}", None, "is required, and the class has no default")
+    return Unusable(pointer, None, f"must have {condition}")
 
 
 def _candidates(wanted: str, at: str) -> Iterator[str]:
