@@ -372,17 +372,21 @@ class _Model(Translation):
         spec, name = format_tables()["gguf"]["layers"].get(self.arch), "attention.sliding_window"
         window, count = self.place.get(name), self.content.get("num_hidden_layers")
         if spec is None:
-            if window and not self.is_in("windowless"):
-                self.refuse(name, f"is set: which layers of {self.arch} turn, and how, is unknown")
+            is_known = not window or self.is_in("windowless")
+            if self.is_in("not_reviewed") or not is_known:
+                self.refuse(name, f"decides which layers of {self.arch} turn, and how: not known")
             for key in ("rope.freq_base_swa", "rope.dimension_count_swa"):
                 if self.place.get(key) is not None:
                     self.refuse(key, f"is not understood for {self.arch}")
-        elif not (window or (window is None and spec.get("without_key"))):
             return
-        elif type(count) is not int or not 0 < count <= MAX_LAYERS:
+        always = spec.get("always") or count == spec.get("layers", 0)
+        if not window and not (window is None and always):
+            return
+        if type(count) is not int or not 0 < count <= MAX_LAYERS:
             self.refuse("block_count", f"must be an integer from 1 to {MAX_LAYERS}")
         elif spec["turns"] == "not_every":
-            self.split_layers([(layer + 1) % spec["every"] == 0 for layer in range(count)], name)
+            dense = 0 if spec.get("dense_first") else spec["every"] - 1
+            self.split_layers([layer % spec["every"] == dense for layer in range(count)], name)
         elif spec["turns"] == "sliding":
             self.split_layers([not slides for slides in self._sliding(spec, count)], name)
         else:

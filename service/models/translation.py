@@ -267,8 +267,12 @@ class Translation:
             self.choose(form.classes, member(self.body, pointer), pointer)
         if form.kind_key is not None:
             implied = (kind for key, kind in form.kind_if.items() if self.place.get(key))
-            kind = next(implied, None) or self.place.get(form.kind_key) or form.kind
-            self.choose(form.kinds, kind, self.key(form.kind_key))
+            kind = next(implied, None) or self.place.get(form.kind_key)
+            rotary = (name for names in form.rotary.reads.values() for name in names)
+            if kind is None and any(self.place.get(name) is not None for name in rotary):
+                rule = f"is required beside rotary keys: by default it is {form.kind}"
+                self.refuse(form.kind_key, rule)
+            self.choose(form.kinds, kind or form.kind, self.key(form.kind_key))
 
     def read_pieces(self) -> None:
         """Read the keys of the chosen pieces, and what their program takes where one is absent."""

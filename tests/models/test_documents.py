@@ -464,6 +464,8 @@ def test_a_known_model_type_counts_before_the_shape_of_the_keys() -> None:
     assert [read(body).format for body in (distilbert, jetmoe)] == ["transformers"] * 2
     assert read({**speech, "model_type": "llama"}).format == "transformers"
     assert read({**distilbert, "model_type": "of-nobody", "rope_theta": 5}).format == "params"
+    glm = {"model_type": "of-nobody", "architectures": ["A"], "kv_channels": 128}
+    assert read(glm).format == "transformers"
 
 
 def test_a_config_is_content_as_it_was_sent() -> None:
@@ -505,6 +507,7 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
         ({**MEGATRON, "position_embedding_type": "yarn"}, "/yarn_rotary_scaling_factor"),
         ({**MEGATRON, "position_embedding_type": "mrope"}, "/mrope_section"),
         ({**TRT, "position_embedding_type": "mrope"}, ""),
+        ({**MEGATRON, "position_embedding_type": None}, "/position_embedding_type"),
         ({**MLA, "rope_type": "longrope"}, "/rope_type"),
         ({**NEMO, "rotary_base": "${base}"}, "/rotary_base"),
         ({**NOMIC, "rotary_emb_scale_base": 512}, "/rotary_emb_scale_base"),
@@ -539,7 +542,7 @@ def test_a_positional_key_that_is_not_understood_is_an_error(
 @pytest.mark.parametrize(
     ("document", "kinds"),
     [
-        ({**MEGATRON, "position_embedding_type": None}, ["learned"]),
+        ({"num_layers": 4, "hidden_size": 64, "kv_channels": 8, "seq_length": 9}, ["learned"]),
         ({**MEGATRON, "position_embedding_type": "none"}, []),
         ({**TRT, "position_embedding_type": "alibi"}, ["alibi"]),
         ({**TRT, "position_embedding_type": "alibi_with_scale"}, ["alibi"]),

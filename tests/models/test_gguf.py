@@ -188,7 +188,12 @@ def test_layers_are_those_of_llama_cpp() -> None:
     assert layers("gemma3", **WINDOW)["full_attention"] == (5,)
     assert layers("modern-bert", **WINDOW)["full_attention"] == (0, 3, 6)
     assert layers("cohere2", **WINDOW)["rotary"] == (0, 1, 2, 4, 5, 6)
-    assert layers("llama4")["rotary"] == (0, 1, 2, 4, 5, 6)
+    for arch in ("llama4", "afmoe", "cohere2", "exaone-moe", "smollm3"):
+        assert layers(arch)["rotary"] == (0, 1, 2, 4, 5, 6)
+    assert layers("smallthinker", **WINDOW)["rotary"] == (1, 2, 3, 5, 6, 7)
+    assert layers("exaone4") == {"default": None}
+    assert len(layers("exaone4", block_count=64)["rotary"]) == 48
+    assert layers("gemma3n")["full_attention"] == (4,)
     assert layers("llama4", **{"attention.sliding_window": 0}) == {"default": None}
     pattern = {"attention.sliding_window_pattern": [True, False] * 4}
     assert layers("gemma3", **WINDOW, **pattern)["full_attention"] == (1, 3, 5, 7)
@@ -374,7 +379,8 @@ def test_architectures_without_rotary_embedding_say_what_they_have() -> None:
         (model("llama", **YARN, **{"rope.scaling.yarn_log_multiplier": 0.1}),
          "/llama.rope.scaling.yarn_log_multiplier"),
         (model("llama", **{"attention.head_count": [32] * 8}), "/llama.attention.key_length"),
-        (model("afmoe", **WINDOW), "/afmoe.attention.sliding_window"),
+        (model("dbrx", **WINDOW), "/dbrx.attention.sliding_window"),
+        (model("gemma4"), "/gemma4.attention.sliding_window"),
         (model("llama", **{"rope.freq_base_swa": 5.0}), "/llama.rope.freq_base_swa"),
         (model("gemma3", **WINDOW, block_count=0), "/gemma3.block_count"),
         (model("gemma3", **WINDOW, **{"attention.sliding_window_pattern": "x"}),

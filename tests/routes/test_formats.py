@@ -95,7 +95,11 @@ def test_fault_names_the_key_of_the_file(client: Client) -> None:
         (gguf_file(model("bloom")), "alibi", True),
         (gguf_file(model("gpt2")), "learned", False),
         (json.dumps({**TRT, "position_embedding_type": "alibi"}).encode(), "alibi", True),
-        (json.dumps({**MEGATRON, "position_embedding_type": None}).encode(), "learned", False),
+        (
+            json.dumps({**MEGATRON, "position_embedding_type": "learned_absolute"}).encode(),
+            "learned",
+            False,
+        ),
         (gguf_file(model("llama"), [("rope_freqs.weight", [1.0] * 64)])[:-9], "rope", False),
     ],
 )
