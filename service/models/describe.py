@@ -5,7 +5,7 @@
 A part that is not known is listed as such, and never has a table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -456,7 +456,7 @@ class _Walk:
             raise InvalidBody(f"the model has more than {_MAX_ENCODINGS} positional encodings")
         taken = {each.id for each in self.encodings}
         wanted = encoding.id or encoding.kind
-        names = _candidates(wanted, encoding.at)
+        names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
         unique = next(name for name in names if name not in taken)
         self.encodings.append(replace(encoding, id=unique))
 
@@ -467,15 +467,6 @@ def _unmet(pointer: str, condition: str) -> Unusable:
     if condition == f"has({key})":
         return Unusable(f"{pointer}{key}", None, "is required, and the class has no default")
     return Unusable(pointer, None, f"must have {condition}")
-
-
-def _candidates(wanted: str, at: str) -> Iterator[str]:
-    yield wanted
-    yield f"{wanted}.{at}"
-    number = 2
-    while True:
-        yield f"{wanted}.{number}"
-        number += 1
 
 
 def _id(key: str) -> str:

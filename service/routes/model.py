@@ -132,6 +132,8 @@ class EncodingReport(PostingReport):
     def lines(self) -> Iterator[str]:
         for name, link in (self.links or {}).items():
             yield f"{self.id}.{name}: {self.request(link)}"
+        if self.shape:
+            yield f"{self.id}.shape: {to_query(self.shape)}"
         for name, value in (self.values or {}).items():
             yield f"{self.id}.{name}: {to_query(value.value)} ({value.origin})"
         if self.reason:
@@ -175,7 +177,8 @@ def report_model(
     described = DescribedModel(parameters, document, settings)
     model = described.model
     encodings = [*map(described.report, model.encodings)]
-    warnings = described.warnings()
+    # The encodings, or the reason, say what there is in its place.
+    warnings = [each for each in described.warnings() if each.code != "no-rotary-embedding"]
     given = {"reason": model.reason, "weights": document.weights, "read": document.read}
     unread = [each.pointer for each in warnings if each.code == "key-not-read"]
     unknown = [each.pointer for each in warnings if each.code == "unknown-rope-key"]
