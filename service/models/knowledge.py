@@ -25,6 +25,7 @@ Kind: TypeAlias = Literal[
     "rope", "rope-axial", "mrope-ids", "sinusoidal", "timesteps", "learned", "learned-2d",
     "relative-bias", "alibi", "buckets", "fourier", "permutation", "conv", "temperature", "none",
 ]  # fmt: skip
+_NO_TABLE = ("rope", "rope-axial", "permutation", "temperature", "none")
 Pairs: TypeAlias = Literal["half", "interleaved", "half_by_axis"]
 
 
