@@ -44,6 +44,7 @@ class ConfigBlock:
         place: the object in the body that holds it, empty for a default.
         is_default: whether it is the default of the class.
         is_nested: whether the config has it under its layer type.
+        split_of: the label before lists of one value per layer split it.
     """
 
     label: str
@@ -51,6 +52,11 @@ class ConfigBlock:
     place: KeyPlace
     is_default: bool = False
     is_nested: bool = False
+    split_of: str | None = None
+
+    @property
+    def layer_type(self) -> str:
+        return self.split_of or self.label
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,11 @@ def find_blocks(model: TextModel) -> Blocks:
     if "rope_parameters" in model.type.fixed:
         _warn_fixed(model)
         return Blocks((_default_block(EVERY_LAYER, model),))
-    given = _given(model.place)
+    given, has_type = _given(model.place), True
     if given is not None and _is_nested(given, model):
         return _nested_blocks(given, model)
+    if given is not None:
+        given, has_type = _flat(given, model)
     if given is None:
         foreign = _foreign_values(model)
         if foreign is not None:
@@ -81,7 +89,13 @@ def find_blocks(model: TextModel) -> Blocks:
     else:
         refuse_in_a_rule(model, given)
     labels = _labels(model.type) or (EVERY_LAYER,)
-    flat = None if given is None else ConfigBlock(EVERY_LAYER, given.read_all(RULE), given)
+    values = given.read_all(RULE) if given else {}
+    if not has_type:
+        del values["rope_type"]
+    for name in values.keys() & set(model.type.not_in_flat):
+        pointer = values.pop(name).pointer
+        model.report.warn("key-not-read", f"{model.type.name} does not read {pointer}", pointer)
+    flat = None if given is None else ConfigBlock(EVERY_LAYER, values, given)
     blocks = tuple(
         _default_block(label, model)
         if flat is None or label in model.type.unscaled
@@ -97,6 +111,20 @@ def _warn_fixed(model: TextModel) -> None:
         if place is not None:
             detail = f"{model.type.name} does not read {place.pointer}: its frequencies are fixed"
             model.report.warn("key-not-read", detail, place.pointer)
+
+
+def _flat(given: KeyPlace, model: TextModel) -> tuple[KeyPlace | None, bool]:
+    """Return the flat parameters that a class reads in one key alone, and whether it reads type."""
+    read = model.type.reads
+    for name in ("rope_scaling", "rope_parameters"):
+        if read not in (name, None) and model.place.has(name):
+            detail = f"{model.type.name} does not read {model.place.at(name)}, which is flat"
+            model.place.warn("key-not-read", detail, name)
+    found = given if read is None else model.place.inner(read)
+    if read != "rope_scaling" or found is None or found.has("rope_type") or not found.has("type"):
+        return found, True
+    found.warn("key-not-read", f"{model.type.name} reads rope_type, not type", "type")
+    return found, False
 
 
 def _given(place: KeyPlace) -> KeyPlace | None:
@@ -477,6 +505,7 @@ def _split_by_lists(
         split = replace(
             block,
             label=label,
+            split_of=block.label,
             values={**block.values, **values},
             is_default=block.is_default and theta is None,
         )

@@ -131,6 +131,11 @@ class ModelType:
     inside: str | None = None
     instead: str | None = None
     unscaled: tuple[str, ...] = ()
+    reads: str | None = None
+    rope_keys_of_defaults: bool = False
+    not_in_flat: tuple[str, ...] = ()
+    keeps_share: tuple[str, ...] = ()
+    own_names: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     defaults: Members = field(default_factory=dict)
     layer_types: LayerPattern | None = None
@@ -306,7 +311,7 @@ def find_text_model(
         _warn_type(name, place)
     kind = known or _unknown_type(place, name)
     keys = _keys_of(kind)
-    fixed = {name: keys.pop(name) for name in kind.fixed if name in keys}
+    fixed = {name: keys.pop(name) for name in (*kind.fixed, *kind.own_names) if name in keys}
     by_layer = _lists_by_layer(place, kind, keys)
     inner = place.inner(kind.inside) if kind.inside else None
     inside = inner.read_all(keys, kind.names) if inner else {}
@@ -314,7 +319,9 @@ def find_text_model(
         pointer = inside["rope_theta"].pointer
         detail = f"{pointer} is used; transformers 5.23.0 reads rope_parameters alone"
         report.warn("theta-not-everywhere", detail, pointer)
+    own = {name: place.read(kind.names[name], TOP[name]) for name in kind.own_names}
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
+    top |= {name: value.alias() for name, value in own.items() if value}
     unread = place.read_all(fixed, kind.names)
     model_type = whole.value if whole else None
     outer = tuple(_outer(body, place))

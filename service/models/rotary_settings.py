@@ -103,6 +103,7 @@ class LayerSettings:
             "rope_type": rope_type,
         }
         self._warn_unknown()
+        self._warn_unread(head_dim, rotary_dim)
         _READERS.get(self.rope_type, LayerSettings.read_keys)(self)
         factor = self.number("factor", 1)
         if "factor" in self.values and factor < 1:
@@ -220,6 +221,14 @@ class LayerSettings:
             return head_dim
         return share.computed(rotated, f"head_dim · {share.origin}")
 
+    def _warn_unread(self, head_dim: ResolvedValue, rotary_dim: ResolvedValue) -> None:
+        """Warn of a number or a share of channels at the top that the class does not read."""
+        unread = self.model.unread
+        for name, factor in (("rotary_dim", 1), (_SHARE, head_dim.value)):
+            if name in unread and int(unread[name].value * factor) != rotary_dim.value:
+                detail = f"{self.model.type.name} does not read {unread[name].pointer}"
+                self.model.report.warn("key-not-read", detail, unread[name].pointer)
+
     def _given_rotary_dim(self) -> ResolvedValue | None:
         return self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
 
@@ -230,6 +239,9 @@ class LayerSettings:
             detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
             self.model.report.warn("key-not-read", detail, top.pointer)
         given = inside or top
+        own = self.model.type.rope_parameters_of(self.block.layer_type).get(_SHARE)
+        if given is None and own and self._rope_type().value in self.model.type.keeps_share:
+            return ResolvedValue(own, self.model.type.origin, self.block.place.at(_SHARE))
         if given is not None or self._given_rotary_dim() is not None:
             return given
         is_whole = self.model.type.defaults.get(_SHARE, 1) == 1
@@ -275,43 +287,38 @@ class LayerSettings:
             fixed = ResolvedValue(theta, kind.origin, model.place.at("model_type"))
             model.warn_unread("rope_theta", fixed)
             return fixed
-        inside = self.block.values.get("rope_theta")
-        if inside is not None and not self.block.is_default:
+        inside, is_default = self.block.values.get("rope_theta"), self.block.is_default
+        if inside is not None and not is_default:
             return inside
-        own = kind.rope_keys.get(self.label, {}).get("rope_theta")
+        own = kind.rope_keys.get(self.block.layer_type, {}).get("rope_theta")
+        if kind.rope_keys_of_defaults and not is_default:
+            own = None
         given = self._theta_at_top() if own is None else model.given(own)
-        return given or self._default_theta()
+        if own is not None or inside is None or not is_default:
+            return given or self._default_theta(has_key=own is not None)
+        if given is not None and given.value != inside.value:
+            layers = "all layers" if self.label == EVERY_LAYER else self.label
+            detail = f"transformers 5.23.0 keeps {inside.value} for {layers}, not {given.pointer}"
+            model.report.warn("theta-not-everywhere", detail, given.pointer)
+        return inside if given else self._default_theta(has_key=False)
 
     def _theta_at_top(self) -> ResolvedValue | None:
-        given, kind = self.model.given("rope_theta"), self.model.type
+        given = self.model.given("rope_theta")
         if given is None:
             ratio = self.model.given("rope_ratio")
             return ratio and ratio.computed(
                 _ASSUMED_THETA * ratio.value, f"10000 · {ratio.pointer}"
             )
-        if not self.block.is_default:
-            return given
-        by_type = [own for own in kind.rope_parameters.values() if isinstance(own, dict)]
-        if len({own.get("rope_theta") for own in by_type}) > 1:
-            detail = f"rope_theta is not read by {kind.name}, whose layer types have their own"
-            self.model.report.warn("unknown-rope-key", detail, given.pointer)
-            return None
-        is_every_layer = self.label == EVERY_LAYER
-        layers = "all layers" if is_every_layer else self.label
-        own = kind.rope_parameters if is_every_layer else kind.rope_parameters_of(self.label)
-        kept = own.get("rope_theta", given.value)
-        if kept != given.value and (is_every_layer or self.label in kind.unscaled):
-            detail = f"transformers 5.23.0 keeps {kept} for {layers}, whatever {given.pointer} says"
-            self.model.report.warn("theta-not-everywhere", detail, given.pointer)
         return given
 
-    def _default_theta(self) -> ResolvedValue:
+    def _default_theta(self, *, has_key: bool) -> ResolvedValue:
         """Return the class default of the layer type, or of the model type, or 10000."""
         place, kind = self.model.place, self.model.type
         key = kind.names.get("rope_theta", "rope_theta")
-        nested = kind.rope_parameters_of(self.label)
+        nested = kind.rope_parameters_of(self.block.layer_type)
         value = nested.get("rope_theta", kind.rope_parameters.get("rope_theta"))
-        if not nested:
+        is_of_type = self.block.is_default or (has_key and not self.block.is_nested)
+        if value is None or not is_of_type:
             value = kind.defaults.get("rope_theta", value)
         if value is None:
             detail = f"rope_theta is not in the config, and {_ASSUMED_THETA:.0f} is used"
@@ -349,12 +356,13 @@ class LayerSettings:
     def _original_length(self) -> ResolvedValue | None:
         """Return the length that the model was first trained at; None, with a fault, if unknown.
 
-        As in transformers 5.23.0, the top takes precedence over a flat block, and
-        max_position_embeddings replaces a missing value. Class defaults come last.
+        As in transformers 5.23.0, the top and its class default take precedence over a flat block,
+        and max_position_embeddings replaces a missing value.
         """
-        both = [self.model.given(_ORIGINAL), self.block.values.get(_ORIGINAL)]
-        given = [value for value in both if value is not None]
-        if self.block.is_nested:
+        nested = self.block.is_nested
+        top = self.model.given(_ORIGINAL) or (None if nested else self.model.default(_ORIGINAL))
+        given = [value for value in (top, self.block.values.get(_ORIGINAL)) if value is not None]
+        if nested:
             given.reverse()
         if len(given) == 2 and given[0].value != given[1].value:
             used, other = given
@@ -365,10 +373,9 @@ class LayerSettings:
         initial = self.model.given("initial_context_length")
         if initial is not None:
             return initial.alias()
-        default = self.model.default(_ORIGINAL)
-        length = default or self._required_length()
-        if default is not None or length is None:
-            return default
+        length = self._required_length()
+        if length is None:
+            return None
         detail = f"{_ORIGINAL} is not in the config: {_LENGTH}, {length.value}, is used"
         self.block.place.warn("original-length-assumed", detail, _ORIGINAL)
         origin = f"computed: {length.origin}"
@@ -508,7 +515,7 @@ class LayerSettings:
         """Add the attention factor of classes that do not use YaRN's, and of TeleChat3."""
         own = self.model.type.defaults.get("attention_factor")
         rope_type = self.block.values.get("rope_type")
-        if own is not None:
+        if own is not None and not self.block.is_nested:
             pointer = self.block.place.at("attention_factor")
             self.values["attention_factor"] = ResolvedValue(own, self.model.type.origin, pointer)
         elif rope_type is not None and rope_type.value == "telechat3-yarn":
@@ -534,8 +541,9 @@ class LayerSettings:
             "ggml and mlx-lm 0.32 round the range of YaRN outwards, which truncate: false forbids"
         )
         self.warn("truncate-not-representable", detail, "truncate")
-        if self.block.is_nested:
-            detail = f"truncate: false of {self.label} is used; transformers 5.23.0 ignores it"
+        if self.block.is_nested or self.model.type.rope_parameters_of(self.block.layer_type):
+            del self.values["truncate"]
+            detail = f"truncate: false of {self.label} is not used: transformers 5.23.0 ignores it"
             self.warn("truncate-ignored-when-nested", detail, "truncate")
 
     def _warn_mscale(self) -> None:

@@ -36,7 +36,7 @@ APERTUS = {"model_type": "apertus", "rope_theta": 5e6}
         (llama(rope_scaling={**LINEAR, "x": {"a": 1}}), "default", "factor", 8.0),
         # The rule of the class applies if the config has none.
         (APERTUS, "default", "rope_type", "llama3"),
-        (APERTUS, "default", "rope_theta", 5e6),
+        (APERTUS, "default", "rope_theta", 12e6),
         ({**APERTUS, "rope_scaling": LINEAR}, "default", "rope_type", "linear"),
     ],
 )

@@ -67,13 +67,17 @@ def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
         "rope_theta": 777.0,
         "head_dim": 14,
         "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 777.0},
+        "rotary_dim": 2,
+        "partial_rotary_factor": 0.125,
     }
     config = plain(name, **{key: values[key]})
 
     assert "key-not-read" in codes_of(config)
-    assert value_of(config, "rope_theta") != 777.0
-    assert value_of(config, "rope_type") == "default"
-    assert value_of(config, "head_dim") == value_of(plain(name), "head_dim")
+    label = resolve(config).entries[0].label
+    assert value_of(config, "rope_theta", label) != 777.0
+    assert value_of(config, "rope_type", label) == "default"
+    for read in ("head_dim", "rotary_dim"):
+        assert value_of(config, read, label) == value_of(plain(name), read, label)
     assert "key-not-read" not in codes_of(plain(name, **{key: None}))
     assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
 
