@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """The frequencies that transformers computes for configs of every type with a rotary class.
 
     python tools/rotary_frequencies.py FACTS > EXPECTED
@@ -28,7 +29,10 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 Json = dict[str, Any]
 _ROTARY = re.compile(r"Rotary|RoPE|Rope")
-_OF_PICTURES = re.compile(r"Vision|Sam|ViT|EdgeTam|MLCD|Dinov3|VJEPA|Sapiens|LoFTR|Lightglue")
+# Those of pictures, and one whose positions are time stamps.
+_OTHERS = re.compile(
+    r"Vision|Sam|ViT|EdgeTam|MLCD|Dinov3|VJEPA|Sapiens|LoFTR|Lightglue|MusicFlamingo"
+)
 _BASE, _FACTOR, _ORIGINAL = 123456.0, 4.0, 1024
 _LENGTHS = {"original_max_position_embeddings": _ORIGINAL}
 _YARN = {"rope_type": "yarn", "factor": _FACTOR, **_LENGTHS}
@@ -68,7 +72,7 @@ RULES: dict[str, Json] = {
 
 
 def classes() -> Iterator[type[torch.nn.Module]]:
-    """Yield the rotary classes of the library that are not for pictures."""
+    """Yield the rotary classes of the library of texts and sounds."""
     root = Path(transformers.__file__).parent / "models"
     for path in sorted(root.glob("*/modeling_*.py")):
         if not re.search(r"^class \w*(Rotary|RoPE|Rope)", path.read_text(), re.MULTILINE):
@@ -81,7 +85,7 @@ def classes() -> Iterator[type[torch.nn.Module]]:
                 and kind.__module__ == module.__name__
                 and _ROTARY.search(name)
                 and "Attention" not in name
-                and not _OF_PICTURES.search(name)
+                and not _OTHERS.search(name)
             ):
                 yield kind
 

@@ -288,7 +288,7 @@ class LayerSettings:
             model.warn_unread("rope_theta", fixed)
             return fixed
         inside, is_default = self.block.values.get("rope_theta"), self.block.is_default
-        if inside is not None and not is_default:
+        if inside is not None and (not is_default or inside.origin != kind.origin):
             return inside
         own = kind.rope_keys.get(self.block.layer_type, {}).get("rope_theta")
         if kind.rope_keys_of_defaults and not is_default:

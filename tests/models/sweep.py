@@ -20,7 +20,9 @@ from typing import Any
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.rotary.rope import RopeFrequencies
 from service.errors import PosrefError
-from service.routes.rope_config import ConfigParameters, report_config
+from service.models.documents import read_document
+from service.routes.model_links import ConfigParameters
+from service.routes.rope_config import report_config
 from service.settings import default_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "library_rotary.jsonl"
@@ -45,7 +47,8 @@ def _outcome(
 ) -> tuple[str, str]:
     parameters = ConfigParameters(context_length=context_length)
     try:
-        report = report_config(parameters, config, default_settings())
+        document = read_document(json.dumps(config).encode())
+        report = report_config(parameters, document, default_settings())
     except PosrefError as error:
         return "refused", error.detail
     differing = _differing(expected, report.rope)
@@ -61,7 +64,8 @@ def _differing(expected: Expected, found: Mapping[str, Any]) -> list[str]:
         return ["there is no rotary embedding"]
     differing = []
     for label, (count, factor, values) in expected.items():
-        entries = {name: each for name, each in found.items() if label in ("", name)}
+        text = {"default": found["default"]} if "default" in found else found
+        entries = {name: each for name, each in text.items() if label in ("", name)}
         if not entries and "default" in found:
             entries = {"default": found["default"]}
         for name, entry in entries.items():
@@ -97,8 +101,7 @@ def main() -> None:
         counts[name] += 1
         if not name.startswith("right"):
             where = f"{case['class']} | {case['config']['model_type']} | {case['change']}"
-            sys.stdout.write(f"{name} | {where} | {details}
-")
+            sys.stdout.write(f"{name} | {where} | {details}\n")
     total = counts.total()
     for name, count in counts.most_common():
         sys.stdout.write(f"{count} {name} ({count / total:.2%})\n")

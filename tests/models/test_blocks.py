@@ -316,6 +316,15 @@ def test_lists_by_layer_give_an_entry_for_each_set_of_values(
     ] == expected
 
 
+def test_unscaled_layers_keep_the_base_of_the_rule() -> None:
+    rule = {"rope_type": "linear", "factor": 2.0, "rope_theta": 7e4}
+    config = {"model_type": "molmo2_text", "rope_scaling_layers": [0, 1], "rope_scaling": rule}
+
+    assert value_of(config, "rope_theta", "scaled") == 7e4
+    assert value_of(config, "rope_theta", "unscaled") == 7e4
+    assert value_of(config, "rope_type", "unscaled") == "default"
+
+
 def test_labels_of_layers_contain_their_values() -> None:
     first = resolve({**STEP, **SHARES}).entries[0]
 
