@@ -327,13 +327,20 @@ class _Model(Translation):
         for name in ("rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"):
             if abs(self.number(name, 1.0)) != 1:
                 self.refuse(name, "is read as 1 only")
+        for name, usual in (
+            ("rope.scaling.yarn_beta_fast", 32),
+            ("rope.scaling.yarn_beta_slow", 1),
+        ):
+            if self.number(name, usual) != usual and not self.is_in("reads_betas"):
+                detail = f"llama.cpp takes {usual} for {self.arch}; the value of the file is used"
+                self.warn("betas-not-read", detail, name)
         name = "rope.scaling.yarn_log_multiplier"
         multiplier, attention = self.number(name, 0.0), self.number(_ATTENTION, 1.0)
-        if multiplier and not self.is_in("log_multiplier"):
+        times = 1 if self.is_in("log_whole") else 10 if self.is_in("log_tenth") else 0
+        if multiplier and not times:
             self.refuse(name, f"is not read by {self.arch}")
         elif multiplier:
-            # The converter writes a tenth of mscale_all_dim.
-            all_dim = round(10 * multiplier, 6)
+            all_dim = round(times * multiplier, 6)
             mscale = all_dim if self.arch == "deepseek2" else 1.0
             self.put("rope_parameters/mscale_all_dim", all_dim, self.key(name))
             self.put("rope_parameters/mscale", mscale, self.key(name))

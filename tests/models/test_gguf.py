@@ -101,7 +101,7 @@ MODELS: dict[str, tuple[Json, str, Json]] = {
         "interleaved", plain(64, 10000.0, **YARN_VALUES, mscale=0.707, mscale_all_dim=0.707),
     ),
     "mistral 3, log multiplier": (
-        model("mistral3", **YARN, **{"rope.scaling.yarn_log_multiplier": 0.1}),
+        model("mistral3", **YARN, **{"rope.scaling.yarn_log_multiplier": 1.0}),
         "interleaved", plain(128, 10000.0, **YARN_VALUES, mscale=1.0, mscale_all_dim=1.0),
     ),
     "qwen2-vl": (
@@ -413,6 +413,17 @@ def test_arrays_left_out_of_a_dump_are_asked_for() -> None:
 
     with pytest.raises(InvalidBody, match="--json-array"):
         read_document(json.dumps({"metadata": dump}).encode())
+
+
+def test_a_range_of_yarn_that_llama_cpp_does_not_read_is_a_warning() -> None:
+    for arch, beta, expected in (
+        ("qwen2", 16.0, True),
+        ("qwen2", 32.0, False),
+        ("grok", 16.0, False),
+    ):
+        keys = model(arch, **YARN, **{"rope.scaling.yarn_beta_fast": beta})
+
+        assert ("betas-not-read" in codes(read(keys).warnings)) == expected
 
 
 def test_alpha_elsewhere_is_a_warning() -> None:
