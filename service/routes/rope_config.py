@@ -84,7 +84,9 @@ class RopeConfigReport(Report):
 
     model_type: str | None
     text_model_type: str | None = ABSENT
-    layout: Literal["half", "interleaved", "none"]
+    layout: Literal["half", "interleaved", "half_by_axis", "none"] = Field(
+        description="The pairs of the text model, or else of the first tower."
+    )
     writes: Layout = ABSENT
     rope: dict[str, RotarySettings]
     attention: AttentionReport
@@ -107,9 +109,12 @@ def report_config(
     described = DescribedModel(parameters, document, settings)
     text = next((each.resolved for each in described.model.encodings if each.resolved), None)
     rope: dict[str, RotarySettings] = {}
+    layouts = [text.layout] if text is not None and text.entries else []
     for each in described.model.encodings:
         if each.settings is None:
-            rope |= _of_tower(each.id, described.report(each))
+            reported = described.report(each)
+            rope |= _of_tower(each.id, reported)
+            layouts += [reported.layout] if each.id in rope and reported.layout else []
         else:
             label = each.settings.label if each.resolved is text else each.id
             linker = described.linker(each.resolved)
@@ -121,7 +126,7 @@ def report_config(
         optional["writes"] = text.writes
     return RopeConfigReport(
         model_type=described.model.model_type,
-        layout="none" if text is None else text.layout,
+        layout=next(iter(layouts), "none"),
         **optional,
         rope=rope,
         attention=AttentionReport(**text.attention) if text else AttentionReport(),
