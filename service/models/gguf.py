@@ -203,13 +203,7 @@ def read_keys(body: Members, found_by: str) -> ModelDocument:
 
 
 class _Model(Translation):
-    """The keys of a GGUF file, as llama.cpp reads them.
-
-    Args:
-        keys: the values.
-        pointer: returns where a key stands in what was sent.
-        divisors: the tensors that divide frequencies, or None if it is not known which there are.
-    """
+    """The keys of a GGUF file, as llama.cpp reads them."""
 
     def __init__(
         self,
@@ -275,12 +269,8 @@ class _Model(Translation):
         return next(filter(self.is_in, self.form.kinds), self.arch)
 
     def _read_tower(self) -> None:
-        vision = "clip.vision."
-        values = {
-            key.removeprefix(vision): value
-            for key, value in self.keys.items()
-            if key.startswith(vision) and isinstance(value, int | str)
-        }
+        own = {key: self.keys[key] for key in self.keys if key.startswith("clip.")}
+        values = {key[5:]: value for key, value in own.items() if type(value) in {int, str}}
         reason = "the type of the projector decides: mmproj files have no base and no rule"
         entry = {"kind": "tower", "known": False, "values": values, "reason": reason}
         self.encodings.append(entry)

@@ -325,13 +325,12 @@ class Translation:
         for name in reversed(names):
             self.sources[f"/{path}"] = self.key(name)
         for name in names:
-            outer, _, inner = name.rpartition("/")
-            value = member(self.place, f"/{name}") if outer else self.place.get(name)
+            value = self.place.get(name)
             if isinstance(value, str) and value.startswith("${"):
                 if name == names[-1]:
                     self.refuse(name, "refers to another key: send its value")
             elif self._is_there(value):
-                self.put(path, value, f"{self.key(outer)}/{inner}" if outer else self.key(name))
+                self.put(path, value, self.key(name))
                 return
 
     def _read_block(self, block: Piece) -> None:

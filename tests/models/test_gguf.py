@@ -359,9 +359,17 @@ def test_architectures_without_rotary_embedding_say_what_they_have() -> None:
     assert kinds("mamba") == []
     assert kinds("baichuan", block_count=40) == ["alibi"]
     assert kinds("granitehybrid", **{"rope.scaling.finetuned": False}) == []
-    tower = {"general.architecture": "clip", "clip.vision.image_size": 448, "clip.use_gelu": True}
+    tower = {
+        "general.architecture": "clip",
+        "clip.projector_type": "qwen2.5vl_merger",
+        "clip.vision.image_size": 448,
+        "clip.use_gelu": True,
+    }
     found = read_document(json.dumps(tower).encode())
-    assert found.encodings[0]["values"] == {"image_size": 448}
+    assert found.encodings[0]["values"] == {
+        "projector_type": "qwen2.5vl_merger",
+        "vision.image_size": 448,
+    }
     assert "projector" in (found.reason or "")
 
 
