@@ -219,8 +219,10 @@ def _params(content: Members, found_by: str) -> ModelDocument:
 
 
 def _diffusers(content: Members, found_by: str) -> ModelDocument:
-    if content.get("rope_scaling") is not None:
-        rule = "is read by no class of diffusers"
+    part = part_type(str(content["_class_name"])) if "_class_name" in content else None
+    keys = part.defaults if part is not None else {}
+    if content.get("rope_scaling") is not None and "rope_scaling" not in keys:
+        rule = "is not read by this class of diffusers"
         raise InvalidBody.at(fault("/rope_scaling", content["rope_scaling"], rule))
     return ModelDocument("diffusers", found_by, content)
 

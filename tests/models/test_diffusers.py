@@ -137,3 +137,21 @@ def test_shapes_of_learned_tables_follow_the_config(client: Client) -> None:
 
     assert learned["shape"] == [1, 4096, 3072]
     assert [cosmos[f"patches.{axis}"]["shape"][0] for axis in "thw"] == [64, 64, 128]
+
+
+def test_sections_of_cosmos_3_are_cut_at_the_width_of_a_head(client: Client) -> None:
+    name = "Cosmos3OmniTransformer"
+    narrow = encodings(client, name, head_dim=64)["rotary"]
+    sent = encodings(client, name, rope_scaling={"mrope_section": [32, 16, 16]})["rotary"]
+
+    assert values(narrow)["mrope_section"] == [11, 11, 10]
+    assert values(sent)["mrope_section"] == [32, 16, 16]
+
+
+def test_rope_scaling_is_read_only_by_the_classes_that_have_it(client: Client) -> None:
+    factors = {"short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    name = "OmniGenTransformer2DModel"
+
+    assert encodings(client, name, rope_scaling=factors)["rotary"]["served"]
+    config = {"_class_name": "FluxTransformer2DModel", "rope_scaling": factors}
+    assert client.post("/model", json=config).status_code == 422
