@@ -331,6 +331,9 @@ class Translation:
                     self.refuse(name, "refers to another key: send its value")
             elif self._is_there(value):
                 self.put(path, value, self.key(name))
+                others = names[names.index(name) + 1 :] if "rope" in path else ()
+                for other in (o for o in others if self.place.get(o) not in (None, value)):
+                    self.warn("said-twice", f"{name} is used, and {other} is another", other)
                 return
 
     def _read_block(self, block: Piece) -> None:

@@ -559,6 +559,16 @@ def test_other_kinds_of_positions_have_no_rotary_settings(document: Json, kinds:
     assert not [key for key in found.content if "rope" in key or "rotary" in key]
 
 
+def test_two_keys_of_one_thing_with_different_values_are_a_warning() -> None:
+    document = read({**TRT, "rotary_emb_base": 10000.0})
+
+    assert document.content["rope_theta"] == 500000.0
+    assert [(each.code, each.pointer) for each in document.warnings] == [
+        ("said-twice", "/rotary_emb_base")
+    ]
+    assert not read({**TRT, "rotary_emb_base": 500000.0}).warnings
+
+
 def codes(warnings: tuple[FormatWarning, ...]) -> list[str]:
     return [warning.code for warning in warnings]
 
