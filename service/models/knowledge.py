@@ -273,7 +273,7 @@ def _placed(entry: EncodingEntry, module: Mapping[str, Any]) -> EncodingEntry:
     """Return the entry of a body at its module, with the shape that the facts have."""
     own = entry.at.removeprefix(".") if entry.at.startswith(".") else ""
     at = ".".join(filter(None, (module["at"], own))) if own or not entry.at else entry.at
-    shape = () if entry.url or entry.kind in _NO_TABLE else _shape(module, own)
+    shape = () if entry.not_served or entry.url or entry.kind in _NO_TABLE else _shape(module, own)
     return replace(entry, at=at, shape=entry.shape or shape)
 
 
