@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
+# A Python that has transformers 5.23.0 and torch.
+LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -27,6 +29,12 @@ check: $(VENV)/dev.stamp ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+sweep-text: $(VENV)/dev.stamp ## Compare the rotary settings of text and audio types with LIBRARY's
+	mkdir -p .cache
+	$(LIBRARY) tools/rotary_frequencies.py service/models/facts/transformers-5.23.0.json \
+	  > .cache/rotary_frequencies.jsonl
+	$(BIN)/python -m tests.models.sweep .cache/rotary_frequencies.jsonl
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \

@@ -92,7 +92,7 @@ class Sections:
     """The distribution of the frequencies of a class over several position axes.
 
     Attributes:
-        arrangement: the name of an order other than chunked and interleaved.
+        arrangement: the order, by its name as mrope_layout, if other than chunked and interleaved.
     """
 
     section: tuple[int, ...] | None = None

@@ -413,10 +413,10 @@ class LayerSettings:
         self.model.report.warn("implicit-factor-differs", detail, factor.pointer)
 
     def _put_sections(self) -> None:
-        """Add mrope_section and mrope_interleaved of the config or the class.
+        """Add mrope_section, with its order, of the config or the class.
 
-        Sections for other than three axes, or in another order, are left out with a warning: the
-        table then is that of text, where all axes have the same position.
+        Sections for other than three axes are left out with a warning: the table then is that of
+        text, where all axes have the same position.
         """
         section, own = self.block.values.get("mrope_section"), self.model.type.mrope
         place, origin = self.block.place, self.model.type.origin
@@ -426,9 +426,16 @@ class LayerSettings:
             section = ResolvedValue(own.section, origin, place.at("mrope_section"))
             detail = f"mrope_section is not in the config: {own.section} is the {origin}"
             place.warn("class-default-used", detail, "mrope_section")
+        if own is not None and own.arrangement is not None:
+            if section is None:
+                half = self.values["rotary_dim"].value // 4
+                section = self.values["rotary_dim"].computed((half, half), "two equal sections")
+            layout = ResolvedValue(own.arrangement, origin, section.pointer)
+            self.values |= {"mrope_section": section, "mrope_layout": layout}
+            return
         if section is None:
             return
-        if len(section.value) != 3 or (own is not None and own.arrangement is not None):
+        if len(section.value) != 3:
             listed = ", ".join(map(str, section.value))
             detail = f"sections {listed} are not of axes t, h and w in turn"
             self.warn("mrope-axes", detail, "mrope_section")

@@ -84,7 +84,7 @@ class AttentionReport(Report):
 
 
 _LENGTH = "max_position_embeddings"
-_TABLE_ONLY = ("mrope_section", "mrope_interleaved")
+_TABLE_ONLY = ("mrope_section", "mrope_interleaved", "mrope_layout")
 
 
 CODES: Mapping[str, str] = {**MEANINGS, **format_tables()["warnings"]}

@@ -60,6 +60,7 @@ class RotarySettings(TableUrls):
     )
     mrope_section: list[int] = ABSENT
     mrope_interleaved: bool = ABSENT
+    mrope_layout: str = ABSENT
     partial_rotary_factor: Number = ABSENT
     layers: Annotated[
         Literal["all"] | Layers | None,

@@ -161,10 +161,14 @@ def test_rotation_of_a_model_has_the_order_and_the_sign_of_its_class(
     assert client.post(entry["apply"], json={"x": x}).json()["shape"] == [2, entry["head_dim"]]
 
 
-def test_model_with_several_position_axes_has_no_rotation_along_one(client: Client) -> None:
+def test_model_with_two_position_axes_has_its_rotation(client: Client) -> None:
     report = client.post("/rope/config", json={"model_type": "neomme"}).json()
+    grid = {"positions_h": [0, 1], "positions_w": [0, 5]}
 
-    assert ["apply" in entry for entry in report["rope"].values()] == [False, False]
+    for entry in report["rope"].values():
+        x = [[1.0] * entry["head_dim"]] * 2
+        answer = client.post(entry["apply"], json={"x": x, **grid})
+        assert answer.status_code == 200, answer.text
 
 
 @EVERY_MODEL

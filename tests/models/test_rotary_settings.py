@@ -191,12 +191,11 @@ def test_value_is_that_of_the_config_or_the_class(
 @pytest.mark.parametrize(
     ("config", "name"),
     [
-        # Sections of a class that do not fit the head, and those in another order.
+        # Sections of a class that do not fit the head.
         (
             {"model_type": "qwen2_vl_text", "hidden_size": 64, "num_attention_heads": 8},
             "mrope_section",
         ),
-        ({"model_type": "ernie4_5_vl_moe_text"}, "mrope_section"),
         (scaled(type="dynamic", factor=2.0, **AT_2048), ORIGINAL),
         (scaled(rope_type="proportional", factor=2.0), "partial_rotary_factor"),
     ],
@@ -380,3 +379,21 @@ def test_long_label_has_no_suggestion() -> None:
     (detail,) = [each.detail for each in resolve(config).warnings if each.code == "layers-unknown"]
 
     assert "did you mean" not in detail
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "section", "layout"),
+    [
+        ("ernie4_5_vl_moe_text", "default", (22, 22, 20), "ernie4_5_vl"),
+        ("neomme", "sliding_attention", (16, 16), "neomme"),
+        ("neomme", "full_attention", (4, 4), "neomme"),
+    ],
+)
+def test_orders_of_position_axes_have_the_name_of_their_layout(
+    name: str, label: str, section: tuple[int, ...], layout: str
+) -> None:
+    config = {"model_type": name}
+
+    assert value_of(config, "mrope_section", label) == section
+    assert value_of(config, "mrope_layout", label) == layout
+    assert "mrope-axes" not in codes_of(config)

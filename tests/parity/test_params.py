@@ -10,6 +10,7 @@ from tests.parity.backend import Service
 from tests.parity.golden import Case, golden_folder, read_cases
 from tests.parity.mappings import MAPPINGS
 from tests.parity.params import NotUnderstoodError, Params
+from tests.parity.transformers_rotary import rule_query
 
 FIRST_OF_FAMILIES = list({case.family: case for case in read_cases(golden_folder())}.values())
 
@@ -39,3 +40,11 @@ def test_parameter_without_a_default_is_required(values: dict[str, Any]) -> None
 def test_library_value_that_no_request_can_express_is_an_error() -> None:
     with pytest.raises(NotUnderstoodError, match="freqs_for = 'pixel'"):
         Params({"freqs_for": "pixel"}).only("freqs_for", "lang")
+
+
+def test_a_factor_of_null_is_that_of_both_lengths() -> None:
+    yarn = {"rope_type": "yarn", "factor": None, "original_max_position_embeddings": 1024}
+    query = rule_query({**yarn, "rope_theta": 1e4}, 7, Params({"max_position_embeddings": 4096}))
+
+    assert query["max_position_embeddings"] == 4096
+    assert "factor" not in query

@@ -27,7 +27,7 @@ _WITH_ORIGINAL = {"yarn", "longrope", "llama3"}
 _ALIASES = {"su": "longrope", "mrope": "default"}
 
 
-def _rule(rope_parameters: Mapping[str, Any], last_position: int, params: Params) -> Query:
+def rule_query(rope_parameters: Mapping[str, Any], last_position: int, params: Params) -> Query:
     """Translate ``rope_parameters``, but for the rotary dimension.
 
     Args:
@@ -53,6 +53,7 @@ def _rule(rope_parameters: Mapping[str, Any], last_position: int, params: Params
         query["original_max_position_embeddings"] = original
     if rope_type == "longrope":
         query["context_length"] = max(last_position + 1, 1)
+    if rope_type == "longrope" or (rope_type == "yarn" and query["factor"] is None):
         query["max_position_embeddings"] = trained
     if rope_type == "dynamic":
         query["original_max_position_embeddings"] = trained
@@ -90,7 +91,7 @@ def table(case: Case, backend: Backend) -> Arrays:
     params.ignore("model_type")
     head_dim, partial = params.require("head_dim"), rope_parameters.get("partial_rotary_factor")
     partial = params.take("partial_rotary_factor", partial)
-    query = _rule(rope_parameters, int(positions.max()), params)
+    query = rule_query(rope_parameters, int(positions.max()), params)
     params.finish()
     query |= _rotary_share(case, head_dim, query["rope_type"], partial)
     query = {key: value for key, value in query.items() if value is not None}
@@ -132,7 +133,7 @@ def multimodal_table(case: Case, backend: Backend) -> Arrays:
     if rule.get("partial_rotary_factor"):
         raise NotUnderstoodError("rope_parameters: partial_rotary_factor beside mrope_section")
     position_ids = case.inputs["position_ids"]
-    query |= _rule(rule, int(position_ids.max()), params)
+    query |= rule_query(rule, int(position_ids.max()), params)
     params.finish()
     rows = [
         backend.tables("/rope", query | _axis_positions(axes))
@@ -152,7 +153,7 @@ def queries_and_keys(case: Case, backend: Backend) -> Arrays:
     params, positions = Params(case.params), case.inputs["positions"]
     params.ignore("model_type", "heads")
     rope_parameters = params.take("rope_parameters", {"rope_type": "default"})
-    query = _rule(rope_parameters, int(positions.max()), params)
+    query = rule_query(rope_parameters, int(positions.max()), params)
     query |= {"rotary_dim": params.require("rotary_dim"), **_layout(case)}
     head_dim = params.require("head_dim")
     params.finish()
