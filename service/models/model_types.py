@@ -120,7 +120,6 @@ class ModelType:
     partial_by_layer_key: str | None = None
     scaling_layers_key: str | None = None
     mscale_keys: tuple[str, ...] = ()
-    axes: int = 1
     inverse: bool = False
     last_channels: bool = False
     fixed: tuple[str, ...] = ()

@@ -255,15 +255,10 @@ def _written_layout(model: TextModel, layout: str) -> str | None:
 
 
 def _warn_rotation(model: TextModel) -> None:
-    """Warn of classes whose rotation differs from the table by sign, channels or axes."""
+    """Warn of classes whose rotation differs from the table by sign or channels."""
     kind, place = model.type, model.place
     for is_so, code, detail in (
         (kind.inverse, "turns-inversely", "rotates by the negative angle: set inverse=true"),
-        (
-            kind.axes > 1,
-            "frequencies-per-axis",
-            f"has these frequencies for each of {kind.axes} axes",
-        ),
         (
             kind.last_channels,
             "last-channels-turn",

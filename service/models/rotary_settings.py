@@ -103,6 +103,7 @@ class LayerSettings:
             "rope_type": rope_type,
         }
         self._warn_unknown()
+        self.model.warn_unread("rope_theta", theta)
         self._warn_unread(head_dim, rotary_dim)
         _READERS.get(self.rope_type, LayerSettings.read_keys)(self)
         factor = self.number("factor", 1)
@@ -190,13 +191,7 @@ class LayerSettings:
         )
 
     def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
-        """Return the number of rotated channels for each axis, for ``proportional`` all."""
-        rotated, axes = self._rotated_channels(rope_type, head_dim), self.model.type.axes
-        if axes == 1:
-            return rotated
-        return rotated.computed(rotated.value // axes, f"{rotated.origin} // axes")
-
-    def _rotated_channels(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
+        """Return the number of rotated channels, for ``proportional`` all."""
         key = self.model.type.rotary_dim
         number = (self.model.given(key) or self.model.default(key)) if key else None
         if number:
@@ -284,9 +279,7 @@ class LayerSettings:
         model, kind = self.model, self.model.type
         if "rope_theta" in kind.fixed:
             theta = float(kind.defaults["rope_theta"])
-            fixed = ResolvedValue(theta, kind.origin, model.place.at("model_type"))
-            model.warn_unread("rope_theta", fixed)
-            return fixed
+            return ResolvedValue(theta, kind.origin, model.place.at("model_type"))
         inside, is_default = self.block.values.get("rope_theta"), self.block.is_default
         if inside is not None and (not is_default or inside.origin != kind.origin):
             return inside

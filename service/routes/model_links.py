@@ -216,8 +216,7 @@ class SettingsLinker:
             "cos": (request.with_parameters(part="cos"), NPY.extension),
             "sin": (request.with_parameters(part="sin"), NPY.extension),
         }
-        if entry.model.type.axes == 1:
-            requests["apply"] = (TableRequest("rope/apply", applied), None)
+        requests["apply"] = (TableRequest("rope/apply", applied), None)
         size = {"shape": list(table.shape or ()), "dtype": table.dtype}
         return links_to(requests, rule, self._settings) | size
 
