@@ -79,7 +79,7 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
     if form in {None, "safetensors"} and length <= _MAX_HEADER_BYTES and head[8:] == b"{":
         if len(body) < 8 + length:
             raise InvalidBody(f"the header has {length} bytes, and {len(body) - 8} were sent")
-        return _safetensors(_json(bytes(body[8 : 8 + length])), 8 + length)
+        return _safetensors(read_json(bytes(body[8 : 8 + length])), 8 + length)
     content, is_arguments = _parsed(bytes(body))
     if form == "safetensors" or (form is None and _is_header(content)):
         return _safetensors(content, None)
@@ -105,7 +105,7 @@ def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:
         ) from error
     is_arguments = False
     if text[:1] in {"{", "["}:
-        content = _json(text)
+        content = read_json(text)
     elif len(text) > _MAX_TEXT_LENGTH:
         raise InvalidBody(f"YAML and command lines have at most {_MAX_TEXT_LENGTH} characters")
     else:
@@ -116,7 +116,7 @@ def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:
     return content, is_arguments
 
 
-def _json(text: str | bytes) -> Any:
+def read_json(text: str | bytes) -> Any:
     """Return the value of a JSON text as Python writes it, with Infinity and NaN."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -214,7 +214,8 @@ def _params(content: Members, found_by: str) -> ModelDocument:
         faults.append(fault("/rope_theta", None, rule))
     if faults:
         raise InvalidBody.at(*faults)
-    facts: dict[str, Any] = {"layout": "interleaved", "assumed": assumed}
+    weights = "the rows of q and k are not permuted: neighbours turn here, halves in transformers"
+    facts: dict[str, Any] = {"layout": "interleaved", "assumed": assumed, "weights": weights}
     return ModelDocument("params", found_by, content, **facts)
 
 

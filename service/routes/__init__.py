@@ -3,11 +3,12 @@
 from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
+from service.routes.difference import DIFF
 from service.routes.identify import IDENTIFY
 from service.routes.model import MODEL
 from service.routes.rope_config import CONFIG
 
-REPORTS = (CONFIG, MODEL, COMPARE, IDENTIFY, DIAGNOSE)
+REPORTS = (CONFIG, MODEL, DIFF, COMPARE, IDENTIFY, DIAGNOSE)
 ENDPOINTS: tuple[Endpoint, ...] = (*RESOURCES, *TRANSFORMS, *COMPOSITIONS, *REPORTS)
 
 __all__ = ["COMPOSITIONS", "ENDPOINTS", "REPORTS", "RESOURCES", "TRANSFORMS"]

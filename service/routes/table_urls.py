@@ -38,7 +38,7 @@ from service.numerics.tables import Document, ParameterValue
 from service.settings import Settings
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
-_REPORTS = ("/model", "/rope/config", "/compare", "/identify", "/diagnose")
+_REPORTS = ("/model", "/model/diff", "/rope/config", "/compare", "/identify", "/diagnose")
 _POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
 
 CONVENTIONS: Mapping[str, str] = {

@@ -1,0 +1,243 @@
+"""The difference of two positional encodings: which channels, from which position on, by how much.
+
+Frequencies are compared as decimals of 80 digits, whatever keys they are computed from, and first
+positions are found without a table, up to 2^62. Other encodings are compared number by number.
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cache
+from math import hypot, isclose, prod, sin, sqrt
+
+import numpy as np
+
+from service.numerics.dtypes import to_float64
+from service.numerics.phase import MAX_POSITION, TWO_PI, exact_arithmetic, fixed_point, sin_cos
+from service.numerics.positions import Positions
+from service.numerics.tables import Document
+
+MAX_COMPARED = 2**18
+"""The most numbers of two tables that are compared."""
+
+# One number by two formulas differs by less than this share of it.
+_ROUNDING, _SCALE_ROUNDING = Decimal("1e-60"), 1e-15
+_LEAST_STEP = Decimal("1e-70")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two encodings differ.
+
+    Attributes:
+        first_position: the first at which they are more than epsilon apart; None if there is none
+            up to 2^62, or if positions along several axes decide.
+        by: the largest distance of two rotated unit vectors there, or of two numbers of tables.
+        at_most: a bound of that distance before the end of the sequence.
+        channels: those that differ, as integers and half-open ranges.
+        by_axis: whether some turn with the position along another axis.
+    """
+
+    first_position: int | None = None
+    by: float | None = None
+    at_most: float | None = None
+    channels: str | None = None
+    by_axis: bool = False
+
+
+@dataclass(frozen=True)
+class _ChannelTurn:
+    """The channel that one turns with, its own if it stands still, how fast, and its factor."""
+
+    partner: int
+    frequency: Decimal = Decimal(0)
+    scale: float = 1.0
+    axis: str = ""
+
+    def is_as(self, other: "_ChannelTurn") -> bool:
+        """Return whether both are the same at every position along one axis."""
+        a, b = self.frequency, other.frequency
+        is_near = a == b or abs(a - b) <= _ROUNDING * max(abs(a), abs(b))
+        is_as_long = isclose(self.scale, other.scale, rel_tol=_SCALE_ROUNDING)
+        return is_near and is_as_long and self.partner == other.partner
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation of the channels of a head.
+
+    Attributes:
+        width: the number of channels.
+        frequencies: of the pairs; below 0 if they turn backwards.
+        layout: of the pairs.
+        scale: the attention factor.
+        offset: the channels before the first that turns.
+        axes: the axis of the first channel of each pair, then of the second; empty for one axis.
+    """
+
+    width: int
+    frequencies: tuple[Decimal, ...]
+    layout: str
+    scale: float = 1.0
+    offset: int = 0
+    axes: str = ""
+
+    def turns(self) -> list[_ChannelTurn]:
+        """Return the turn of each channel."""
+        turns, count = [*map(_ChannelTurn, range(self.width))], len(self.frequencies)
+        for k, frequency in enumerate(self.frequencies):
+            one, other = (2 * k, 2 * k + 1) if self.layout == "interleaved" else (k, k + count)
+            one, other = one + self.offset, other + self.offset
+            axes = self.axes[k::count] or ("", "")
+            # The sign of the partner tells the first channel of a pair from the second.
+            turns[one] = _ChannelTurn(other, frequency, self.scale, axes[0])
+            turns[other] = _ChannelTurn(~one, frequency, self.scale, axes[1])
+        return turns
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What two rotations do to a channel; the distance is that of the unit vectors.
+
+    Attributes:
+        turns: the frequencies.
+        scales: the attention factors.
+        is_in_one_plane: whether both turn it with the same channel.
+    """
+
+    turns: tuple[Decimal, Decimal]
+    scales: tuple[float, float]
+    is_in_one_plane: bool
+
+    @property
+    def _step(self) -> Decimal:
+        """How far apart both are after one position, from 0 to half a turn."""
+        apart = _modulo(self.turns[0] - self.turns[1], TWO_PI)
+        return min(apart, TWO_PI - apart)
+
+    def distance(self, position: int) -> float:
+        """Return the distance at a position."""
+        (a, b), where = self.scales, np.array([position])
+        if self.is_in_one_plane:
+            sines, _ = sin_cos(fixed_point([self._step / 2]), where)
+            return hypot(a - b, 2 * sqrt(a * b) * float(sines[0, 0]))
+        _, cosines = sin_cos(fixed_point([*map(abs, self.turns)]), where)
+        return sqrt(max(0.0, a * a + b * b - 2 * a * b * float(cosines.prod())))
+
+    def first(self, epsilon: float) -> int | None:
+        """Return the first position from 0 on at which the distance is more than epsilon."""
+        a, b = self.scales
+        if abs(a - b) > epsilon:
+            return 0
+        if not self.is_in_one_plane:
+            return self._first_apart(epsilon)
+        angle, step = _angle(epsilon, a, b), self._step
+        if angle is None or step < _LEAST_STEP:
+            return None
+        return _first_within(step, TWO_PI, angle, TWO_PI - angle)
+
+    def _first_apart(self, epsilon: float) -> int | None:
+        """Search up to a quarter of the faster turn, where the distance grows."""
+        quarter = TWO_PI / 4 / max(map(abs, self.turns))
+        least, most = 1, max(1, int(min(quarter, Decimal(MAX_POSITION))))
+        if self.distance(most) <= epsilon:
+            return None
+        while least < most:
+            middle = (least + most) // 2
+            if self.distance(middle) > epsilon:
+                most = middle
+            else:
+                least = middle + 1
+        return least
+
+    def at_most(self, length: int) -> float:
+        """Return an upper bound of the distances before a length."""
+        (a, b), half = self.scales, self._step * (length - 1) / 2
+        if not self.is_in_one_plane or half > TWO_PI / 4:
+            return a + b
+        return hypot(a - b, 2 * sqrt(a * b) * sin(half))
+
+
+@exact_arithmetic
+def compare_rotations(
+    one: Rotation, other: Rotation, epsilon: float, length: int
+) -> Difference | None:
+    """Return how two rotations differ, and by how much before a length; None if they do not."""
+    if one.width != other.width:
+        return Difference(first_position=0)
+    moves: dict[_Move, None] = {}
+    channels, by_axis = [], False
+    for channel, (a, b) in enumerate(zip(one.turns(), other.turns(), strict=True)):
+        if not a.is_as(b):
+            turns, scales = (a.frequency, b.frequency), (a.scale, b.scale)
+            moves[_Move(turns, scales, a.partner == b.partner)] = None
+        elif a.axis == b.axis or not a.frequency:
+            continue
+        by_axis |= a.axis != b.axis
+        channels.append(channel)
+    if not channels:
+        return None
+    firsts = [found for each in moves if (found := each.first(epsilon)) is not None]
+    position = min(firsts, default=None)
+    if position is not None and position > MAX_POSITION:
+        position = None
+    return Difference(
+        first_position=position,
+        by=None if position is None else max(each.distance(position) for each in moves),
+        at_most=max((each.at_most(length) for each in moves), default=None),
+        channels=str(Positions.of_integers(np.array(channels, dtype=np.int64))),
+        by_axis=by_axis,
+    )
+
+
+@cache
+def _angle(epsilon: float, a: float, b: float) -> Decimal | None:
+    """Return the angle at which vectors of these lengths are epsilon apart; None if always less."""
+    exact = Decimal(epsilon) ** 2 - (Decimal(a) - Decimal(b)) ** 2
+    chord = (exact / (4 * Decimal(a) * Decimal(b))).sqrt()
+    if chord >= 1:
+        return None
+    # asin(x) = 2·asin(x/√(2·(1 + √(1 − x²)))), which converges for every x.
+    small = chord / (2 * (1 + (1 - chord * chord).sqrt())).sqrt()
+    term, total, n = small, small, 0
+    while abs(term) > _LEAST_STEP * total:
+        n += 1
+        term *= small * small * (2 * n - 1) ** 2 / (2 * n * (2 * n + 1))
+        total += term
+    return 4 * total
+
+
+def _modulo(value: Decimal, period: Decimal) -> Decimal:
+    return value - period * (value / period).to_integral_value(ROUND_FLOOR)
+
+
+def _first_within(step: Decimal, period: Decimal, low: Decimal, high: Decimal) -> int:
+    """Return the least n with low ≤ n·step mod period ≤ high, by the steps of Euclid."""
+    if 2 * step > period:
+        step, low, high = period - step, period - high, period - low
+    first = int((low / step).to_integral_value(ROUND_CEILING))
+    if first * step <= high:
+        return first
+    turns = _first_within(_modulo(period, step), step, _modulo(-high, step), _modulo(-low, step))
+    return int(((low + period * turns) / step).to_integral_value(ROUND_CEILING))
+
+
+def compare_tables(one: Document, other: Document, epsilon: float) -> Difference | None:
+    """Return how two tables differ, a row for each position; None if all numbers are equal.
+
+    Of long tables the first MAX_COMPARED numbers are compared.
+    """
+    first, by = None, 0.0
+    if {name: each.shape for name, each in one.arrays.items()} != {
+        name: each.shape for name, each in other.arrays.items()
+    }:
+        return Difference(first_position=0)
+    for a, b in zip(one.arrays.values(), other.arrays.values(), strict=True):
+        count = min(prod(a.shape), MAX_COMPARED)
+        numbers = (to_float64(each.read(0, count), each.dtype) for each in (a, b))
+        apart = np.abs(np.subtract(*numbers))
+        far = np.flatnonzero(apart > epsilon)
+        if len(far):
+            row = int(far[0]) // prod(a.shape[1:])
+            first = row if first is None else min(first, row)
+        by = max(by, float(apart.max(initial=0.0)))
+    return Difference(first_position=first, by=by) if by else None

@@ -1,0 +1,429 @@
+"""``POST /model/diff``: equal to a search through the tables of both models."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client import Client
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 131072,
+    "rope_theta": 500000.0,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+LONG = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 15 + [1.5],
+    "long_factor": [2.0] * 15 + [4.0],
+    "original_max_position_embeddings": 4096,
+}
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
+STEP = 2.0**-8
+
+
+def model(scaling: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+    return {**LLAMA, **others} | ({"rope_scaling": scaling} if scaling else {})
+
+
+def small(scaling: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+    return model(scaling, head_dim=32, **others)
+
+
+def reported(client: Client, a: Any, b: Any, **query: Any) -> Any:
+    answer = client.post("/model/diff", json={"a": a, "b": b}, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def phasors(client: Client, url: str, positions: Any) -> Any:
+    """Return the rotations by frequencies of this server, in extended precision."""
+    table = client.get(url).json()["data"]
+    angles = np.multiply.outer(positions, np.array(table["inv_freq"], dtype=np.longdouble))
+    return table["attention_factor"] * np.array([np.cos(angles), np.sin(angles)])
+
+
+def searched(client: Client, links: Any, epsilon: float, most: int) -> tuple[int, float]:
+    """Return the first position at which tables differ by more than epsilon, and by how much."""
+    for start in range(0, most, 1024):
+        positions = np.arange(start, start + 1024, dtype=np.longdouble)
+        both = [phasors(client, links[name], positions) for name in ("a", "b")]
+        apart = np.sqrt(((both[0] - both[1]) ** 2).sum(axis=0)).max(axis=1)
+        if (apart > epsilon).any():
+            first = int((apart > epsilon).argmax())
+            return start + first, float(apart[first])
+    raise AssertionError("no position differs")
+
+
+PAIRS = [
+    (small(LLAMA3), small(), STEP),
+    (small(LLAMA3), small(), 0.1),
+    (small(LLAMA3), small({**LLAMA3, "factor": 32.0}), STEP),
+    (small(LLAMA3), small({**LLAMA3, "factor": 32.0}), 0.1),
+    (small(LLAMA3), small({**LLAMA3, "factor": 8.1}), STEP),
+    (small(LLAMA3), small({**LLAMA3, "low_freq_factor": 2.0}), STEP),
+    (small(LLAMA3), small({**LLAMA3, "high_freq_factor": 8.0}), STEP),
+    (small(LLAMA3), small({**LLAMA3, "original_max_position_embeddings": 8000}), STEP),
+    (small(LLAMA3), small(YARN), 0.5),
+    (small(), small(rope_theta=1e6), STEP),
+    (small(), small(rope_theta=1e6), 0.7),
+    (small(), small(rope_theta=500100.0), STEP),
+    (small(), small(rope_theta=10000.0), STEP),
+    (small(), small(rope_theta=1e4), 0.25),
+    (small(), small(rope_theta=4e5), STEP),
+    (small({"rope_type": "linear", "factor": 2.0}), small(), STEP),
+    (small({"rope_type": "linear", "factor": 4.0}), small(), 1.0),
+    (
+        small({"rope_type": "linear", "factor": 4.0}),
+        small({"type": "linear", "factor": 4.01}),
+        STEP,
+    ),
+    (small({"rope_type": "linear", "factor": 4.0}), small(YARN), 0.2),
+    (small(YARN), small(), STEP),
+    (small(YARN), small(), 0.25),
+    (small(YARN), small({**YARN, "factor": 4.1}), STEP),
+    (small(YARN), small({**YARN, "factor": 8.0}), STEP),
+    (small(YARN), small({**YARN, "factor": 8.0}), 0.2),
+    (small(YARN), small({**YARN, "beta_fast": 64.0}), STEP),
+    (small(YARN), small({**YARN, "truncate": False}), STEP),
+    (small({**YARN, "attention_factor": 1.0}), small(), STEP),
+    (small(YARN), small({**YARN, "original_max_position_embeddings": 16000}), 0.1),
+    (small(LONG), small({**LONG, "short_factor": [1.0] * 16}), STEP),
+    (small(LONG), small(), 0.2),
+    (small(LONG), small({**LONG, "short_factor": [1.0] * 14 + [1.25, 1.5]}), 0.1),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "epsilon"), PAIRS)
+def test_first_position_is_that_of_a_search_through_the_tables(
+    client: Client, a: dict[str, Any], b: dict[str, Any], epsilon: float
+) -> None:
+    report = reported(client, a, b, epsilon=epsilon)
+
+    (encoding,) = report["encodings"]
+    first, by = searched(client, encoding["links"], epsilon, 60_000)
+    assert (report["same"], report["verdict"]) == (False, "differs")
+    assert (encoding["result"], encoding["first_position"]) == ("differs", first)
+    assert encoding["by"] == pytest.approx(by, abs=1e-12)
+    assert encoding["at_most"] >= by or first >= LLAMA["max_position_embeddings"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "epsilon", "first"),
+    [
+        (model(LLAMA3), model(), STEP, 5),
+        (model(LLAMA3), model(), 0.1, 113),
+        (model(LLAMA3), model({**LLAMA3, "factor": 32.0}), STEP, 41),
+        (model(LLAMA3), model({**LLAMA3, "factor": 32.0}), 0.1, 1050),
+        (model(rope_theta=1e6), model(rope_theta=1e6 + 1), STEP, 147137),
+    ],
+)
+def test_first_position_of_known_pairs(
+    client: Client, a: dict[str, Any], b: dict[str, Any], epsilon: float, first: int
+) -> None:
+    (encoding,) = reported(client, a, b, epsilon=epsilon)["encodings"]
+
+    assert encoding["first_position"] == first
+
+
+PARAMETERS = {**LLAMA3, "rope_theta": 500000.0}
+QWEN = {"model_type": "qwen2", "hidden_size": 896, "num_attention_heads": 14, "rope_theta": 1e6}
+QWEN_GGUF = {
+    "general.architecture": "qwen2",
+    "qwen2.context_length": 32768,
+    "qwen2.embedding_length": 896,
+    "qwen2.attention.head_count": 14,
+    "qwen2.block_count": 24,
+    "qwen2.rope.freq_base": 1e6,
+}
+LLAMA_GGUF = {
+    "general.architecture": "llama",
+    "llama.context_length": 131072,
+    "llama.embedding_length": 4096,
+    "llama.attention.head_count": 32,
+    "llama.block_count": 4,
+    "llama.rope.freq_base": 500000.0,
+}
+
+
+def dumped(keys: dict[str, Any], *tensors: str) -> dict[str, Any]:
+    """Return keys and tensors of a GGUF file, as gguf-dump --json writes them."""
+    metadata = {name: {"value": value} for name, value in keys.items()}
+    return {"metadata": metadata, "tensors": {name: {} for name in ("output.weight", *tensors)}}
+
+
+SPELLED = [
+    (model(LLAMA3), {**model(), "rope_parameters": PARAMETERS}),
+    (model(LLAMA3), model({**LLAMA3, "type": "llama3"})),
+    (
+        model({"rope_type": "linear", "factor": 2.0}),
+        model({"type": "linear", "factor": 2.0}),
+    ),
+    (model({"rope_type": "linear", "factor": 1.0}), model()),
+    (model(), model(head_dim=None)),
+    (model(LLAMA3), {"dim": 4096, "n_heads": 32, "rope_theta": 5e5, "use_scaled_rope": True}),
+    (model(), dumped(LLAMA_GGUF)),
+    (QWEN, dumped(QWEN_GGUF)),
+    (dumped(LLAMA_GGUF), {"dim": 4096, "n_heads": 32, "n_layers": 4, "rope_theta": 5e5}),
+    (small(LONG), small({**LONG, "rope_type": "su"})),
+    (
+        {"_class_name": "FluxTransformer2DModel"},
+        {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 56]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), SPELLED)
+def test_models_that_are_only_spelled_otherwise_are_the_same(
+    client: Client, a: dict[str, Any], b: dict[str, Any]
+) -> None:
+    report = reported(client, a, b)
+
+    assert report["verdict"] in {"same", "same in effect"}
+    assert report["same"]
+    assert {each["result"] for each in report["encodings"]} == {"same"}
+    assert not any("values" in each for each in report["encodings"])
+    spelled = any("also_spelled_differently" in each for each in report["encodings"])
+    assert spelled == (report["verdict"] == "same in effect")
+
+
+def test_one_document_is_the_same_as_itself(client: Client) -> None:
+    for config in (model(LLAMA3), {"model_type": "qwen2_5_vl"}, {"model_type": "gemma3_text"}):
+        assert reported(client, config, config)["verdict"] == "same"
+
+
+def test_values_that_differ_have_their_origins(client: Client) -> None:
+    config = {"dim": 4096, "n_heads": 32, "rope_theta": 1e4}
+
+    (encoding,) = reported(client, model(), config)["encodings"]
+
+    assert encoding["values"]["rope_theta"] == {
+        "a": {"value": 5e5, "origin": "config", "from": ["/rope_theta"]},
+        "b": {"value": 1e4, "origin": "config", "from": ["/rope_theta"]},
+    }
+    assert encoding["channels"] == "1:64,65:128"
+
+
+def test_layers_are_those_in_which_both_turn(client: Client) -> None:
+    a = {"model_type": "llama4_text", "num_hidden_layers": 8}
+    b = {**a, "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 1]}
+
+    report = reported(client, a, b)
+
+    assert report["verdict"] == "differs"
+    assert report["encodings"][0]["layers"] == {"only": [0, 1, 2, 4, 5, 6]}
+    assert report["encodings"][0]["result"] == "same"
+    assert report["only_in_a"] == []
+    assert report["only_in_b"] == [
+        {"id": "rotary", "kind": "rope", "known": True, "layers": {"only": [7]}}
+    ]
+
+
+def test_types_of_layers_are_compared_where_they_meet(client: Client) -> None:
+    theta = {"rope_type": "default", "rope_theta": 1e4}
+    linear = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
+    own = {"full_attention": linear, "sliding_attention": theta}
+
+    report = reported(
+        client, {"model_type": "gemma3_text"}, {"model_type": "gemma3_text", "rope_parameters": own}
+    )
+
+    results = {each["a"]: each for each in report["encodings"]}
+    assert results["rotary.sliding_attention"]["result"] == "same"
+    assert results["rotary.full_attention"]["result"] == "differs"
+    assert results["rotary.full_attention"]["layers"]["only"] == [5, 11, 17, 23]
+
+
+def test_each_regime_is_compared(client: Client) -> None:
+    other = {**LONG, "long_factor": [2.0] * 16}
+
+    (encoding,) = reported(client, small(LONG), small(other))["encodings"]
+    short = reported(client, small(LONG), small(other), context_length=4096)
+
+    assert encoding["regime_begins"] == [4097]
+    first, second = encoding["regimes"]
+    assert first == {"context_length": 4096, "same": True}
+    assert (second["context_length"], second["same"]) == (131072, False)
+    assert encoding["first_position"] == second["first_position"]
+    assert short["verdict"] == "same in effect"
+
+
+def test_base_that_grows_with_the_length_differs_beyond_it(client: Client) -> None:
+    (encoding,) = reported(client, model(DYNAMIC), model())["encodings"]
+
+    assert encoding["regime_begins"] == [131073]
+    assert [each["same"] for each in encoding["regimes"]] == [True, False]
+
+
+def test_layout_differs_from_position_1_on(client: Client) -> None:
+    (encoding,) = reported(client, model(), model(model_type="cohere"))["encodings"]
+
+    assert encoding["first_position"] == 1
+    layout = encoding["values"]["layout"]
+    assert [layout[name]["value"] for name in ("a", "b")] == ["half", "interleaved"]
+
+
+def test_width_differs_from_position_0_on(client: Client) -> None:
+    (encoding,) = reported(client, model(), model(head_dim=64))["encodings"]
+
+    assert encoding["first_position"] == 0
+    assert encoding["values"]["head_dim"]["b"]["value"] == 64
+
+
+def test_sections_of_axes_differ_for_pictures_alone(client: Client) -> None:
+    config = {"model_type": "qwen2_vl_text", "rope_theta": 1e6, "hidden_size": 512}
+    config |= {"num_attention_heads": 4, "num_hidden_layers": 2}
+    section = {"rope_type": "default", "mrope_section": [16, 24, 24]}
+    other = {**section, "mrope_section": [24, 20, 20]}
+
+    (encoding,) = reported(
+        client, {**config, "rope_scaling": section}, {**config, "rope_scaling": other}
+    )["encodings"]
+
+    assert encoding["result"] == "differs"
+    assert "by_axis" in encoding
+    assert "first_position" not in encoding
+    assert encoding["channels"] == "16:24,40:44,80:88,104:108"
+
+
+def test_frequencies_that_a_tensor_may_divide_are_unknown_and_never_the_same(
+    client: Client,
+) -> None:
+    for keys in (LLAMA_GGUF, dumped(LLAMA_GGUF, "rope_freqs.weight")):
+        for config in (model(), model(LLAMA3)):
+            report = reported(client, keys, config)
+
+            assert (report["same"], report["verdict"]) == (False, "unknown")
+            assert "rope_freqs.weight" in report["encodings"][0]["reason"]
+
+
+def test_unknown_part_is_never_the_same(client: Client) -> None:
+    config = model(vision_config={"model_type": "my_tower"})
+
+    report = reported(client, config, config)
+
+    assert (report["same"], report["verdict"]) == (False, "unknown")
+    assert [each["result"] for each in report["encodings"]] == ["same", "unknown"]
+    assert reported(client, config, model())["verdict"] == "unknown"
+
+
+def test_part_that_one_model_lacks_is_listed(client: Client) -> None:
+    report = reported(client, {"model_type": "qwen2_5_vl"}, {"model_type": "qwen2"})
+
+    assert "vision.rotary" in [each["id"] for each in report["only_in_a"]]
+    assert report["verdict"] != "same"
+
+
+def test_tower_is_compared_by_its_table(client: Client) -> None:
+    config = {"model_type": "dinov3_vit"}
+
+    report = reported(client, config, {**config, "rope_theta": 50.0})
+
+    (encoding,) = report["encodings"]
+    assert encoding["result"] == "differs"
+    assert encoding["values"]["rope_theta"]["b"]["value"] == 50
+    assert encoding["by"] > STEP
+
+
+@pytest.mark.parametrize(
+    ("config", "url", "verdict"),
+    [
+        (model(), "/rope?head_dim=128&rope_theta=500000&seq_len=8", "same in effect"),
+        (
+            model(),
+            "http://host/rope.npy?head_dim=128&rope_theta=500000&seq_len=8&pack=half",
+            "same in effect",
+        ),
+        (model(), "/rope?head_dim=128&rope_theta=500000&seq_len=8&pack=interleaved", "differs"),
+        (model(), "/rope/frequencies?rotary_dim=128&rope_theta=500000", "same in effect"),
+        (model(), "/rope/frequencies?head_dim=128&rope_theta=10000", "differs"),
+        (model(), "/rope?head_dim=64&rope_theta=500000&seq_len=8", "differs"),
+        (
+            {"model_type": "dinov3_vit"},
+            "/rope/axial?convention=dinov3&head_dim=64&grid=3,5&rope_theta=100",
+            "same in effect",
+        ),
+        (
+            {"model_type": "dinov3_vit"},
+            "/rope/axial?convention=dinov3&head_dim=64&grid=3,5&rope_theta=101",
+            "differs",
+        ),
+    ],
+)
+def test_url_is_compared_with_the_encoding_that_has_such_a_table(
+    client: Client, config: dict[str, Any], url: str, verdict: str
+) -> None:
+    assert reported(client, config, url)["verdict"] == verdict
+    assert reported(client, url, config)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"a": model()}, ""),
+        ({"a": model(), "b": model(), "c": 1}, ""),
+        ([], ""),
+        ({"a": model(), "b": 3}, "/b"),
+        ({"a": None, "b": model()}, "/a"),
+        ({"a": "/rope?head_dim=8&seq_len=2", "b": "/rope?head_dim=8&seq_len=2"}, "/b"),
+        ({"a": model(), "b": "/rope?head_dm=8&seq_len=2"}, "/b"),
+        ({"a": model(), "b": "/rope/apply"}, "/b"),
+        ({"a": model(), "b": "/encoding?seq_len=2&d_model=4"}, "/b"),
+        ({"a": model(), "b": "/rope?head_dim=8&seq_len=2&xpos=query"}, "/b"),
+        ({"a": model(hidden_size="x", head_dim=None), "b": model()}, "/a/hidden_size"),
+        ({"a": model(), "b": model({"rope_type": "x"})}, "/b/rope_scaling/rope_type"),
+        ({"a": {}, "b": model()}, "/a/model_type"),
+        (
+            {"a": model(), "b": dumped({**QWEN_GGUF, "qwen2.rope.freq_base": "x"})},
+            "/b/metadata/qwen2.rope.freq_base/value",
+        ),
+        ({"a": model(head_dim=65536), "b": model(head_dim=65536)}, ""),
+    ],
+)
+def test_fault_has_a_pointer_into_the_pair(client: Client, body: Any, pointer: str) -> None:
+    answer = client.post("/model/diff", json=body)
+
+    assert answer.status_code == 422
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": {"model_type": "llama"}, "a": {}, "b": {}}',
+        b'{"a": ' + b"[" * 20_000,
+        b'{"a": {"x": ' + b"[" * 900 + b"]" * 900 + b'}, "b": {}}',
+        b"\xff",
+    ],
+)
+def test_hostile_body_is_refused(client: Client, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+
+    assert client.post("/model/diff", content=body, headers=headers).status_code in {400, 422}
+
+
+def test_infinity_in_a_key_that_nobody_reads_is_read_over(client: Client) -> None:
+    body = b'{"a": {"model_type": "llama", "x": Infinity}, "b": {"model_type": "llama"}}'
+    headers = {"Content-Type": "application/json"}
+
+    assert client.post("/model/diff", content=body, headers=headers).json()["verdict"] == "same"
+
+
+def test_first_line_of_the_text_is_the_answer(client: Client) -> None:
+    body = {"a": model(LLAMA3), "b": model()}
+
+    text = client.post("/model/diff", json=body, headers={"Accept": "text/plain"}).text
+
+    assert text.splitlines()[0] == "differs from position 5 on by more than 0.00390625"
