@@ -155,6 +155,14 @@ class Key:
     aliases: tuple[str, ...] = ()
 
 
+_BASES = (
+    "rotary_emb_base",
+    "rotary_base",
+    "rope_base",
+    "rope_embedding_base",
+    "rope_freq_constant",
+)
+
 TOP: Mapping[str, Key] = {
     "head_dim": Key(channels, ("kv_channels", "head_size", "attention_head_dim")),
     "hidden_size": Key(count, ("n_embd", "d_model", "dim")),
@@ -175,7 +183,7 @@ TOP: Mapping[str, Key] = {
     ),
     "original_max_position_embeddings": Key(count),
     "initial_context_length": Key(count),
-    "rope_theta": Key(real, ("rotary_emb_base", "rotary_base", "rope_base", "rope_embedding_base")),
+    "rope_theta": Key(real, _BASES),
     "rope_ratio": Key(real),
     "partial_rotary_factor": Key(
         share,

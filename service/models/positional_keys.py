@@ -51,8 +51,10 @@ class PositionalKey:
             return value is False or (value is not True and value in self.neutral)
         if self.says == "kind":
             learned = (model.type.instead or "").startswith("absolute")
-            known = ("rope", "rotary") if layout != "none" else ("absolute",) if learned else ()
-            return value in known
+            if value == "absolute":
+                # Many configs say so of any class: that of the first ones that had this key.
+                return learned if layout == "none" else model.is_known
+            return value in {"rope", "rotary"} and layout != "none"
         is_so = layout != "none" if "rotary" in self.says else layout == self.says
         return value is (is_so if self.says != "no rotary" else not is_so)
 
@@ -101,6 +103,8 @@ def refuse_positional_keys(model: TextModel, layout: str, used: Collection[str] 
                 understood |= is_inside and entry.top
                 refused = not (understood or entry.agrees(value, model, layout))
                 means = entry.means
+            if entry and entry.says == "kind" and value == "absolute" and layout != "none":
+                model.report.warn("key-not-read", f"{model.name} does not read {pointer}", pointer)
             if refused and pointer not in used:
                 rule = f"is not understood for {shortened(model.name)}: {means}"
                 model.report.fault(pointer, value, rule)

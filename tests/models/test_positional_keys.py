@@ -22,7 +22,7 @@ CONTRADICTIONS: tuple[dict[str, Any], ...] = (
     {"alibi": True},
     {"use_alibi": True},
     {"position_embedding_type": "alibi"},
-    {"position_embedding_type": "absolute"},
+    {"position_embedding_type": "relative_key"},
     {"use_rope": False},
     {"no_rope": True},
     {"mla_use_nope": True},
@@ -126,6 +126,69 @@ def test_a_rule_that_is_malformed_is_refused(
 
 def test_type_may_be_null_beside_rope_type() -> None:
     assert codes_of(scaled(rope_type="linear", type=None, factor=2.0)) == []
+
+
+def test_absolute_positions_are_refused_for_an_unknown_class_alone() -> None:
+    absolute = {"position_embedding_type": "absolute"}
+
+    assert codes_of({"model_type": "modernbert", **absolute}).count("key-not-read") == 1
+    assert pointers_of({**ASSUMED, **absolute}) == ["/position_embedding_type"]
+
+
+REMOTE: tuple[dict[str, Any], ...] = (
+    {
+        "model_type": "chatglm", "hidden_size": 4096, "kv_channels": 128, "num_layers": 28,
+        "num_attention_heads": 32, "seq_length": 8192, "original_rope": True, "rope_ratio": 500,
+        "apply_residual_connection_post_layernorm": False, "quantization_bit": 0,
+    },
+    {
+        "model_type": "qwen", "hidden_size": 4096, "kv_channels": 128, "num_attention_heads": 32,
+        "rotary_emb_base": 10000, "rotary_pct": 1.0, "seq_length": 8192, "use_dynamic_ntk": True,
+        "use_logn_attn": True, "max_position_embeddings": 8192, "scale_attn_weights": True,
+    },
+    {
+        "model_type": "hunyuan_v1_moe", "hidden_size": 4096, "attention_head_dim": 128,
+        "num_attention_heads": 32, "rope_theta": 10000.0, "use_rotary_pos_emb": True,
+        "position_embedding_xdrope": False, "max_position_embeddings": 32768,
+        "rope_scaling": {
+            "alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0,
+            "mscale_all_dim": 1.0, "type": "dynamic",
+        },
+    },
+    {
+        "model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_positions": 8192,
+        "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+    },
+    {
+        "model_type": "stablelm_epoch", "hidden_size": 2560, "num_attention_heads": 32,
+        "rope_pct": 0.25, "rope_theta": 10000, "rotary_scaling_factor": 1.0,
+    },
+    {
+        "model_type": "new", "hidden_size": 768, "num_attention_heads": 12, "rope_theta": 500000,
+        "position_embedding_type": "rope", "max_position_embeddings": 8192,
+        "rope_scaling": {"factor": 2.0, "type": "ntk"},
+    },
+    {"model_type": "openelm", "head_dim": 64, "rope_freq_constant": 10000, "rope_max_length": 4096},
+    {"model_type": "xverse", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("config", REMOTE, ids=lambda config: config["model_type"])
+def test_published_models_of_remote_code_keep_their_tables(config: dict[str, Any]) -> None:
+    assert resolve(config).entries
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert", "position_embedding_type": "alibi"},
+        {"model_type": "bert", "alibi_starting_size": 512},
+        {"model_type": "nomic_bert", "rotary_scaling_factor": 2},
+    ],
+)
+def test_published_models_whose_positions_no_class_has_are_refused(config: dict[str, Any]) -> None:
+    assert pointers_of(config) == [f"/{key}" for key in config if key != "model_type"]
 
 
 @pytest.mark.parametrize(
