@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from service.errors import Fault, InvalidBody, ModelNotKnown, shortened
-from service.models.config_values import ConfigWarning, KeyPlace, ReadingReport, did_you_mean
+from service.models.config_values import (
+    MAX_COUNT,
+    ConfigWarning,
+    KeyPlace,
+    ReadingReport,
+    did_you_mean,
+)
 from service.models.expressions import FoundValue, Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
 from service.models.model_types import ModelType
@@ -191,7 +197,7 @@ class _Walk:
         if kind.text is not None and is_text and place.pointer not in self.resolved:
             self.add_text(part)
         for entry in kind.entries:
-            if entry.resolver is None and all(map(scope.holds, entry.when)):
+            if entry.resolver is None:
                 self._add_entry(scope, entry, prefix, at)
         for path in kind.unknown:
             self._add(
@@ -321,6 +327,8 @@ class _Walk:
     def _add_entry(self, scope: Scope, entry: EncodingEntry, prefix: str, at: str) -> None:
         pointer = scope.place.pointer
         try:
+            if not all(map(scope.holds, entry.when)):
+                return
             for condition in entry.must:
                 if not scope.holds(condition):
                     raise _unmet(pointer, condition)
@@ -369,19 +377,18 @@ class _Walk:
             found = tuple(map(scope.value, lengths))
         except Missing:
             return ()
-        for each in found:
-            if type(each.value) is not int or each.value < 0:
-                raise Unusable(scope.place.pointer, each.value, "must be a length here")
-        return found
+        return tuple(replace(each, value=_counted(each)) for each in found)
 
     def _layers(self, scope: Scope, entry: EncodingEntry) -> dict[str, Any]:
         if entry.layers is None and entry.kind not in {"rope", "rope-axial", "alibi"}:
             return {}
         try:
-            layers = scope.value(_COUNTS if entry.layers is None else entry.layers).value
+            found = scope.value(_COUNTS if entry.layers is None else entry.layers)
         except Missing:
             return {}
-        return {"only": list(layers)} if isinstance(layers, tuple) else {"all": layers}
+        if isinstance(found.value, tuple):
+            return {"only": [_counted(replace(found, value=each)) for each in found.value]}
+        return {"all": _counted(found)}
 
     def _add_tower(self, around: _Part, tower: Tower) -> None:
         """Add the encodings of a part with a config of its own, or one that is not known."""
@@ -459,6 +466,15 @@ class _Walk:
         names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
         unique = next(name for name in names if name not in taken)
         self.encodings.append(replace(encoding, id=unique))
+
+
+def _counted(found: FoundValue) -> int:
+    """Return a number of layers, rows or channels; raises Unusable."""
+    value = int(found.value) if isinstance(found.value, float) else found.value
+    if type(value) is not int or value != found.value or not 0 <= value <= MAX_COUNT:
+        pointer = next(iter(found.sources), "")
+        raise Unusable(pointer, str(found.value), "does not lead to an integer from 0 to 2^53")
+    return value
 
 
 def _unmet(pointer: str, condition: str) -> Unusable:

@@ -157,7 +157,8 @@ class Scope:
         source = _PRESENCE.sub(lambda match: str(self._has(match[1])), source)
         tree, pointers = _parsed(source)
         found = [self.find(pointer) for pointer in pointers]
-        value = _Evaluation([one[0] for one in found], self._where(found)).of(tree)
+        where = self._where(found)
+        value = _checked(_Evaluation([one[0] for one in found], where).of(tree), where)
         if type(value) is int and abs(value) > MAX_COUNT:
             raise Unusable(self._where(found), None, "is too large")
         from_config = tuple(f"{self.place.pointer}/{path}" for _, path, own in found if own)
@@ -190,7 +191,7 @@ def _member(value: Any, key: str) -> tuple[Any, bool]:
 
 def _checked(value: Any, pointer: str) -> Any:
     """Return a text, flag, number or list of numbers; raises Unusable for others."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         if len(value) > _MAX_ITEMS:
             raise Unusable(pointer, None, f"must be a list of at most {_MAX_ITEMS}")
         return tuple(_checked(item, pointer) for item in value)
@@ -254,10 +255,12 @@ class _Evaluation:
 
     def call(self, node: ast.Call) -> Any:
         assert isinstance(node.func, ast.Name)
-        arguments = [self.of(each) for each in node.args]
-        if len(arguments) == 1 and isinstance(arguments[0], tuple):
-            return _OF_LISTS[node.func.id]([*map(self._number, arguments[0])])
-        return _OF_NUMBERS[node.func.id](*map(self._number, arguments))
+        name, arguments = node.func.id, [self.of(each) for each in node.args]
+        if name in _OF_LISTS and len(arguments) == 1:
+            if not isinstance(arguments[0], tuple) or not arguments[0]:
+                raise Unusable(self.where, arguments[0], "must be a list here, not empty")
+            return _OF_LISTS[name]([*map(self._number, arguments[0])])
+        return _OF_NUMBERS[name](*map(self._number, arguments))
 
     def _number(self, value: Any) -> Any:
         if type(value) not in {int, float}:

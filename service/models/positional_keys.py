@@ -91,7 +91,7 @@ def refuse_positional_keys(model: TextModel, layout: str, used: Collection[str] 
     """
     listed, own = positional_keys(), own_keys(model)
     names = {model.type.name, model.model_type}
-    names |= {place.content.get("model_type") for place in model.outer}
+    names |= {str(place.content.get("model_type")) for place in model.outer}
     for place, is_inside in _objects(model):
         for key in place.content.keys() & (listed.keys() | (_ROTARY if is_inside else ())):
             value, pointer = place.content[key], place.at(key)

@@ -236,6 +236,11 @@ class DescribedModel:
             ]
             raise type(error)(error.detail, faults=faults) from error
 
+    @property
+    def limit_bytes(self) -> int:
+        """The length of the longest answer."""
+        return self.settings.max_response_bytes
+
     def linker(self, resolved: Resolved | None) -> SettingsLinker:
         """Return the linker of the tables of a text model."""
         assert resolved is not None
@@ -375,6 +380,11 @@ def _of_entry(
         query["pack"] = entry.pack
     document = _document(endpoint, query, values | asked)
     fields["values"] |= described.found(asked)
+    binary = NPY if len(document.arrays) == 1 else SAFETENSORS
+    length_bytes, limit_bytes = binary.body(document).length_bytes, described.limit_bytes
+    if (length_bytes or 0) > limit_bytes:
+        rule = f"one answer has at most {limit_bytes} bytes (POSREF_MAX_RESPONSE_BYTES)"
+        return fields | {"reason": f"its table has {length_bytes} bytes, and {rule}"}
     fields |= {"shape": list(document.shape or ()), "dtype": document.dtype}
     return fields | _links(endpoint, document, query, tuple(asked), described.settings)
 

@@ -48,8 +48,10 @@ class TableUrls(PostingReport):
     frequencies: Url = Field(description="The frequencies, and the intermediates of the rule.")
     table: Url = Field(description="Cosines and sines, as JSON unless that would be too long.")
     file: Url = Field(description="Cosines and sines, as safetensors.")
-    cos: Url = Field(description="The cosines, as npy.")
-    sin: Url = Field(description="The sines, as npy.")
+    cos: Url = Field(
+        default=ABSENT, description="The cosines, as npy; absent if the table is one array."
+    )
+    sin: Url = Field(default=ABSENT, description="The sines, as npy.")
     apply: Url = Field(
         default=ABSENT,
         description="POST queries or keys to it to rotate them; absent for several position axes.",
@@ -129,6 +131,8 @@ def _no_arrays(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
 
 class ModelFile(JsonObject):
     """A file that describes a model: JSON, YAML, a command line, or the head of a binary file."""
+
+    shorter = "its head: a file is read as far as it goes"
 
     formats = MappingProxyType(
         {

@@ -142,3 +142,31 @@ def test_rows_of_the_links_follow_the_request(client: Client) -> None:
 
     assert rotary["shape"] == [16, 128]
     assert client.get(rotary["links"]["cos"]).headers["Array-Shape"] == "16, 128"
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"_class_name": "FluxTransformer2DModel", "axes_dims_rope": 5}, "/axes_dims_rope"),
+        ({"_class_name": "FluxTransformer2DModel", "num_layers": "x"}, "/num_layers"),
+        ({"_class_name": "ErnieImageTransformer2DModel", "num_layers": [[1]]}, "/num_layers"),
+        ({"model_type": "clip_text_model", "hidden_size": 1e300}, "/hidden_size"),
+        ({"model_type": "clip_text_model", "max_position_embeddings": 2.5}, ""),
+    ],
+)
+def test_value_of_another_type_is_refused_with_its_pointer(
+    client: Client, config: dict[str, Any], pointer: str
+) -> None:
+    answer = client.post("/model", json=config)
+
+    assert answer.status_code == 422
+    assert pointer in {fault["pointer"] for fault in answer.json()["errors"]} or not pointer
+
+
+def test_table_beyond_the_longest_answer_has_no_link(client: Client) -> None:
+    config = {"model_type": "whisper", "max_source_positions": 2**40}
+
+    sinusoidal = encodings_of(client, config)["sinusoidal"]
+
+    assert not sinusoidal["served"]
+    assert "POSREF_MAX_RESPONSE_BYTES" in sinusoidal["reason"]
