@@ -108,5 +108,5 @@ def test_list_among_the_defaults_has_no_items_for_a_number() -> None:
 
 def test_power_is_computed_and_bounded() -> None:
     assert scope({"a": 3}).value("(/a // 1) ** 2 + 1").value == 10
-    with pytest.raises(Unusable, match="2.53"):
+    with pytest.raises(Unusable, match="integer from"):
         scope({"a": 2**40}).value("/a ** 2")
