@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 30
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same sweep-text check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -35,6 +35,11 @@ sweep-text: $(VENV)/dev.stamp ## Compare the rotary settings of text and audio t
 	$(LIBRARY) tools/rotary_frequencies.py service/models/facts/transformers-5.23.0.json \
 	  > .cache/rotary_frequencies.jsonl
 	$(BIN)/python -m tests.models.sweep .cache/rotary_frequencies.jsonl
+
+sweep-positions: $(VENV)/dev.stamp ## Compare positions that are not rotary with LIBRARY's
+	mkdir -p .cache
+	$(LIBRARY) tools/other_positions.py .cache/other_positions.npz
+	$(BIN)/python -m tests.models.other_sweep .cache/other_positions.npz
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \
