@@ -1,7 +1,8 @@
 """``POST /model``: every positional encoding of a model, and the URLs of its tables."""
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, ResolvedValue
 from service.models.describe import PartEncoding, describe
+from service.models.engines import engine_settings, main_text_model
 from service.models.expressions import FoundValue, Origin
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
@@ -42,6 +44,7 @@ from service.settings import Settings
 
 _GRID_AXES = ("depth", "height", "width")
 _COMPUTED: Origin = "computed"
+_PACK = re.compile(r"\bpack=\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
@@ -147,6 +150,11 @@ class ModelReport(Report):
     model_type: str | None
     knowledge: Knowledge
     encodings: list[EncodingReport]
+    engines: dict[str, dict[str, Any]] = Field(
+        default=ABSENT,
+        description="What engines must be told of the text model where it differs from their "
+        "defaults, what they cannot express, and the source of the rules.",
+    )
     reason: str = Field(default=ABSENT, description="Why there is no encoding.")
     weights: str = Field(
         default=ABSENT, description="Where rows of weights stand in another order than elsewhere."
@@ -168,6 +176,12 @@ class ModelReport(Report):
         yield from (f"warning: {warning.detail}" for warning in self.warnings)
         for each in self.encodings:
             yield from each.lines()
+        for engine, fields in (self.engines or {}).items():
+            yield from (f"{engine}.{name}: {_line(own)}" for name, own in fields.items())
+
+
+def _line(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def report_model(
@@ -179,7 +193,13 @@ def report_model(
     encodings = [*map(described.report, model.encodings)]
     # The encodings, or the reason, say what there is in its place.
     warnings = [each for each in described.warnings() if each.code != "no-rotary-embedding"]
-    given = {"reason": model.reason, "weights": document.weights, "read": document.read}
+    engines = _engines(model.encodings, encodings, document.format) or None
+    given = {
+        "engines": engines,
+        "reason": model.reason,
+        "weights": document.weights,
+        "read": document.read,
+    }
     unread = [each.pointer for each in warnings if each.code == "key-not-read"]
     unknown = [each.pointer for each in warnings if each.code == "unknown-rope-key"]
     return ModelReport(
@@ -192,6 +212,28 @@ def report_model(
         warnings=warnings,
         **{name: each for name, each in given.items() if each is not None},
     )
+
+
+def _engines(
+    encodings: Sequence[PartEncoding], reports: Sequence[EncodingReport], form: str
+) -> dict[str, dict[str, Any]]:
+    """Return what engines must be told, with links to the caches of ONNX."""
+    resolved = main_text_model(encodings)
+    engines = engine_settings(resolved, form) if resolved else {}
+    for encoding, report in zip(encodings, reports, strict=True):
+        if "onnx" in engines and encoding.resolved is resolved and report.links:
+            engines["onnx"].setdefault("caches", []).extend(_caches(report))
+    return engines
+
+
+def _caches(report: EncodingReport) -> Iterator[dict[str, Any]]:
+    """Yield the links to the caches of a rotary embedding, at each regime of lengths."""
+    tables: list[tuple[Mapping[str, str], Any]] = [(report.links, report.post)]
+    if report.regimes:
+        tables = [({"cos": each.cos, "sin": each.sin}, each.post) for each in report.regimes]
+    for urls, post in tables:
+        own = {f"{part}_cache": _PACK.sub("pack=compact", urls[part]) for part in ("cos", "sin")}
+        yield {"id": report.id, **own, **({"post": post} if post else {})}
 
 
 class DescribedModel:

@@ -1,0 +1,310 @@
+"""What engines must be told: read back, it gives the frequencies of the model."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.encodings.rotary.rope import Rope
+from service.models.describe import describe
+from service.models.documents import read_document
+from service.models.engines import engine_settings, main_text_model
+from service.models.resolve import Resolved
+from service.models.rotary_settings import LayerSettings
+from service.routes.model_links import rope_of
+from tests.client import Client
+from tests.models.gguf_files import gguf_file
+
+Json = dict[str, Any]
+SIZES: Json = {
+    "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 12,
+    "max_position_embeddings": 8192,
+}  # fmt: skip
+LLAMA3: Json = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 1024,
+}  # fmt: skip
+YARN: Json = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
+LISTS: Json = {
+    "short_factor": [1.0 + k / 32 for k in range(32)],
+    "long_factor": [2.0 + k for k in range(32)],
+}
+LONGROPE: Json = {
+    "rope_type": "longrope", "factor": 4.0, "original_max_position_embeddings": 2048, **LISTS
+}  # fmt: skip
+
+
+def config(model_type: str, **own: Any) -> Json:
+    return {"model_type": model_type, **SIZES, **own}
+
+
+def rule(**parameters: Any) -> Json:
+    return {"rope_parameters": {"rope_theta": 5e5, **parameters}}
+
+
+CONFIGS: dict[str, Json] = {
+    "llama": config("llama", rope_theta=5e5),
+    "llama, base of engines": config("llama", rope_theta=10000.0),
+    "llama, wide heads": config("llama", head_dim=96, rope_theta=5e5),
+    "llama, llama3": config("llama", **rule(**LLAMA3)),
+    "mistral, llama3": config("mistral", **rule(**LLAMA3)),
+    "qwen2, linear": config("qwen2", **rule(rope_type="linear", factor=4.0)),
+    "qwen2, yarn": config("qwen2", **rule(**YARN)),
+    "qwen2, yarn, own factor": config("qwen2", **rule(**YARN, attention_factor=1.5)),
+    "qwen2, yarn, mscale": config("qwen2", **rule(**YARN, mscale=0.7, mscale_all_dim=0.5)),
+    "phi3, longrope": config("phi3", original_max_position_embeddings=2048, **rule(**LONGROPE)),
+    "stablelm, in part": config("stablelm", partial_rotary_factor=0.25, rope_theta=5e5),
+    "gpt_neox": config("gpt_neox", rotary_pct=0.5, rotary_emb_base=5e4),
+    "gpt_oss": config("gpt_oss", head_dim=64),
+    "gemma3_text": config(
+        "gemma3_text", head_dim=64, rope_theta=2e6, rope_local_base_freq=3e4, sliding_window=512,
+        architectures=["Gemma3ForCausalLM"], rope_scaling={"rope_type": "linear", "factor": 8.0},
+    ),
+    "qwen2_vl": config(
+        "qwen2_vl", rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [8, 12, 12]}
+    ),
+    "qwen3_vl": config("qwen3_vl", head_dim=64, rope_scaling={
+        "rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}),
+    "cohere2": config("cohere2", head_dim=64, rope_theta=5e4, sliding_window=512),
+    "smollm3": config("smollm3", rope_theta=2e6),
+}  # fmt: skip
+
+
+def resolved_of(sent: Json | bytes) -> Resolved:
+    """Return the rotary settings of the text model in a document."""
+    body = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
+    resolved = main_text_model(describe(read_document(body)).encodings)
+    assert resolved is not None
+    return resolved
+
+
+def told(sent: Json, form: str = "transformers") -> dict[str, Json]:
+    return engine_settings(resolved_of(sent), form)
+
+
+def rope(entry: LayerSettings, length: int | None = None) -> Rope:
+    return rope_of(entry.at(length))
+
+
+def tables(resolved: Resolved, length: int | None) -> list[Any]:
+    """Return the layers, frequencies, attention factor and axes of each table."""
+    found = []
+    for entry in resolved.entries:
+        asked = rope(entry, length)
+        frequencies = asked.rule(asked.head_dim)
+        omegas = [float(omega) for omega in frequencies.exact()]
+        axes = (asked.mrope_section, bool(asked.mrope_interleaved))
+        found.append((entry.layers, omegas, frequencies.scale, axes))
+    return sorted(found, key=lambda each: each[1])
+
+
+def check_same(resolved: Resolved, other: Resolved, length: int | None = None) -> None:
+    """Hold two models to the same tables."""
+    pairs = zip(tables(resolved, length), tables(other, length), strict=True)
+    for (layers, omegas, scale, axes), (own_layers, own, own_scale, own_axes) in pairs:
+        assert (own_layers, own_axes) == (layers, axes)
+        np.testing.assert_allclose(own, omegas, rtol=1e-6, atol=0)
+        assert own_scale == pytest.approx(scale, rel=1e-6)
+
+
+def quotients(resolved: Resolved, name: str) -> list[float]:
+    """Return a tensor that divides the frequencies of the base alone."""
+    entry = resolved.entries[0]
+    if name != "rope_freqs.weight":
+        factors: list[float] = LISTS["long_factor" if "long" in name else "short_factor"]
+        return factors
+    asked = rope(entry)
+    scaled = asked.rule(asked.head_dim).exact()
+    plain = Rope(head_dim=asked.head_dim, rope_theta=asked.rope_theta).rule(asked.head_dim)
+    return [float(base / own) for base, own in zip(plain.exact(), scaled, strict=True)]
+
+
+def sizes(resolved: Resolved, arch: str) -> Json:
+    """Return the keys that every GGUF file has, beside those of its rotary embedding."""
+    names = {
+        "context_length": "max_position_embeddings", "embedding_length": "hidden_size",
+        "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
+    }  # fmt: skip
+    own = {key: resolved.model.value(name, warns=False) for key, name in names.items()}
+    keys = {f"{arch}.{key}": value.value for key, value in own.items() if value}
+    return {"general.architecture": arch, **keys}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
+    resolved = resolved_of(CONFIGS[name])
+    own = told(CONFIGS[name])["llama.cpp"]
+    arch = own["architecture"]
+    window = {f"{arch}.attention.sliding_window": 512} if "cohere2" in name else {}
+    keys = {**sizes(resolved, arch), **own.get("keys", {}), **window}
+    tensors = [(each["name"], quotients(resolved, each["name"])) for each in own.get("tensors", ())]
+    assert all(each["shape"] == [len(values)] for each, (_, values) in zip(
+        own.get("tensors", ()), tensors, strict=True
+    ))  # fmt: skip
+    read = resolved_of(gguf_file(keys, tensors))
+
+    if "truncate" in resolved.entries[0].values:
+        assert any(text.startswith("truncate") for text in own["cannot"])
+        return
+    lengths = (2048, 8192) if own.get("tensors") and "longrope" in name else (None,)
+    for length in lengths:
+        check_same(resolved, read, length)
+    assert (read.layout == resolved.layout) == ("weights" not in own)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_keys_of_mlx_give_the_frequencies_of_the_model(name: str) -> None:
+    sent = CONFIGS[name]
+    resolved, own = resolved_of(sent), told(sent).get("mlx")
+    if own is None:
+        assert sent["model_type"] in {"cohere2", "smollm3", "qwen2_vl", "qwen3_vl"}
+        return
+    kept = {"model_type", "head_dim", "sliding_window", *SIZES}
+    written = {key: value for key, value in sent.items() if key in kept}
+    read = resolved_of({**written, **own["keys"], "quantization": {"bits": 4}})
+
+    if "gpt_oss" in name or "own factor" in name:
+        assert own["cannot"]
+    else:
+        check_same(resolved, read, 8192)
+        assert read.layout == resolved.layout
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_config_of_tensorrt_llm_gives_the_frequencies_of_the_model(name: str) -> None:
+    resolved, own = resolved_of(CONFIGS[name]), told(CONFIGS[name]).get("tensorrt-llm")
+    if own is None:
+        return
+    written = {"architecture": "ForCausalLM", **SIZES, **own["config"]}
+
+    if "cannot" in own:
+        assert "yarn" in name
+    else:
+        check_same(resolved, resolved_of(written))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_vllm_is_told_nothing_of_what_it_reads_as_sent(name: str) -> None:
+    assert told(CONFIGS[name])["vllm"]["hf_overrides"] == {}
+
+
+MISSING = [
+    config("qwen2", rope_scaling={"type": "yarn", "original_max_position_embeddings": 2048}),
+    config("llama", rope_scaling={**YARN, "factor": None}, rope_theta=5e5),
+    config("llama", rope_scaling={"type": "linear", "scaling_factor": 4.0}),
+    config("gpt_neox", rope_scaling={**YARN, "factor": None}, rotary_pct=0.5),
+]
+
+
+@pytest.mark.parametrize("sent", MISSING)
+def test_overrides_of_vllm_say_what_was_missing(sent: Json) -> None:
+    overrides = told(sent)["vllm"]["hf_overrides"]
+
+    assert overrides["rope_parameters"]["factor"] == 4
+    own = {key: value for key, value in sent.items() if key[:3] not in {"rop", "rot"}}
+    check_same(resolved_of(sent), resolved_of({**own, **overrides}))
+
+
+def test_overrides_of_vllm_stand_where_the_text_model_is() -> None:
+    text = {**SIZES, "head_dim": 64, "rope_scaling": {"rope_type": "su", **LONGROPE}}
+    text["rope_scaling"] = {**YARN, "factor": None}
+
+    overrides = told({"model_type": "qwen2_vl", "text_config": text})["vllm"]["hf_overrides"]
+
+    assert overrides["text_config"]["rope_parameters"]["factor"] == 4
+
+
+WITHOUT_TRUNCATE = config("qwen2", **rule(**YARN, truncate=False))
+DYNAMIC = config("llama", **rule(rope_type="dynamic", factor=4.0))
+CANNOT: list[tuple[Json, str, str]] = [
+    (WITHOUT_TRUNCATE, "llama.cpp", "truncate: false"),
+    (WITHOUT_TRUNCATE, "mlx", "truncate: false"),
+    (CONFIGS["qwen2, yarn"], "onnx", "onnxruntime-genai's builder does not round"),
+    (CONFIGS["qwen2, yarn"], "tensorrt-llm", "the rule yarn"),
+    (CONFIGS["qwen2, yarn, own factor"], "llama.cpp", "flags for rope.scaling.attn_factor"),
+    (CONFIGS["qwen2, yarn, own factor"], "mlx", "attention_factor"),
+    (config("qwen2", **rule(**YARN, beta_fast=16.0)), "llama.cpp", "beta_fast in the file"),
+    (CONFIGS["phi3, longrope"], "llama.cpp", "two regimes by length"),
+    (CONFIGS["phi3, longrope"], "vllm", "two regimes by length"),
+    (CONFIGS["phi3, longrope"], "mlx", "short_factor"),
+    (CONFIGS["phi3, longrope"], "onnx", "a choice of caches by length"),
+    (config("llama", original_max_position_embeddings=2048, **rule(**LONGROPE)), "llama.cpp",
+     "llama reads no tensor rope_factors_long.weight"),
+    (config("gpt_neox", **rule(**LLAMA3)), "llama.cpp", "gptneox reads no tensor rope_freqs"),
+    (DYNAMIC, "llama.cpp", "a base that grows"),
+    (DYNAMIC, "vllm", "a base that grows"),
+    (DYNAMIC, "onnx", "onnxruntime-genai's builder has no rule dynamic"),
+    (config("mixtral", **rule(rope_type="linear", factor=4.0)), "mlx", "the rule linear"),
+    (config("llama", rope_scaling={"type": "mrope", "mrope_section": [8, 12, 12]}), "llama.cpp",
+     "these axes of positions in llama"),
+    (CONFIGS["qwen2_vl"], "onnx", "position_ids on several axes"),
+    (config("qwen2_vl", rope_scaling={"type": "default", "mrope_section": [8, 12, 12],
+     "mrope_interleaved": True}), "llama.cpp", "these axes of positions in qwen2vl"),
+    (config("smollm3", no_rope_layers=[1] * 12), "llama.cpp", "these layers without rotation"),
+    (config("gemma3_text", architectures=["Gemma3ForCausalLM"], layer_types=[
+        "full_attention", *["sliding_attention"] * 11]), "llama.cpp", "these layers with a window"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "engine", "text"), CANNOT)
+def test_what_an_engine_cannot_express_is_said(sent: Json, engine: str, text: str) -> None:
+    assert [each for each in told(sent)[engine]["cannot"] if each.startswith(text)]
+
+
+def test_flags_say_what_the_keys_say() -> None:
+    betas = told(config("qwen2", **rule(**YARN, beta_fast=16.0)))["llama.cpp"]
+
+    assert betas["flags"] == (
+        "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 2048 --rope-freq-base 500000 "
+        "--yarn-beta-fast 16"
+    )
+    assert "flags" not in told(CONFIGS["llama, base of engines"])["llama.cpp"]
+    linear = told(CONFIGS["qwen2, linear"])["llama.cpp"]["flags"]
+    assert linear == "--rope-scaling linear --rope-scale 4 --rope-freq-base 500000"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        config("llama", architectures=["MyForCausalLM"]),
+        config("gemma3_text", head_dim=64),
+        config("deepseek_v3"),
+    ],
+)
+def test_llama_cpp_is_left_out_where_the_architecture_is_not_certain(sent: Json) -> None:
+    assert "llama.cpp" not in told(sent)
+    assert "onnx" in told(sent)
+
+
+def test_models_without_known_rotary_embedding_have_no_engines(client: Client) -> None:
+    unknown = {"model_type": "my_model", "head_dim": 64, "rope_theta": 5e5}
+
+    for sent in (unknown, {"model_type": "bert"}):
+        report = client.post("/model", json=sent).json()
+        assert "engines" not in report
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma3_text", "phi3, longrope", "cohere2"])
+def test_caches_of_onnx_are_half_as_wide_as_the_turned_channels(client: Client, name: str) -> None:
+    report = client.post("/model?seq_len=16", json=CONFIGS[name]).json()
+    onnx = report["engines"]["onnx"]
+    rotary = [each for each in report["encodings"] if each["kind"] == "rope"]
+    values = rotary[0]["values"]
+
+    width = onnx["rotary_embedding_dim"] or values["head_dim"]["value"]
+    assert width == values["rotary_dim"]["value"]
+    assert onnx["interleaved"] == (rotary[0]["layout"] == "interleaved")
+    assert len(onnx["caches"]) == sum(len(each.get("regimes", [1])) for each in rotary)
+    for cache in onnx["caches"]:
+        for part in ("cos_cache", "sin_cache"):
+            answer = client.get(cache[part])
+            assert answer.status_code == 200
+            assert answer.headers["Array-Shape"].endswith(f", {width // 2}")
+
+
+def test_text_has_a_line_for_each_setting(client: Client) -> None:
+    text = client.post("/model", json=CONFIGS["qwen2, yarn"], headers={"Accept": "text/plain"}).text
+
+    assert "llama.cpp.flags: --rope-scaling yarn --rope-scale 4" in text
+    assert 'tensorrt-llm.cannot: ["the rule yarn in the config"]' in text
