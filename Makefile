@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 30
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -40,6 +40,11 @@ sweep-positions: $(VENV)/dev.stamp ## Compare positions that are not rotary with
 	mkdir -p .cache
 	$(LIBRARY) tools/other_positions.py .cache/other_positions.npz
 	$(BIN)/python -m tests.models.other_sweep .cache/other_positions.npz
+
+sweep-diffusers: $(VENV)/dev.stamp ## Compare the classes of diffusers with LIBRARY's
+	mkdir -p .cache
+	$(LIBRARY) tools/library_diffusers.py .cache/library_diffusers.npz
+	$(BIN)/python -m tests.models.diffusers_sweep .cache/library_diffusers.npz
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \
