@@ -30,11 +30,12 @@ class Difference:
 
     Attributes:
         first_position: the first at which they are more than epsilon apart; None if there is none
-            up to 2^62, or if positions along several axes decide.
+            up to 2^62.
         by: the largest distance of two rotated unit vectors there, or of two numbers of tables.
         at_most: a bound of that distance before the end of the sequence.
         channels: those that differ, as integers and half-open ranges.
         by_axis: whether some turn with the position along another axis.
+        has_positions: whether positions along one axis tell them apart.
     """
 
     first_position: int | None = None
@@ -42,6 +43,7 @@ class Difference:
     at_most: float | None = None
     channels: str | None = None
     by_axis: bool = False
+    has_positions: bool = True
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def compare_rotations(
         at_most=max((each.at_most(length) for each in moves), default=None),
         channels=str(Positions.of_integers(np.array(channels, dtype=np.int64))),
         by_axis=by_axis,
+        has_positions=bool(moves),
     )
 
 
@@ -222,22 +225,25 @@ def _first_within(step: Decimal, period: Decimal, low: Decimal, high: Decimal) -
 
 
 def compare_tables(one: Document, other: Document, epsilon: float) -> Difference | None:
-    """Return how two tables differ, a row for each position; None if all numbers are equal.
+    """Return how two tables differ, a row for each position; None if they are equal.
 
-    Of long tables the first MAX_COMPARED numbers are compared.
+    A row that only one of them has differs. Of long tables the first MAX_COMPARED numbers are read.
     """
-    first, by = None, 0.0
-    if {name: each.shape for name, each in one.arrays.items()} != {
-        name: each.shape for name, each in other.arrays.items()
-    }:
+    firsts, by = list[int](), 0.0
+    widths = ({name: each.shape[1:] for name, each in own.arrays.items()} for own in (one, other))
+    if next(widths) != next(widths):
         return Difference(first_position=0)
     for a, b in zip(one.arrays.values(), other.arrays.values(), strict=True):
-        count = min(prod(a.shape), MAX_COMPARED)
+        rows, width = min(a.shape[:1], b.shape[:1]), prod(a.shape[1:])
+        count = min(prod(rows) * width, MAX_COMPARED)
         numbers = (to_float64(each.read(0, count), each.dtype) for each in (a, b))
         apart = np.abs(np.subtract(*numbers))
-        far = np.flatnonzero(apart > epsilon)
-        if len(far):
-            row = int(far[0]) // prod(a.shape[1:])
-            first = row if first is None else min(first, row)
         by = max(by, float(apart.max(initial=0.0)))
-    return Difference(first_position=first, by=by) if by else None
+        firsts += [int(place) // width for place in np.flatnonzero(apart > epsilon)[:1]]
+        firsts += rows if a.shape != b.shape else ()
+    if not by and not firsts:
+        return None
+    by_position = (
+        one.axes[:1] != ("head",) and min(len(each.shape) for each in one.arrays.values()) > 1
+    )
+    return Difference(min(firsts, default=None), by, has_positions=by_position)

@@ -292,10 +292,10 @@ def _layouts(a: Compared, b: Compared) -> tuple[str, str]:
 
 def _firsts(found: Difference | None) -> dict[str, Any]:
     """Return the first position of a difference; null only if there is none."""
-    if found is None or (found.by_axis and found.at_most is None):
+    if found is None:
         return {}
-    by = {} if found.by is None else {"by": found.by}
-    return {"first_position": found.first_position, **by}
+    first = {"first_position": found.first_position} if found.has_positions else {}
+    return first | ({} if found.by is None else {"by": found.by})
 
 
 def _numbers(found: Difference | None) -> dict[str, Any]:

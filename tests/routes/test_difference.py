@@ -337,6 +337,24 @@ def test_tower_is_compared_by_its_table(client: Client) -> None:
     assert encoding["by"] > STEP
 
 
+def test_slopes_differ_by_head_and_not_by_position(client: Client) -> None:
+    config = {"model_type": "bloom", "n_head": 16}
+
+    (encoding,) = reported(client, config, {**config, "n_head": 8})["encodings"]
+
+    assert encoding["result"] == "differs"
+    assert encoding["values"]["num_heads"]["b"]["value"] == 8
+    assert "first_position" not in encoding
+
+
+def test_longer_table_differs_from_its_first_further_row_on(client: Client) -> None:
+    config = {"model_type": "xglm", "max_position_embeddings": 1024}
+
+    (encoding,) = reported(client, config, {**config, "max_position_embeddings": 512})["encodings"]
+
+    assert (encoding["result"], encoding["first_position"], encoding["by"]) == ("differs", 512, 0)
+
+
 @pytest.mark.parametrize(
     ("config", "url", "verdict"),
     [
