@@ -12,7 +12,15 @@ from math import hypot, isclose, prod, sin, sqrt
 import numpy as np
 
 from service.numerics.dtypes import to_float64
-from service.numerics.phase import MAX_POSITION, TWO_PI, exact_arithmetic, fixed_point, sin_cos
+from service.numerics.phase import (
+    MAX_POSITION,
+    TWO_PI,
+    Float64s,
+    Int64s,
+    exact_arithmetic,
+    fixed_point,
+    sin_cos,
+)
 from service.numerics.positions import Positions
 from service.numerics.tables import Document
 
@@ -22,6 +30,7 @@ MAX_COMPARED = 2**18
 # One number by two formulas differs by less than this share of it.
 _ROUNDING, _SCALE_ROUNDING = Decimal("1e-60"), 1e-15
 _LEAST_STEP = Decimal("1e-70")
+_SEARCHED = 4096
 
 
 @dataclass(frozen=True)
@@ -116,33 +125,44 @@ class _Move:
         apart = _modulo(self.turns[0] - self.turns[1], TWO_PI)
         return min(apart, TWO_PI - apart)
 
+    def distances(self, positions: Int64s) -> Float64s:
+        """Return the distances at positions."""
+        a, b = self.scales
+        if self.is_in_one_plane:
+            sines, _ = sin_cos(fixed_point([self._step / 2]), positions)
+            return np.asarray(np.hypot(a - b, 2 * sqrt(a * b) * sines[:, 0]))
+        _, cosines = sin_cos(fixed_point([*map(abs, self.turns)]), positions)
+        return np.asarray(
+            np.sqrt(np.maximum(0.0, a * a + b * b - 2 * a * b * cosines.prod(axis=1)))
+        )
+
     def distance(self, position: int) -> float:
         """Return the distance at a position."""
-        (a, b), where = self.scales, np.array([position])
-        if self.is_in_one_plane:
-            sines, _ = sin_cos(fixed_point([self._step / 2]), where)
-            return hypot(a - b, 2 * sqrt(a * b) * float(sines[0, 0]))
-        _, cosines = sin_cos(fixed_point([*map(abs, self.turns)]), where)
-        return sqrt(max(0.0, a * a + b * b - 2 * a * b * float(cosines.prod())))
+        return float(self.distances(np.array([position]))[0])
 
-    def first(self, epsilon: float) -> int | None:
-        """Return the first position from 0 on at which the distance is more than epsilon."""
+    def first(self, epsilon: float, before: int = MAX_POSITION) -> int | None:
+        """Return the first position below a limit at which the distance is more than epsilon."""
         a, b = self.scales
         if abs(a - b) > epsilon:
             return 0
         if not self.is_in_one_plane:
-            return self._first_apart(epsilon)
+            return self._first_apart(epsilon, before)
         angle, step = _angle(epsilon, a, b), self._step
         if angle is None or step < _LEAST_STEP:
             return None
-        return _first_within(step, TWO_PI, angle, TWO_PI - angle)
+        found = _first_within(step, TWO_PI, angle, TWO_PI - angle)
+        return found if found < before else None
 
-    def _first_apart(self, epsilon: float) -> int | None:
-        """Search up to a quarter of the faster turn, where the distance grows."""
+    def _first_apart(self, epsilon: float, before: int) -> int | None:
+        """Search up to a quarter of the faster turn, where the distance grows, and a while on."""
         quarter = TWO_PI / 4 / max(map(abs, self.turns))
-        least, most = 1, max(1, int(min(quarter, Decimal(MAX_POSITION))))
-        if self.distance(most) <= epsilon:
+        least, most = 1, min(max(1, int(min(quarter, Decimal(MAX_POSITION)))), before - 1)
+        if most < 1:
             return None
+        if self.distance(most) <= epsilon:
+            places = np.arange(most, min(most + _SEARCHED, before))
+            beyond = np.flatnonzero(self.distances(places) > epsilon)
+            return int(places[beyond[0]]) if len(beyond) else None
         while least < most:
             middle = (least + most) // 2
             if self.distance(middle) > epsilon:
@@ -178,10 +198,10 @@ def compare_rotations(
         channels.append(channel)
     if not channels:
         return None
-    firsts = [found for each in moves if (found := each.first(epsilon)) is not None]
-    position = min(firsts, default=None)
-    if position is not None and position > MAX_POSITION:
-        position = None
+    position = None
+    for move in moves:
+        found = move.first(epsilon, MAX_POSITION if position is None else position)
+        position = position if found is None else found
     return Difference(
         first_position=position,
         by=None if position is None else max(each.distance(position) for each in moves),

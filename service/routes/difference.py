@@ -30,7 +30,7 @@ from service.routes.table_urls import TableUrl, Url, read_url
 from service.settings import Settings
 
 _Verdict: TypeAlias = Literal["same", "same in effect", "differs", "unknown"]
-_MAX_FREQUENCIES = 2**13
+_MAX_FREQUENCIES = 2**12
 _BY_AXIS = "some channels turn with positions along other axes, which text has not"
 
 

@@ -60,6 +60,8 @@ PAIRS = [
     (rotation(2.5, scale=0.51), rotation(0.1, scale=0.51)),
     (rotation(1.0, 0.01), rotation(1.0, 0.01, layout="interleaved")),
     (rotation(0.001, 0.0001), rotation(0.001, 0.0001, layout="interleaved")),
+    (rotation(3.1, 3.0), rotation(3.1, 3.0, layout="interleaved")),
+    (rotation(2.9, 0.2, scale=0.6), rotation(2.9, 0.2, layout="interleaved", scale=0.6)),
     (rotation(1.0, 0.01), rotation(1.0, width=4)),
     (rotation(0.002, width=4), rotation(0.002, 0.001)),
 ]
