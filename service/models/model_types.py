@@ -310,6 +310,8 @@ def find_text_model(
         _warn_type(name, place)
     kind = known or _unknown_type(place, name)
     keys = _keys_of(kind)
+    if kind.no_rope is True:
+        keys = {"num_hidden_layers": TOP["num_hidden_layers"]}
     fixed = {name: keys.pop(name) for name in (*kind.fixed, *kind.own_names) if name in keys}
     by_layer = _lists_by_layer(place, kind, keys)
     inner = place.inner(kind.inside) if kind.inside else None

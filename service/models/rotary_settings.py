@@ -245,7 +245,11 @@ class LayerSettings:
     def _warn_share(self, used: ResolvedValue, head_dim: ResolvedValue) -> None:
         """Warn of a partial_rotary_factor that contradicts the number of channels."""
         inside = None if self.block.is_default else self.block.values.get(_SHARE)
-        share = inside or self.model.given(_SHARE)
+        top = self.model.given(_SHARE)
+        share = inside or top
+        if self.model.type.head_dim is not None and top is not None:
+            detail = f"{self.model.type.name} does not read {top.pointer}: {used.origin} is used"
+            self.model.report.warn("key-not-read", detail, top.pointer)
         if share is None or self.model.type.head_dim is not None:
             return
         rotated = int(head_dim.value * share.value)
@@ -287,6 +291,10 @@ class LayerSettings:
         if kind.rope_keys_of_defaults and not is_default:
             own = None
         given = self._theta_at_top() if own is None else model.given(own)
+        top = model.given("rope_theta")
+        if top is not None and own is not None and not self._some_layers_read("rope_theta"):
+            detail = f"{kind.name} does not read {top.pointer}, but {own}"
+            model.report.warn("key-not-read", detail, top.pointer)
         if own is not None or inside is None or not is_default:
             return given or self._default_theta(has_key=own is not None)
         if given is not None and given.value != inside.value:
@@ -294,6 +302,9 @@ class LayerSettings:
             detail = f"transformers 5.23.0 keeps {inside.value} for {layers}, not {given.pointer}"
             model.report.warn("theta-not-everywhere", detail, given.pointer)
         return inside if given else self._default_theta(has_key=False)
+
+    def _some_layers_read(self, key: str) -> bool:
+        return any(key in keys.values() for keys in self.model.type.rope_keys.values())
 
     def _theta_at_top(self) -> ResolvedValue | None:
         given = self.model.given("rope_theta")

@@ -196,6 +196,8 @@ def test_published_models_whose_positions_no_class_has_are_refused(config: dict[
     [
         {"model_type": "bert", "position_embedding_type": "absolute"},
         {"model_type": "bloom", "use_rope": False},
+        # A width that nothing turns may be 0.
+        {"model_type": "glm5_next_text", "head_dim": 0, "qk_rope_head_dim": 0},
         {"model_type": "mpt", "attn_config": {"alibi": True}},
     ],
 )

@@ -125,6 +125,9 @@ def test_values_that_agree_have_no_warning(config: dict[str, object], code: str)
     ("config", "code"),
     [
         ({"model_type": "mimo_v2_flash", "partial_rotary_factor": 0.5}, "key-not-read"),
+        ({"model_type": "mistral4", "partial_rotary_factor": 0.25}, "key-not-read"),
+        ({"model_type": "modernbert", "rope_theta": 5e5}, "key-not-read"),
+        ({"model_type": "gpt_neox", "rope_theta": 5e5}, "key-not-read"),
         (scaled(**{**YARN, "factor": 8.0}, **AT_2048), "implicit-factor-differs"),
         ({"model_type": "gemma4_text", "rope_theta": 7.0}, "theta-not-everywhere"),
         (scaled(type="dynamic", factor=2.0, **AT_2048), "unknown-rope-key"),
