@@ -292,7 +292,11 @@ class LayerSettings:
             own = None
         given = self._theta_at_top() if own is None else model.given(own)
         top = model.given("rope_theta")
-        if top is not None and own is not None and not self._some_layers_read("rope_theta"):
+        if (
+            top
+            and own not in {None, "rope_theta"}
+            and not self._is_read_by_some_layers("rope_theta")
+        ):
             detail = f"{kind.name} does not read {top.pointer}, but {own}"
             model.report.warn("key-not-read", detail, top.pointer)
         if own is not None or inside is None or not is_default:
@@ -303,8 +307,10 @@ class LayerSettings:
             model.report.warn("theta-not-everywhere", detail, given.pointer)
         return inside if given else self._default_theta(has_key=False)
 
-    def _some_layers_read(self, key: str) -> bool:
-        return any(key in keys.values() for keys in self.model.type.rope_keys.values())
+    def _is_read_by_some_layers(self, key: str) -> bool:
+        kind = self.model.type
+        labels = {*kind.rope_keys, *kind.rope_parameters} - {self.block.layer_type}
+        return any(kind.rope_keys.get(label, {}).get(key, key) == key for label in labels)
 
     def _theta_at_top(self) -> ResolvedValue | None:
         given = self.model.given("rope_theta")

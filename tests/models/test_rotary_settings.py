@@ -115,6 +115,8 @@ def test_rotary_dim_is_a_number_or_a_share_of_channels(
         (llama(), "theta-assumed"),
         (scaled(type="dynamic", factor=1.0, alpha=1000.0), "dynamic-is-stateful"),
         ({"model_type": "gemma3_text"}, "layers-without-rule"),
+        ({"model_type": "gemma3_text", "rope_theta": 5e5}, "key-not-read"),
+        ({"head_dim": 64, "rope_theta": 5e5, "rope_local_base_freq": 1e4}, "key-not-read"),
     ],
 )
 def test_values_that_agree_have_no_warning(config: dict[str, object], code: str) -> None:
