@@ -169,7 +169,7 @@ def _llama_cpp(told: _Rotary) -> dict[str, Any] | None:
 def _architecture(told: _Rotary) -> str | None:
     """Return the architecture of the model's file; None if it is not certain."""
     model, types = told.resolved.model, told.table["types"]
-    own = types.get(model.model_type) or types.get(told.resolved.text_model_type)
+    own = types.get(model.model_type)
     sent: Any = model.outer[0].content if model.outer else model.place.content
     classes = sent.get("architectures") or []
     if own is None or told.form not in _CONFIGS:

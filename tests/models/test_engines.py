@@ -1,6 +1,8 @@
 """What engines must be told: read back, it gives the frequencies of the model."""
 
 import json
+import tomllib
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -120,29 +122,27 @@ def quotients(resolved: Resolved, name: str) -> list[float]:
     return [float(base / own) for base, own in zip(plain.exact(), scaled, strict=True)]
 
 
-def sizes(resolved: Resolved, arch: str) -> Json:
-    """Return the keys that every GGUF file has, beside those of its rotary embedding."""
+def written(resolved: Resolved, own: Json) -> bytes:
+    """Return a GGUF file with what llama.cpp must be told, and the sizes of the model."""
+    arch, tensors = own["architecture"], own.get("tensors", [])
     names = {
         "context_length": "max_position_embeddings", "embedding_length": "hidden_size",
         "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
     }  # fmt: skip
-    own = {key: resolved.model.value(name, warns=False) for key, name in names.items()}
-    keys = {f"{arch}.{key}": value.value for key, value in own.items() if value}
-    return {"general.architecture": arch, **keys}
+    sizes = {key: resolved.model.value(name, warns=False) for key, name in names.items()}
+    keys = {f"{arch}.{key}": value.value for key, value in sizes.items() if value}
+    if arch in {"gemma3", "cohere2"}:
+        keys[f"{arch}.attention.sliding_window"] = 512
+    factors = [(each["name"], quotients(resolved, each["name"])) for each in tensors]
+    assert [each["shape"] for each in tensors] == [[len(values)] for _, values in factors]
+    return gguf_file({"general.architecture": arch, **keys, **own.get("keys", {})}, factors)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
     resolved = resolved_of(CONFIGS[name])
     own = told(CONFIGS[name])["llama.cpp"]
-    arch = own["architecture"]
-    window = {f"{arch}.attention.sliding_window": 512} if "cohere2" in name else {}
-    keys = {**sizes(resolved, arch), **own.get("keys", {}), **window}
-    tensors = [(each["name"], quotients(resolved, each["name"])) for each in own.get("tensors", ())]
-    assert all(each["shape"] == [len(values)] for each, (_, values) in zip(
-        own.get("tensors", ()), tensors, strict=True
-    ))  # fmt: skip
-    read = resolved_of(gguf_file(keys, tensors))
+    read = resolved_of(written(resolved, own))
 
     if "truncate" in resolved.entries[0].values:
         assert any(text.startswith("truncate") for text in own["cannot"])
@@ -151,6 +151,37 @@ def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
     for length in lengths:
         check_same(resolved, read, length)
     assert (read.layout == resolved.layout) == ("weights" not in own)
+
+
+TYPES: Json = tomllib.loads(files("service.models").joinpath("engines.toml").read_text())
+
+
+@pytest.mark.parametrize("name", TYPES["llama.cpp"]["types"])
+def test_keys_of_gguf_give_the_frequencies_of_the_class(name: str) -> None:
+    entry = TYPES["llama.cpp"]["types"][name]
+    sent = {"model_type": name, "architectures": entry["classes"][:1]}
+    resolved, own = resolved_of(sent), told(sent).get("llama.cpp")
+    if own is None:
+        assert name in {"qwen2_vl", "qwen2_5_vl"}  # without sections
+        return
+    read = resolved_of(written(resolved, own))
+
+    if "cannot" in own:
+        assert name == "gpt_oss"
+    else:
+        check_same(resolved, read)
+    assert read.without == resolved.without
+    assert (read.layout == resolved.layout) == ("weights" not in own)
+
+
+@pytest.mark.parametrize("name", TYPES["mlx"]["types"])
+def test_keys_of_mlx_give_the_frequencies_of_the_class(name: str) -> None:
+    resolved, own = resolved_of({"model_type": name}), told({"model_type": name})["mlx"]
+    read = resolved_of({"model_type": name, **own["keys"], "quantization": {"bits": 4}})
+
+    if "cannot" not in own:
+        check_same(resolved, read)
+    assert read.layout == resolved.layout
 
 
 @pytest.mark.parametrize("name", CONFIGS)
