@@ -397,10 +397,13 @@ def _rule_of_tensorrt_llm(told: _Rotary) -> dict[str, Any]:
         scaling = {"type": "mrope", **told.has("mrope_section")}
         return {"position_embedding_type": "mrope", "rotary_scaling": scaling}
     if rule == "longrope":
-        lists = {
+        lists: dict[str, Any] = {
             f"longrope_scaling_{name}_factors": _listed(values[f"{name}_factor"])
             for name in ("short", "long")
         }
+        if "attention_factor" in values:
+            given = [each.value for each in told.main.mscales] or 2 * [values["attention_factor"]]
+            lists |= zip(("longrope_short_mscale", "longrope_long_mscale"), given, strict=True)
         return {"position_embedding_type": "long_rope", **told.has(_ORIGINAL), **lists}
     if "alpha" in values:
         told.refuse("alpha")
