@@ -112,7 +112,7 @@ def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:
         is_arguments = re.search(r"(?<!\S)--[a-z]", text) is not None
         content = _arguments(text) if is_arguments else _yaml(text)
     if not isinstance(content, dict):
-        raise InvalidBody("the body must be an object: a config, or the header of a file")
+        raise InvalidBody("the body must be a JSON object")
     return content, is_arguments
 
 

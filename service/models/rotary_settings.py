@@ -559,8 +559,7 @@ class LayerSettings:
         )
         self.warn("truncate-not-representable", detail, "truncate")
         if self.block.is_nested or self.model.type.rope_parameters_of(self.block.layer_type):
-            del self.values["truncate"]
-            detail = f"truncate: false of {self.label} is not used: transformers 5.23.0 ignores it"
+            detail = f"truncate: false of {self.label} is used; transformers 5.23.0 ignores it"
             self.warn("truncate-ignored-when-nested", detail, "truncate")
 
     def _warn_mscale(self) -> None:

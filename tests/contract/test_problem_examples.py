@@ -39,7 +39,7 @@ def problems_of_requests() -> Iterator[Any]:
             client.post("/rope/apply", content=b"1", headers=TEXT),
             client.post("/rope/config", json=[]),
             client.post("/rope/config", json={"model_type": "lama"}),
-            client.post("/rope/config", content=b"1", headers=TEXT),
+            client.post("/model/diff", content=b"1", headers=TEXT),
         ]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SinusoidalEncoding, "revision_of_bytes", 2)
@@ -55,7 +55,7 @@ def problems_of_limits() -> Iterator[Any]:
     with client_of(create_app(default_settings().model_copy(update=limits))) as client:
         headers = {"Content-Type": "application/x-npy"}
         yield client.post("/rope/apply", content=b"12", headers=headers).json()
-        yield client.post("/rope/config", content=b"12", headers=JSON_TYPE).json()
+        yield client.post("/model/diff", content=b"12", headers=JSON_TYPE).json()
     locked = {"api_keys": SecretStr("correct-horse-battery")}
     with client_of(create_app(default_settings().model_copy(update=locked))) as client:
         yield client.get(NPY).json()
