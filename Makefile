@@ -6,8 +6,11 @@ FUZZ_SECONDS ?= 30
 # A Python that has transformers 5.23.0 and torch.
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+FACTS := .cache/facts
+FACTS_PIP := $(FACTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+  --require-hashes -r
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers check fuzz bench load starvation scaling lock openapi docs pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -84,6 +87,16 @@ docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 	$(BIN)/python -m tests.data.encodings_page
 	$(BIN)/python -m tests.data.model_types_page
 
+facts: $(FACTS)/venv.stamp ## Write service/models/facts from transformers and diffusers
+	for library in transformers diffusers; do \
+	  $(FACTS)/bin/python -m tools.facts $$library service/models/facts || exit 1; \
+	done
+
+facts-check: $(FACTS)/venv.stamp ## Compare service/models/facts with transformers and diffusers
+	for library in transformers diffusers; do \
+	  $(FACTS)/bin/python -m tools.facts $$library service/models/facts --check || exit 1; \
+	done
+
 lock: $(VENV)/dev.stamp ## Update the pinned requirements
 	$(PIP) uv
 	for set in "pyproject.toml -o requirements/runtime.txt" \
@@ -113,6 +126,13 @@ $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject
 
 $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp
 	$(PIP) --require-hashes -r requirements/fuzz.txt
+	touch $@
+
+# The build of torch without CUDA where pip finds one; the registry's on Linux needs CUDA to import.
+$(FACTS)/venv.stamp: requirements/facts.txt requirements/facts-torch-cpu.txt requirements/facts-torch.txt
+	$(PYTHON) -m venv $(FACTS)
+	$(FACTS_PIP) requirements/facts.txt
+	$(FACTS_PIP) requirements/facts-torch-cpu.txt || $(FACTS_PIP) requirements/facts-torch.txt
 	touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
