@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """What source code and shapes tell without any library: hashes of bodies, keys read, formulas.
 
 A hash of a body stays the same where names of classes and locals, comments, docstrings, annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, SLF001
 """Facts about the positional parts of every model type of a library, read from the library itself.
 
 ``python -m tools.facts transformers|diffusers DIR`` builds each type without weights and writes
