@@ -558,8 +558,12 @@ class LayerSettings:
             "ggml and mlx-lm 0.32 round the range of YaRN outwards, which truncate: false forbids"
         )
         self.warn("truncate-not-representable", detail, "truncate")
-        if self.block.is_nested or self.model.type.rope_parameters_of(self.block.layer_type):
+        if self.block.is_nested:
             detail = f"truncate: false of {self.label} is used; transformers 5.23.0 ignores it"
+            self.warn("truncate-ignored-when-nested", detail, "truncate")
+        elif self.model.type.rope_parameters_of(self.block.layer_type):
+            del self.values["truncate"]
+            detail = "truncate: false is not used: transformers 5.23.0 ignores it by layer type"
             self.warn("truncate-ignored-when-nested", detail, "truncate")
 
     def _warn_mscale(self) -> None:

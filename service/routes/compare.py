@@ -528,7 +528,16 @@ COMPARE = Endpoint(
     summary="Where arrays differ from a table of this server",
     parameters=CompareParameters,
     inputs=ReportedArrays(
-        names=("x", "cos", "sin", "frequency", "wavelength", "inv_freq", "attention_factor"),
+        names=(
+            "x",
+            "cos",
+            "sin",
+            "frequency",
+            "wavelength",
+            "inv_freq",
+            "attention_factor",
+            "axis",
+        ),
         example={"x": [[0.0, 1.0, 0.0, 1.0], [0.84147098, 0.54030231, 0.00999983, 0.99995]]},
         copies=2,
         base_seconds=0.006,
