@@ -122,7 +122,7 @@ BUILDS = [{name: sizes[i] for name, sizes in SIZES.items()} for i in range(3)]
         ((60, 120, 360), "size/0"),
         ((256, 256, 256), "256"),
         ((32, 32, 32), None),
-        ((5, 6, 8), None),
+        ((101, 57, 903), None),
         ((512, 608), None),
     ],
 )
