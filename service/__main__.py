@@ -64,7 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     model = commands.add_parser("model", help="show every positional encoding of a model")
     model.add_argument("file", help="a config, the head of a weight file, a folder, or -")
     model.add_argument("--json", action="store_true", help="write the whole report as JSON")
-    model.add_argument("--query", default="", help="parameters of /model, as in grid=1,4,6")
+    model.add_argument(
+        "--query", default="", help="parameters of /model or /model/diff, as in grid=1,4,6"
+    )
+    model.add_argument("--diff", metavar="OTHER", help="another model, or a table's URL: compare")
     model.add_argument("--write", type=Path, metavar="DIR", help="write all tables to a folder")
     model.add_argument("--for", dest="engine", choices=ENGINES, help="whose tables (transformers)")
     model.set_defaults(command=_model, engine=ENGINES[0])

@@ -12,14 +12,17 @@ import numpy as np
 import orjson
 
 from service.analysis.array import TableRequest
+from service.delivery.endpoints import Report
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import problem_of
 from service.delivery.representation import represent
 from service.errors import PosrefError
 from service.formats.npy import NPY
 from service.models.documents import read_document
+from service.models.translation import ModelDocument
+from service.routes.difference import DiffParameters, report_diff
 from service.routes.model import EncodingReport, ModelParameters, ModelReport, report_model
-from service.routes.table_urls import read_url, table_request, url_of
+from service.routes.table_urls import TableUrl, read_url, table_request, url_of
 from service.settings import Settings, default_settings
 
 OK, REFUSED, NOT_KNOWN = 0, 1, 3
@@ -35,10 +38,14 @@ _NAMES = (
 def run(options: argparse.Namespace) -> int:
     """Print the report about a file, or about each file of a folder; return the exit code.
 
-    0: every part is known; 1: the model is refused; 3: a part of it is not known.
+    0: every part is known; 1: the model is refused; 3: a part of it is not known. With another
+    model to compare with, 0: they are the same; 1: a model is refused; 3: they differ, or a part
+    is not known.
     """
     code, written = OK, list[dict[str, Any]]()
     try:
+        if options.diff is not None:
+            return _compare(options)
         parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
         for name, body in _bodies(options.file):
             document = read_document(body, parameters.format)
@@ -60,6 +67,25 @@ def run(options: argparse.Namespace) -> int:
         text = orjson.dumps(manifest, option=_READABLE)
         (options.write / "manifest.json").write_bytes(text + b"\n")
     return code
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Print how a file differs from another one, or from the table at a URL."""
+    parameters = read_parameters(DiffParameters, parse_query(options.query.encode()))
+    sent = {"a": _document(options.file), "b": _document(options.diff)}
+    report = report_diff(parameters, sent, _without_limits())
+    _print("", report, is_json=options.json)
+    return OK if report.same else NOT_KNOWN
+
+
+def _document(name: str) -> ModelDocument | TableUrl:
+    if name.startswith("/") and not Path(name).exists():
+        return read_url(name)
+    bodies = list(_bodies(name))
+    if len(bodies) > 1:
+        names = ", ".join(each for each, _ in bodies)
+        raise FileNotFoundError(f"{name} has several models: name one of {names}")
+    return read_document(bodies[0][1])
 
 
 def _without_limits() -> Settings:
@@ -89,7 +115,7 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD_BYTES)
 
 
-def _print(name: str, report: ModelReport, *, is_json: bool) -> None:
+def _print(name: str, report: Report, *, is_json: bool) -> None:
     if is_json:
         sys.stdout.buffer.write(orjson.dumps(report.content(), option=_READABLE) + b"\n")
     else:

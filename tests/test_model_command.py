@@ -104,3 +104,18 @@ def test_divisors_of_llama_cpp_turn_the_plain_frequencies_into_the_scaled_ones(
     # Shorter than the original length / high_freq_factor: unchanged; longer than it: all of factor.
     assert np.all(divisors[wavelengths < 16 / 4] == 1)
     assert np.all(divisors[wavelengths > 16 / 1] == 8)
+
+
+def test_models_are_compared_with_other_models_and_tables(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = folder / "other.json"
+    other.write_text(json.dumps({**LLAMA, "rope_theta": 10000.0}))
+    table = "/rope?head_dim=16&rope_theta=500000&seq_len=4"
+
+    assert main(["model", str(folder), "--diff", str(folder / "config.json")]) == 0
+    assert capfd.readouterr().out.startswith("same")
+    assert main(["model", str(folder), "--diff", str(other), "--json"]) == 3
+    assert json.loads(capfd.readouterr().out)["verdict"] == "differs"
+    assert main(["model", str(folder), "--diff", table]) == 3
+    assert main(["model", str(folder), "--diff", "/none"]) == 1
