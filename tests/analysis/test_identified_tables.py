@@ -24,10 +24,17 @@ AXIAL: Mapping[str, str] = {
     "timm_pixels": "grid=4,6&head_dim=32&max_freq=224",
     "rotary_embedding_torch_pixel": "grid=4,6&head_dim=32&max_freq=10",
     "cogvideox": "grid=3,4,6&head_dim=64",
-    "allegro": "grid=3,4,6&head_dim=48",
+    "allegro": "pack=concat&grid=3,4,6&head_dim=48",
+    "wan": "grid=3,4,6&head_dim=48",
+    "cosmos": "grid=3,4,6&head_dim=48",
+    "qwen_image": "grid=3,4,6&axes_dim=16,16,16",
     "flux": "grid=1,4,6&axes_dim=8,28,28",
     "minimax_m3": "grid=2,4,6&head_dim=48",
 }
+
+
+NOT_PROPOSED = frozenset(("deformable-detr", "cogview4", "ltx", "ltx2"))
+"""Conventions of coordinates that no function proposes: their tables are not identified."""
 
 
 def listed(factors: Iterator[float]) -> str:
@@ -74,12 +81,13 @@ def urls() -> Iterator[str]:
     for convention in CONVENTIONS:
         bands = "15&max_resolution=224" if convention == "perceiver" else "4"
         yield f"/encoding?convention={convention}&seq_len=64&d_model={bands}"
-    for convention in choices(GridEncoding, "convention"):
+    for convention in sorted({*choices(GridEncoding, "convention")} - NOT_PROPOSED):
         query = GRIDS.get(convention, "d_model=16")
         yield f"/encoding/grid?convention={convention}&height=4&width=6&{query}"
-    for convention in choices(Axial, "convention"):
+    for convention in sorted({*choices(Axial, "convention")} - NOT_PROPOSED):
         query = AXIAL.get(convention, "grid=4,6&head_dim=32")
-        yield f"/rope/axial?convention={convention}&pack=half&{query}"
+        pack = "" if "pack=" in query else "pack=half&"
+        yield f"/rope/axial?convention={convention}&{pack}{query}"
     yield from (f"/rope?head_dim=64&seq_len=64&pack={pack}" for pack in PACKS)
     yield from (f"/rope?head_dim=64&seq_len=64&pack=concat&{rule}" for rule in RULES)
     yield from (

@@ -13,7 +13,7 @@ from service.routes import REPORTS
 from tests.client import Client, load_npy, npy_bytes
 
 TEXT = {"Accept": "text/plain"}
-LINE = re.compile(r"[a-z][\w.]*: \S.*")
+LINE = re.compile(r"[a-z][\w.-]*: \S.*")
 EVERY = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
 
 ENCODING = "/encoding?seq_len=16&d_model=8"

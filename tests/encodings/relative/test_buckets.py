@@ -252,8 +252,8 @@ T5_EDGES = "-4611686018427387904,-128,-127,-64,-63,-32,-31,31,32,461168601842738
             [[2**31 - 1, 2**31]],
         ),
         (
-            "shaw?query_len=1&key_len=2&max_relative_position=1&max_after=2147483647&descending=true",
-            [[2**31 - 1, 2**31 - 2]],
+            "shaw?query_len=1&key_len=2&max_relative_position=1&max_after=2147483646&descending=true",
+            [[2**31 - 2, 2**31 - 3]],
         ),
     ],
 )
