@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import shortened
 from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean
+from service.models.knowledge import part_type
 from service.models.model_types import NoRope, TextModel
 
 ALIKE = re.compile(
@@ -144,15 +145,18 @@ def refuse_unread_keys(
 def _objects(model: TextModel) -> Iterator[tuple[KeyPlace, bool]]:
     """Yield the configs around a text model, its own, and the objects inside it.
 
-    Objects with a size of their own are the configs of other parts of a model.
+    Objects with a size of their own, or at the key of a tower, are the configs of other parts.
     """
+    kind = part_type(model.model_type or "")
+    towers = {tower.key for tower in kind.towers} if kind else set()
+    others = {*BLOCKS, *towers} - {"text_config", model.type.inside}
     yield from ((place, False) for place in model.outer)
     yield model.place, False
     pending = [model.place]
     while pending:
         place = pending.pop()
         for key, value in place.content.items():
-            if not isinstance(value, dict) or key in BLOCKS or not _SIZES.isdisjoint(value):
+            if not isinstance(value, dict) or key in others or not _SIZES.isdisjoint(value):
                 continue
             inner = KeyPlace(value, place.at(key), model.report)
             if place is not model.place or key != model.type.inside:
