@@ -10,7 +10,7 @@ FACTS := .cache/facts
 FACTS_PIP := $(FACTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
   --require-hashes -r
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -48,6 +48,11 @@ sweep-diffusers: $(VENV)/dev.stamp ## Compare the classes of diffusers with LIBR
 	mkdir -p .cache
 	$(LIBRARY) tools/library_diffusers.py .cache/library_diffusers.npz
 	$(BIN)/python -m tests.models.diffusers_sweep .cache/library_diffusers.npz
+
+sweep-towers: $(VENV)/dev.stamp ## Compare the rotary tables of vision towers with LIBRARY's
+	mkdir -p .cache
+	$(LIBRARY) tools/library_towers.py .cache/library_towers.npz
+	$(BIN)/python -m tests.models.sweep_towers .cache/library_towers.npz
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \

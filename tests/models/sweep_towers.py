@@ -2,7 +2,7 @@
 
     python -m tests.models.sweep_towers EXPECTED [SAMPLE]
 
-EXPECTED is written by tests/models/library_towers.py. Prints how many tables of each type are
+EXPECTED is written by tools/library_towers.py. Prints how many tables of each type are
 right, refused or wrong, and each config whose table is not right; or writes some cases with a few
 rows to SAMPLE, which the tests compare.
 """

@@ -1,6 +1,6 @@
 """Write the cosines and sines of the vision towers of transformers, for configs and grids.
 
-    python tests/models/library_towers.py FILE
+    python tools/library_towers.py FILE
 
 torch and transformers are installed where this runs, and nothing of the service. Each tower, with
 one layer, runs up to its rotary module, whose result is written: so positions and the order of
