@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """Write the cosines and sines of the vision towers of transformers, for configs and grids.
 
     python tools/library_towers.py FILE
@@ -57,10 +58,12 @@ def _without_initialization() -> None:
 
 
 def from_library(file: str, name: str) -> Any:
+    """Return a class of a model file of the library."""
     return getattr(import_module(f"transformers.models.{file}.modeling_{file}"), name)
 
 
 def built(kind: str, change: Mapping[str, Any], **more: Any) -> Any:
+    """Return a config with changes."""
     return CONFIGS[kind](**json.loads(json.dumps({**change, **more})))
 
 
@@ -149,6 +152,7 @@ def gemma4(kind: str, change: Mapping[str, Any]) -> Tables:
 
 
 def llama4(kind: str, change: Mapping[str, Any]) -> Tables:
+    """The table is of the configured picture size."""
     turns = from_library("llama4", "Llama4VisionRotaryEmbedding")(built(kind, change)).freqs_ci
     both = torch.view_as_real(turns.squeeze(1)).repeat_interleave(2, dim=-2)
     yield {"asks": {}}, both[..., 0], both[..., 1]
@@ -171,6 +175,7 @@ def memory(file: str, model: str) -> Any:
 
 
 def sam3(kind: str, change: Mapping[str, Any]) -> Tables:
+    """Return the tables of the layers with and without windows."""
     config = built(kind, change)
     for size, name in ((0, "rotary.global"), (config.window_size, "rotary.windows")):
         layer = from_library("sam3", "Sam3ViTLayer")(config, size)
@@ -203,6 +208,7 @@ def vjepa2(kind: str, change: Mapping[str, Any]) -> Tables:
 
 
 def efficientloftr(kind: str, change: Mapping[str, Any]) -> Tables:
+    """Features are aggregated by strides before the rotation."""
     config = built(kind, change)
     rotary = from_library("efficientloftr", "EfficientLoFTRRotaryEmbedding")(config)
     kernel, stride = config.q_aggregation_kernel_size, config.q_aggregation_stride
@@ -212,6 +218,7 @@ def efficientloftr(kind: str, change: Mapping[str, Any]) -> Tables:
 
 
 def qwen(file: str, tower: str, rotary: str, **more: Any) -> Any:
+    """Return the tables of a tower whose rotary module is named after its model."""
     return packed_patches(file, tower, f"{rotary}VisionRotaryEmbedding", **more)
 
 
@@ -398,7 +405,7 @@ def composites() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     for kind in CONFIGS:
         try:
             config = built(kind, {})
-        except Exception:  # noqa: BLE001  (a package is missing)
+        except Exception:  # noqa: BLE001, S112  (a package is missing)
             continue
         for key in getattr(config, "sub_configs", {}):
             part: Any = getattr(config, key, None)
@@ -416,6 +423,7 @@ _NO_VALUES |= {"per_layer_config", "mlp_layer_types", "out_features", "out_indic
 
 
 def main(file: str, *only: str) -> None:
+    """Write the tables of all towers, or of those of some types."""
     _without_initialization()
     cases: list[Case] = []
     arrays: dict[str, Any] = {}
