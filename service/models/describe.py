@@ -250,6 +250,7 @@ class _Walk:
                     kind="rope",
                     layers=layers,
                     settings=entry,
+                    is_sent=bool(resolved.model.values or not part.type.towers),
                     resolved=resolved,
                 )
             )
