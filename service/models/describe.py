@@ -359,7 +359,7 @@ class _Walk:
                 asked=asked,
                 shape=shape,
                 untouched_tokens=untouched,
-                reason=entry.not_served,
+                reason=entry.not_served or _reason_of_missing(scope, entry, values),
             )
         )
 
@@ -467,6 +467,21 @@ class _Walk:
         names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
         unique = next(name for name in names if name not in taken)
         self.encodings.append(replace(encoding, id=unique))
+
+
+def _reason_of_missing(
+    scope: Scope, entry: EncodingEntry, values: Mapping[str, FoundValue]
+) -> str | None:
+    """Return why there is no table, where a parameter would have to be guessed; None otherwise.
+
+    A key whose default is null stands for a parameter that is left out.
+    """
+    missing = [
+        name
+        for name, sources in entry.query.items()
+        if name not in values and not scope.is_null_by_default(sources)
+    ]
+    return f"neither the config nor its class has {', '.join(missing)}" if missing else None
 
 
 def _counted(found: FoundValue) -> int:

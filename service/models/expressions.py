@@ -142,6 +142,12 @@ class Scope:
                 continue
         raise Missing
 
+    def is_null_by_default(self, sources: Sources) -> bool:
+        """Return whether the class has null for the key of a single source."""
+        if not isinstance(sources, str) or not _POINTER.fullmatch(sources):
+            return False
+        return any(self.defaults.get(name, ...) is None for name in self._spellings(sources[1:]))
+
     def holds(self, condition: str) -> bool:
         """Return whether a condition holds; one with a missing value does."""
         try:

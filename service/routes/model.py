@@ -414,7 +414,7 @@ def _of_entry(
         "source": entry.source,
     }
     endpoint = table_at(entry.url or "")
-    if entry.url is None or entry.not_served or endpoint is None:
+    if entry.url is None or encoding.reason or endpoint is None:
         return fields
     asked = _asked(encoding, described.parameters)
     query = {name: each.value for name, each in (values | asked).items()}
