@@ -47,7 +47,8 @@ def _tables() -> Mapping[str, Any]:
 
 def main_text_model(encodings: Iterable[PartEncoding]) -> Resolved | None:
     """Return the rotary settings of the text model of a model, if they are known."""
-    texts = (each.resolved for each in encodings if each.is_sent and each.config in _TEXTS)
+    own = (each for each in encodings if each.config in _TEXTS)
+    texts = (each.resolved for each in own if each.is_sent or not each.config)
     resolved = next(filter(None, texts), None)
     if resolved is None or not resolved.entries or not resolved.model.is_known:
         return None
