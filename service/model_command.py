@@ -165,10 +165,10 @@ def _requests(encoding: EncodingReport, engine: str) -> dict[str, TableRequest]:
         compact = table.with_parameters(pack="compact")
         tables = {f"{part}_cache": compact.with_parameters(part=part) for part in ("cos", "sin")}
     elif engine == "ggml":
-        # llama.cpp computes its angles, and takes only divisors of the frequencies from a file.
-        is_scaled = frequencies and frequencies.parameters.get("rope_type", "default") != "default"
+        # llama.cpp computes its angles; of the rules, llama3 alone is in a tensor of the file.
+        rule = frequencies.parameters.get("rope_type") if frequencies else None
         tables = {}
-        if frequencies is not None and is_scaled and encoding.kind == "rope":
+        if frequencies is not None and rule == "llama3" and encoding.kind == "rope":
             tables["rope_freqs.weight"] = frequencies.with_parameters(part="inv_freq")
     return tables
 

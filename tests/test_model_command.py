@@ -119,3 +119,12 @@ def test_models_are_compared_with_other_models_and_tables(
     assert json.loads(capfd.readouterr().out)["verdict"] == "differs"
     assert main(["model", str(folder), "--diff", table]) == 3
     assert main(["model", str(folder), "--diff", "/none"]) == 1
+
+
+def test_rule_that_llama_cpp_computes_has_no_divisors(folder: Path) -> None:
+    scaled = {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    (folder / "config.json").write_text(json.dumps(scaled))
+
+    assert main(["model", str(folder), "--write", str(folder / "out"), "--for", "ggml"]) == 0
+
+    assert json.loads((folder / "out" / "manifest.json").read_text())["tables"] == []

@@ -394,7 +394,8 @@ class _Walk:
     def _add_tower(self, around: _Part, tower: Tower) -> None:
         """Add the encodings of a part with a config of its own, or one that is not known."""
         place, path = around.place, _joined(around.at, tower.at)
-        if place.content.get(tower.key, ...) is None or around.depth > _MAX_DEPTH:
+        if around.depth > _MAX_DEPTH:
+            self._add_unknown(place.absent(place.at(tower.key)), around.prefix, tower, path)
             return
         inner = place.inner(tower.key)
         if inner is None and self._is_flat(place, tower):

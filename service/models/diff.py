@@ -155,7 +155,10 @@ class _Move:
 
     def _first_apart(self, epsilon: float, before: int) -> int | None:
         """Search up to a quarter of the faster turn, where the distance grows, and a while on."""
-        quarter = TWO_PI / 4 / max(map(abs, self.turns))
+        fastest = max(map(abs, self.turns))
+        if not fastest:
+            return None
+        quarter = TWO_PI / 4 / fastest
         least, most = 1, min(max(1, int(min(quarter, Decimal(MAX_POSITION)))), before - 1)
         if most < 1:
             return None

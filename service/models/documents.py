@@ -126,11 +126,16 @@ def read_json(text: str | bytes) -> Any:
         return content
 
     try:
-        return json.loads(text, object_pairs_hook=members)
+        content = json.loads(text, object_pairs_hook=members)
+        # Half of a surrogate pair, as an escape, is no character that an answer can have.
+        json.dumps(content, ensure_ascii=False).encode()
     except RecursionError:
         raise InvalidBody("the JSON is nested too deeply") from None
+    except UnicodeEncodeError as error:
+        raise InvalidBody("the body has an escape that is one half of a surrogate pair") from error
     except ValueError as error:
         raise InvalidBody(f"the body is not JSON: {shortened(str(error))}") from error
+    return content
 
 
 class _YamlReader(yaml.SafeLoader):  # type: ignore[misc]
@@ -150,9 +155,23 @@ _YamlReader.add_implicit_resolver(
 
 def _yaml(text: str) -> Any:
     try:
-        return yaml.load(text, _YamlReader)  # noqa: S506 - a safe loader
+        content = yaml.load(text, _YamlReader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise InvalidBody("the body is neither JSON nor YAML that can be read") from error
+    _check_keys(content)
+    return content
+
+
+def _check_keys(content: Any) -> None:
+    """Raise InvalidBody for keys that are no text, as YAML may have."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if not isinstance(key, str):
+                raise InvalidBody(f"the key {shortened(str(key))} is no text")
+            _check_keys(value)
+    elif isinstance(content, list):
+        for value in content:
+            _check_keys(value)
 
 
 def _arguments(text: str) -> dict[str, Any]:

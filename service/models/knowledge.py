@@ -127,9 +127,18 @@ class PartType:
         return f"{self.library} {self.name}"
 
 
-@cache
 def part_type(name: str) -> PartType | None:
     """Return the facts of a model type or of a diffusers class; None for an unknown one."""
+    return _part_type(name) if name in _known() else None
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset((*known_names(), *_types()))
+
+
+@cache
+def _part_type(name: str) -> PartType | None:
     text = model_types().get(name)
     for facts in _facts():
         known = facts["types"].get(name)

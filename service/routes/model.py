@@ -454,10 +454,13 @@ def _document(
         return table_document(endpoint, read_parameters(endpoint.parameters, query))
     except InvalidParameters as error:
         faults = []
+        requested = [name for name, each in values.items() if each.origin == "request"]
         for fault in error.faults:
             found = values.get(fault.where or "")
-            if found is not None and found.origin == "request":
-                raise InvalidParameters(fault) from error
+            if requested and (found is None or found.origin not in {"config", "computed"}):
+                # No value of the document is at fault: what the request asks for is.
+                name = requested[0] if fault.where not in requested else fault.where
+                raise InvalidParameters(Fault(name, fault.value, fault.detail)) from error
             pointers = [each for each in found.sources if each[:1] in {"", "/"}] if found else []
             pointer = pointers[0] if pointers else ""
             faults.append(Fault(pointer, fault.value, fault.detail, in_body=True))

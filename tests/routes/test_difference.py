@@ -445,3 +445,16 @@ def test_first_line_of_the_text_is_the_answer(client: Client) -> None:
     text = client.post("/model/diff", json=body, headers={"Accept": "text/plain"}).text
 
     assert text.splitlines()[0] == "differs from position 5 on by more than 0.00390625"
+
+
+def test_channels_that_stand_still_in_both_layouts_are_compared(client: Client) -> None:
+    rule = {"rope_theta": 10000, "rope_type": "proportional", "partial_rotary_factor": 0.5}
+    config = {"model_type": "foo", "head_dim": 64, "max_position_embeddings": 512}
+    sides = {
+        name: {**config, "rope_parameters": rule, "rope_interleave": is_interleaved}
+        for name, is_interleaved in (("a", True), ("b", False))
+    }
+
+    answer = client.post("/model/diff", json=sides)
+
+    assert (answer.status_code, answer.json()["verdict"]) == (200, "differs")

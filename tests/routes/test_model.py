@@ -170,3 +170,40 @@ def test_table_beyond_the_longest_answer_has_no_link(client: Client) -> None:
 
     assert not sinusoidal["served"]
     assert "POSREF_MAX_RESPONSE_BYTES" in sinusoidal["reason"]
+
+
+@pytest.mark.parametrize("content", [b'{"model_type": "\\ud800x"}', b'{"rope_\\ud800": 1}'])
+def test_half_of_a_surrogate_pair_is_refused(client: Client, content: bytes) -> None:
+    for path in ("/model", "/rope/config"):
+        answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+
+        assert answer.status_code == 422
+        assert "surrogate" in answer.json()["detail"]
+
+
+def test_yaml_with_a_key_that_is_no_text_is_refused(client: Client) -> None:
+    answer = client.post("/model", content=b"encoder_seq_length: 8\n3: 4\n", headers=TEXT)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "the key 3 is no text"
+
+
+def test_tower_that_is_null_is_that_of_the_class(client: Client) -> None:
+    without, null = (
+        encodings_of(client, {"model_type": "qwen2_5_vl", **own})
+        for own in ({}, {"vision_config": None})
+    )
+
+    assert null == without
+    assert null["vision.rotary"]["served"]
+
+
+def test_grid_that_a_model_cannot_have_is_a_fault_of_the_request(client: Client) -> None:
+    for config, grid in (
+        ({"_class_name": "FluxTransformer2DModel"}, "34,46"),
+        ({"model_type": "qwen2_vl"}, "1,33,45"),
+    ):
+        answer = client.post("/model", json=config, params={"grid": grid})
+
+        assert answer.status_code == 422
+        assert [fault["parameter"] for fault in answer.json()["errors"]] == ["grid"]
