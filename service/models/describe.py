@@ -5,6 +5,7 @@
 A part that is not known is listed as such, and never has a table.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,7 @@ from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument
 
+_OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
 _MAX_DEPTH = 4
 _THETA = 10000.0
 _MAX_ENCODINGS = 64
@@ -302,6 +304,7 @@ class _Walk:
                 defaults={"rope_theta": _THETA},
             )
             self.add_text(_Part(body, PartType(document.format, "")), known)
+            self.add_other_towers(_Part(body, PartType(document.format, "")))
         scope = Scope(body, document.format)
         for own in document.encodings:
             if own.get("known", True):
@@ -449,7 +452,7 @@ class _Walk:
         for key, own in place.content.items():
             if key in known or not isinstance(own, dict) or place.at(key) in self.resolved:
                 continue
-            if isinstance(own.get("model_type"), str):
+            if isinstance(own.get("model_type"), str) or _OF_A_TOWER.search(key):
                 self._add_tower(part, Tower(key, None))
 
     def _add_unknown(self, place: KeyPlace, prefix: str, tower: Tower, at: str) -> None:

@@ -207,3 +207,19 @@ def test_grid_that_a_model_cannot_have_is_a_fault_of_the_request(client: Client)
 
         assert answer.status_code == 422
         assert [fault["parameter"] for fault in answer.json()["errors"]] == ["grid"]
+
+
+@pytest.mark.parametrize(
+    ("config", "tower"),
+    [
+        ({"dim": 64, "n_heads": 4, "n_layers": 2, "rope_theta": 1e6}, "vision_encoder"),
+        ({"model_type": "foo", "head_dim": 8, "rope_theta": 1e6}, "vision_config"),
+        ({"model_type": "llama"}, "audio_config"),
+    ],
+)
+def test_tower_without_a_type_is_listed_as_not_known(
+    client: Client, config: dict[str, Any], tower: str
+) -> None:
+    encodings = encodings_of(client, {**config, tower: {"hidden_size": 64, "image_size": 32}})
+
+    assert [each["known"] for each in encodings.values()] == [True, False]
