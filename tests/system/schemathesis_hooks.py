@@ -190,6 +190,8 @@ MEANT: Mapping[str, Callable[[Case, Response], bool]] = {
     "unsupported-by-format": _always,
     # Arrays must fit each other and the parameters, and a config must be that of a model.
     "invalid-body": _is_of_bodies,
+    # Any object may be a config; most are of no model.
+    "model-not-known": _is_of_bodies,
     # Valid parameters may exclude or require each other.
     "invalid-parameters": _is_read,
 }
