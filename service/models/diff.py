@@ -35,7 +35,7 @@ _SEARCHED = 4096
 
 @dataclass(frozen=True)
 class Difference:
-    """How two encodings differ.
+    """The differences between two encodings.
 
     Attributes:
         first_position: the first at which they are more than epsilon apart; None if there is none
@@ -107,7 +107,7 @@ class Rotation:
 
 @dataclass(frozen=True)
 class _Move:
-    """What two rotations do to a channel; the distance is that of the unit vectors.
+    """The rotation of one channel by two models, and the distance of the rotated unit vectors.
 
     Attributes:
         turns: the frequencies.
@@ -121,7 +121,7 @@ class _Move:
 
     @property
     def _step(self) -> Decimal:
-        """How far apart both are after one position, from 0 to half a turn."""
+        """The angle between both after one position, from 0 to half a turn."""
         apart = _modulo(self.turns[0] - self.turns[1], TWO_PI)
         return min(apart, TWO_PI - apart)
 

@@ -1,4 +1,4 @@
-"""What engines must be told of the rotary embedding of a model, and what they cannot express.
+"""The settings of engines for the rotary embedding of a model, and what they cannot express.
 
 ``engines.toml`` has their keys, defaults and limits; of GGUF, ``formats.toml`` has the
 architectures. An engine of which nothing is certain for a model is left out.
@@ -109,7 +109,7 @@ class _Rotary:
         return {name: _listed(self.values[name]) for name in names if name in self.values}
 
     def refuse(self, code: str, **names: Any) -> None:
-        """Say that the engine cannot express something."""
+        """Add a part of the settings that the engine cannot express."""
         self.cannot.append(self.table["cannot"][code].format(**names))
 
     def count(self, name: str) -> Any:
@@ -118,7 +118,7 @@ class _Rotary:
 
     @property
     def is_usual_width(self) -> bool:
-        """Whether a head has its share of the hidden size."""
+        """True if a head has its share of the hidden size."""
         hidden, heads = self.count("hidden_size"), self.count("num_attention_heads")
         return bool(hidden and heads) and hidden // heads == self.values["head_dim"]
 

@@ -341,7 +341,7 @@ class _Model(Translation):
             self.put("rope_parameters/attention_factor", value, self.key(_ATTENTION))
 
     def _read_temperature(self) -> None:
-        """Say by what queries are multiplied, which grows with the position."""
+        """Add the factor of queries, which grows with the position."""
         own = format_tables()["gguf"]["temperature"].get(self.arch, {})
         scale = self.number("attention.temperature_scale", own.get("scale", 0.0))
         length = self.number("attention.temperature_length", own.get("length", 0.0))
@@ -402,7 +402,7 @@ class _Model(Translation):
         return [not every or layer % every != dense for layer in range(count)]
 
     def _split_by_window(self, spec: Members, slides: list[bool]) -> None:
-        """Give the layers with a window their base, and the rule or none."""
+        """Add the base of the layers with a window, with the rule or without one."""
         theta, width = self.content["rope_theta"], self.content.get("rotary_dim")
         own = {"rope_type": "default", **self.content.pop("rope_parameters", {})}
         full = {**own, "rope_theta": theta}

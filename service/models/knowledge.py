@@ -1,4 +1,4 @@
-"""What is known of the positional encodings of each model type.
+"""The positional encodings of each model type, as far as they are known.
 
 The facts are generated from the libraries: the defaults of a class, its parts and their modules.
 ``bodies`` and ``types.toml`` are written by hand: what the body of a module or function computes,

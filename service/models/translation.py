@@ -49,7 +49,7 @@ class FormatWarning:
 
 @dataclass(frozen=True)
 class ModelDocument:
-    """What a document says about a model, in the names of transformers.
+    """The content of a document about a model, in the names of transformers.
 
     Attributes:
         format: the name of its format.
@@ -243,7 +243,7 @@ class Translation:
 
     @property
     def rotary(self) -> bool:
-        """Whether the model has a rotary embedding."""
+        """True if the model has a rotary embedding."""
         return all(piece.rotary for piece in self.pieces)
 
     def choose(self, pieces: Mapping[str, Piece], value: Any, pointer: str) -> None:
@@ -355,7 +355,7 @@ class Translation:
         self.faults += unknown(own, at, block.names())
 
     def split_layers(self, without: Sequence[bool], name: str) -> None:
-        """Say which layers do not turn, as parameters by layer type."""
+        """Add the layers without a rotary embedding, as parameters by layer type."""
         if any(without):
             own = {"rope_type": "default", **self.content.pop("rope_parameters", {})}
             own["rope_theta"] = self.content.get("rope_theta")

@@ -95,7 +95,7 @@ class BothValues(Report):
 
 
 class BothUrls(Report):
-    """What both sides have: their frequencies, or their tables."""
+    """The URLs of both sides: of their frequencies, or of their tables."""
 
     a: Url = ABSENT
     b: Url = ABSENT
@@ -160,7 +160,7 @@ class OnlyEncoding(Report):
 
 
 class DiffReport(Report):
-    """Whether two models have the same positional encodings."""
+    """The comparison of the positional encodings of two models."""
 
     same: bool = Field(description="Whether all numbers are the same.")
     verdict: _Verdict = Field(

@@ -72,7 +72,7 @@ class FoundFormat(Report):
 
 
 class Knowledge(Report):
-    """What the answer is based on."""
+    """The library that the answer is based on."""
 
     library: str | None
     status: Literal["known", "assumed"] = Field(
@@ -373,10 +373,7 @@ def _of_text(
         "values": {name: _originated(each, described) for name, each in values.items()},
         "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
         "links": {name: urls.pop(name) for name in _LINKS if name in urls},
-        "regimes": [
-            LengthRegime(context_length=each, **linker.urls(settings, settings.at(each)))
-            for each in settings.lengths
-        ],
+        "regimes": linker.regimes(settings),
         **urls,
     }
 

@@ -224,6 +224,13 @@ class SettingsLinker:
         size = {"shape": list(table.shape or ()), "dtype": table.dtype}
         return links_to(requests, rule, self._settings) | size
 
+    def regimes(self, entry: LayerSettings) -> list[LengthRegime]:
+        """Return the tables at a context length of each regime; none for a single regime."""
+        return [
+            LengthRegime(context_length=each, **self.urls(entry, entry.at(each)))
+            for each in entry.lengths
+        ]
+
     def _extension(self, document: Document) -> str:
         return linked_format(document, self._settings).extension
 

@@ -167,10 +167,7 @@ def _settings(
     settings = {name: each.value for name, each in values.items()}
     settings["attention_factor"] = attention_factor
     if entry.lengths:
-        settings["regimes"] = [
-            LengthRegime(context_length=each, **linker.urls(entry, entry.at(each)))
-            for each in entry.lengths
-        ]
+        settings["regimes"] = linker.regimes(entry)
     layers = "all" if entry.every_layer else entry.layers
     return RotarySettings(**settings, **urls, layers=layers, origin=origin)
 
