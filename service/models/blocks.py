@@ -18,6 +18,7 @@ from service.models.config_values import (
     KeyPlace,
     ResolvedValue,
     Values,
+    computed,
 )
 from service.models.model_types import (
     SHARE_BY_LAYER,
@@ -195,10 +196,8 @@ def _default_block(label: str, model: TextModel) -> ConfigBlock:
     if label != EVERY_LAYER:
         pointer, defaults = f"{pointer}/{label}", model.type.rope_parameters_of(label)
     values = {
-        name: ResolvedValue(
-            tuple(value) if isinstance(value, list) else value,
-            model.type.origin,
-            f"{pointer}/{name}",
+        name: model.type.default(
+            tuple(value) if isinstance(value, list) else value, f"{pointer}/{name}"
         )
         for name, value in defaults.items()
         if name in RULE
@@ -235,7 +234,7 @@ def _mistral(model: TextModel) -> Values | None:
     values |= place.read_all(YARN_OF_MISTRAL)
     scale = values.pop("apply_scale", None)
     if scale is not None and not scale.value:
-        values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
+        values["attention_factor"] = computed(1.0, "{} is false", scale)
     return {"rope_type": _implied("yarn", place.pointer), **values}
 
 
@@ -271,7 +270,7 @@ def _gpt_oss(model: TextModel) -> Values | None:
         "original_max_position_embeddings": length.alias(),
         "beta_fast": fast.alias(),
         "beta_slow": slow.alias(),
-        "truncate": factor.computed(False, "gpt-oss does not round the range"),
+        "truncate": computed(False, "gpt-oss does not round the range", factor),
     }
 
 
@@ -296,12 +295,12 @@ def _meta(model: TextModel) -> Values | None:
     detail += " are used, those of Llama 3.1"
     model.report.warn("scaled-rope-assumed", detail, scaled.pointer)
     for name, number in assumed.items():
-        values[name] = ResolvedValue(number, "assumed", scaled.pointer)
+        values[name] = ResolvedValue(number, "assumed", pointer=scaled.pointer)
     return values
 
 
 def _implied(rope_type: str, pointer: str) -> ResolvedValue:
-    return ResolvedValue(rope_type, f"computed: implied by {pointer}", pointer)
+    return ResolvedValue(rope_type, "computed", (pointer,), pointer, f"implied by {pointer}")
 
 
 @dataclass(frozen=True)
@@ -355,7 +354,7 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
         types.value if types else None,
         count,
         frozenset(without),
-        listed.origin if listed else model.type.origin,
+        str(listed) if listed else model.type.origin,
         listed.pointer if listed else model.place.at("layer_types"),
     )
 
@@ -385,16 +384,16 @@ def _types(model: TextModel) -> ResolvedValue | None:
     key = pattern.every_key
     if key is not None and isinstance(model.place.content.get(key), str):
         letters = model.place.read(key, Key(readers.letters))
-        return letters and letters.computed(
+        return letters and computed(
             tuple(_LETTERS[letters.value[i % len(letters.value)]] for i in range(count.value)),
-            f"{letters.origin}, repeated",
+            "{}, repeated",
+            letters,
         )
     given = _every(model, key)
     every = given.value if given else pattern.every
     which = "every layer" if every == 1 else f"one layer in {every}"
-    source = given or count
     types = pattern.of(count.value, every)
-    return source.computed(types, f"{which} is {pattern.at}, {source.origin}")
+    return computed(types, f"{which} is {pattern.at}, {{}}", given or count)
 
 
 def _every(model: TextModel, key: str | None) -> ResolvedValue | None:

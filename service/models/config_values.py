@@ -8,12 +8,12 @@ Mistral's params.json, of gpt-oss's original config.json, of litgpt and of vLLM 
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from service.encodings.rotary.rules import ROPE_TYPES, RULES
 from service.errors import Fault, InvalidBody, shortened
@@ -328,26 +328,47 @@ class ReadingReport:
             raise InvalidBody.at(*self.faults)
 
 
+Origin: TypeAlias = Literal[
+    "config", "class default", "computed", "assumed", "fixed in code", "request", "example"
+]
+
+
 @dataclass(frozen=True)
 class ResolvedValue:
     """A value and its origin.
 
     Attributes:
-        origin: a JSON pointer, "alias" and a JSON pointer, "class default of …" or "computed: …".
+        sources: JSON pointers, parameters of the request, or a class with the version of its
+            library.
         pointer: the JSON pointer of the value, even if it is missing in the body.
+        formula: what a computed value is computed by, with the origins of its terms.
+        is_alias: whether the config has it under another name.
     """
 
     value: Any
-    origin: str
-    pointer: str
+    origin: Origin
+    sources: tuple[str, ...] = ()
+    pointer: str = ""
+    formula: str = ""
+    is_alias: bool = False
 
-    def computed(self, value: Any, formula: str) -> "ResolvedValue":
-        """Return a value computed from this one."""
-        return ResolvedValue(value, f"computed: {formula}", self.pointer)
+    def __str__(self) -> str:
+        """Return its origin as text."""
+        if self.formula:
+            return f"computed: {self.formula}"
+        sources = ", ".join(self.sources) or self.origin
+        return f"alias {sources}" if self.is_alias else sources
 
     def alias(self) -> "ResolvedValue":
         """Return this value as one that the config has under another name."""
-        return ResolvedValue(self.value, f"alias {self.pointer}", self.pointer)
+        return replace(self, is_alias=True)
+
+
+def computed(value: Any, formula: str, *terms: ResolvedValue) -> ResolvedValue:
+    """Return a value by a formula, with {} for the origin of each term; it stands at the first."""
+    sources = tuple(dict.fromkeys(source for term in terms for source in term.sources))
+    text = formula.format(*terms)
+    return ResolvedValue(value, "computed", sources, terms[0].pointer, text)
 
 
 Values = Mapping[str, ResolvedValue]
@@ -375,7 +396,8 @@ class KeyPlace:
         if value is None:
             return None
         try:
-            return ResolvedValue(key.read(value), self.at(name), self.at(name))
+            pointer = self.at(name)
+            return ResolvedValue(key.read(value), "config", (pointer,), pointer)
         except ValueError as error:
             self.report.fault(self.at(name), value, str(error))
             return None

@@ -16,9 +16,10 @@ from service.models.config_values import (
     ConfigWarning,
     KeyPlace,
     ReadingReport,
+    ResolvedValue,
     did_you_mean,
 )
-from service.models.expressions import FoundValue, Missing, Scope, Source, Sources, Unusable
+from service.models.expressions import Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
 from service.models.model_types import ModelType
 from service.models.positional_keys import refuse_unread_keys
@@ -63,10 +64,10 @@ class PartEncoding:
     kind: str
     layers: Mapping[str, Any] = field(default_factory=dict)
     entry: EncodingEntry | None = None
-    values: Mapping[str, FoundValue] = field(default_factory=dict)
-    asked: Mapping[str, FoundValue] = field(default_factory=dict)
-    shape: tuple[FoundValue, ...] = ()
-    untouched_tokens: tuple[FoundValue, ...] = ()
+    values: Mapping[str, ResolvedValue] = field(default_factory=dict)
+    asked: Mapping[str, ResolvedValue] = field(default_factory=dict)
+    shape: tuple[ResolvedValue, ...] = ()
+    untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
     resolved: Resolved | None = None
     reason: str | None = None
@@ -272,7 +273,7 @@ class _Walk:
                     kind="temperature",
                     layers={"only": temperature["layers"]} if "layers" in temperature else {},
                     values={
-                        key: FoundValue(value, "computed", tuple(filter(None, [origins.get(key)])))
+                        key: origins.get(key, ResolvedValue(value, "fixed in code"))
                         for key, value in temperature.items()
                         if key != "layers"
                     },
@@ -311,9 +312,10 @@ class _Walk:
                 self._add_entry(scope, EncodingEntry(**own), "", "")
                 continue
             values = {
-                name: FoundValue(value, "config") for name, value in own.get("values", {}).items()
+                name: ResolvedValue(value, "config")
+                for name, value in own.get("values", {}).items()
             }
-            shape = tuple(FoundValue(length, "config") for length in own.get("shape", ()))
+            shape = tuple(ResolvedValue(length, "config") for length in own.get("shape", ()))
             kind, at = str(own["kind"]), str(own.get("at", ""))
             self._add(
                 PartEncoding(
@@ -338,7 +340,7 @@ class _Walk:
                     raise _unmet(pointer, condition)
             values = self._values(scope, entry.query)
             asked = {
-                name: replace(each, origin="example") if each.origin == "fixed in code" else each
+                name: replace(each, origin="example")
                 for name, each in self._values(scope, entry.example).items()
             }
             shape = self._listed(scope, entry.shape)
@@ -366,7 +368,7 @@ class _Walk:
             )
         )
 
-    def _values(self, scope: Scope, query: Mapping[str, Sources]) -> dict[str, FoundValue]:
+    def _values(self, scope: Scope, query: Mapping[str, Sources]) -> dict[str, ResolvedValue]:
         """Return the values that a config and its class have; a missing one is left out."""
         found = {}
         for name, sources in query.items():
@@ -376,7 +378,7 @@ class _Walk:
                 continue
         return found
 
-    def _listed(self, scope: Scope, lengths: tuple[Sources, ...]) -> tuple[FoundValue, ...]:
+    def _listed(self, scope: Scope, lengths: tuple[Sources, ...]) -> tuple[ResolvedValue, ...]:
         try:
             found = tuple(map(scope.value, lengths))
         except Missing:
@@ -474,7 +476,7 @@ class _Walk:
 
 
 def _reason_of_missing(
-    scope: Scope, entry: EncodingEntry, values: Mapping[str, FoundValue]
+    scope: Scope, entry: EncodingEntry, values: Mapping[str, ResolvedValue]
 ) -> str | None:
     """Return why there is no table, where a parameter would have to be guessed; None otherwise.
 
@@ -488,7 +490,7 @@ def _reason_of_missing(
     return f"neither the config nor its class has {', '.join(missing)}" if missing else None
 
 
-def _counted(found: FoundValue) -> int:
+def _counted(found: ResolvedValue) -> int:
     """Return a number of layers, rows or channels; raises Unusable."""
     value = int(found.value) if isinstance(found.value, float) else found.value
     if type(value) is not int or value != found.value or not 0 <= value <= MAX_COUNT:

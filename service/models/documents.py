@@ -14,7 +14,7 @@ import yaml
 
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.models.config_values import MAX_LAYERS, did_you_mean
+from service.models.config_values import MAX_LAYERS, ResolvedValue, did_you_mean
 from service.models.gguf import read_head, read_keys
 from service.models.knowledge import part_type
 from service.models.translation import (
@@ -219,22 +219,21 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
 
 def _params(content: Members, found_by: str) -> ModelDocument:
     """Read params.json of Meta or Mistral, whose weights turn neighbours."""
-    tables, assumed, faults = format_tables()["params"], {}, []
+    tables, faults = format_tables()["params"], []
+    assumed: dict[str, ResolvedValue] = {}
     for name, known in tables["blocks"].items():
         block = content.get(name) if known else {name: content.get(name)}
         faults += unknown(block, f"/{name}" if known else "", known)
     if content.get("rope_theta") is None and any(key in content for key in tables["of_meta"]):
-        content, assumed = (
-            {**content, "rope_theta": 10000.0},
-            {"/rope_theta": "Meta's llama: 10000"},
-        )
+        content = {**content, "rope_theta": 10000.0}
+        assumed["/rope_theta"] = ResolvedValue(10000.0, "class default", ("Meta's llama: 10000",))
     elif content.get("rope_theta") is None:
         rule = "is required: releases of mistral-inference take 10000 or 1000000"
         faults.append(fault("/rope_theta", None, rule))
     if faults:
         raise InvalidBody.at(*faults)
     weights = "the rows of q and k are not permuted: neighbours turn here, halves in transformers"
-    facts: dict[str, Any] = {"layout": "interleaved", "assumed": assumed, "weights": weights}
+    facts: dict[str, Any] = {"layout": "interleaved", "not_sent": assumed, "weights": weights}
     return ModelDocument("params", found_by, content, **facts)
 
 

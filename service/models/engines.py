@@ -286,7 +286,7 @@ def _vllm(told: _Rotary) -> dict[str, Any] | None:
         blocks[entry.label] = block
         needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
         is_other |= any(sent.get(name) is None for name in needs)
-        aliases = (own for own in entry.values.values() if own.origin.startswith("alias"))
+        aliases = (own for own in entry.values.values() if own.is_alias)
         is_other |= any(own.pointer.rpartition("/")[2] not in table["keys"] for own in aliases)
         kind = sent.get("rope_type") or sent.get("type") or entry.rope_type
         is_other |= kind not in {entry.rope_type, *table["kinds"]}

@@ -14,13 +14,10 @@ from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeAlias
 
-from service.models.config_values import MAX_COUNT, KeyPlace
+from service.models.config_values import MAX_COUNT, KeyPlace, Origin, ResolvedValue
 
 Source: TypeAlias = bool | int | float | str
 Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source | list[Source]]]
-Origin: TypeAlias = Literal[
-    "config", "class default", "computed", "fixed in code", "request", "example"
-]
 
 _MAX_ITEMS = 4096
 _POINTER = re.compile(r"(?<![\w/])/(?=[A-Za-z_])[\w.-]+(?:/[\w.-]+)*")
@@ -61,15 +58,6 @@ class Unusable(Exception):
     def __init__(self, pointer: str, value: object, rule: str) -> None:
         super().__init__(rule)
         self.pointer, self.value, self.rule = pointer, value, rule
-
-
-@dataclass(frozen=True)
-class FoundValue:
-    """A value, the kind of its origin, and the pointers or the class that it is from."""
-
-    value: Any
-    origin: Origin
-    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,7 @@ class Scope:
         others = [key for key, own in self.names.items() if own == name]
         return list(dict.fromkeys([name, self.names.get(name, name), *others]))
 
-    def value(self, sources: Sources | list[str]) -> FoundValue:
+    def value(self, sources: Sources | list[str]) -> ResolvedValue:
         """Return the value of the first source that has one; raises Missing or Unusable.
 
         A pointer into the config comes before all others, as another name of a default does not
@@ -125,7 +113,7 @@ class Scope:
             pointers = tuple(dict.fromkeys(name for one in each for name in one.sources))
             kinds = {one.origin for one in each}
             origin: Origin = kinds.pop() if len(kinds) == 1 else "computed"
-            return FoundValue(tuple(one.value for one in each), origin, pointers)
+            return ResolvedValue(tuple(one.value for one in each), origin, pointers)
         listed = sources if isinstance(sources, list) else [sources]
         for source in listed:
             if isinstance(source, str) and _POINTER.fullmatch(source):
@@ -134,7 +122,7 @@ class Scope:
                 except Missing:
                     continue
                 if is_config:
-                    return FoundValue(value, "config", (f"{self.place.pointer}/{path}",))
+                    return ResolvedValue(value, "config", (f"{self.place.pointer}/{path}",))
         for source in listed:
             try:
                 return self._of(source)
@@ -155,11 +143,11 @@ class Scope:
         except Missing:
             return True
 
-    def _of(self, source: Source) -> FoundValue:
+    def _of(self, source: Source) -> ResolvedValue:
         if not isinstance(source, str):
-            return FoundValue(source, "fixed in code", (self.library,))
+            return ResolvedValue(source, "fixed in code", (self.library,))
         if source.startswith("'") and source.endswith("'"):
-            return FoundValue(source[1:-1], "fixed in code", (self.library,))
+            return ResolvedValue(source[1:-1], "fixed in code", (self.library,))
         source = _PRESENCE.sub(lambda match: str(self._has(match[1])), source)
         tree, pointers = _parsed(source)
         found = [self.find(pointer) for pointer in pointers]
@@ -170,10 +158,10 @@ class Scope:
         from_config = tuple(f"{self.place.pointer}/{path}" for _, path, own in found if own)
         if isinstance(tree, ast.Name):
             if from_config:
-                return FoundValue(value, "config", from_config)
-            return FoundValue(value, "class default", (self.library,))
+                return ResolvedValue(value, "config", from_config)
+            return ResolvedValue(value, "class default", (self.library,))
         defaults = (self.library,) if any(not own for *_, own in found) else ()
-        return FoundValue(value, "computed", (*from_config, *defaults))
+        return ResolvedValue(value, "computed", (*from_config, *defaults))
 
     def _has(self, pointer: str) -> bool:
         try:

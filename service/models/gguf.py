@@ -285,11 +285,10 @@ class _Model(Translation):
                 rule = "is required, or embedding_length with one attention.head_count"
                 self.refuse("attention.key_length", rule)
                 return
-            formula = "llama.cpp: embedding_length / attention.head_count"
-            self.assume("head_dim", hidden // heads, formula)
+            self.assume("head_dim", hidden // heads, "/hidden_size", "/num_attention_heads")
         width = self.content["head_dim"]
         if "rotary_dim" not in self.content:
-            self.assume("rotary_dim", width, "llama.cpp: the width of a head")
+            self.assume("rotary_dim", width, "/head_dim")
         elif self.is_in("cut"):
             self.put("head_dim", self.content["rotary_dim"], self.key("rope.dimension_count"))
         if self.is_in("permuted"):
@@ -306,8 +305,7 @@ class _Model(Translation):
             self._read_yarn(factor)
         alpha, name = self.number("rope.scaling.alpha", 0.0), "rope.scaling.alpha"
         if alpha and self.is_in("alpha"):
-            formula = "llama.cpp: base · alpha^(d/(d - 2))"
-            self.assume("rope_parameters/rope_type", "dynamic", formula)
+            self.assume("rope_parameters/rope_type", "dynamic", "/rope_parameters/alpha")
             self.put("rope_parameters/alpha", alpha, self.key(name))
         elif alpha:
             self.warn("alpha-not-applied", f"rope.scaling.alpha is not used by {self.arch}", name)

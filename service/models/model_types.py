@@ -21,6 +21,7 @@ from service.models.config_values import (
     ReadingReport,
     ResolvedValue,
     Values,
+    computed,
     did_you_mean,
 )
 from service.numerics.limits import MAX_CHANNELS
@@ -149,6 +150,10 @@ class ModelType:
         """The origin of class defaults."""
         return f"class default of {self.name} ({self.source.partition(':')[0]})"
 
+    def default(self, value: Any, pointer: str) -> ResolvedValue:
+        """Return a class default, for a place in a config."""
+        return ResolvedValue(value, "class default", (self.origin,), pointer)
+
     @property
     def known_layer_types(self) -> tuple[str, ...]:
         """The layer types of the pattern of layers; none without a pattern."""
@@ -228,7 +233,7 @@ class TextModel:
         if warns:
             detail = f"{name} is not in the config: {value} is the {self.type.origin}"
             self.place.warn("class-default-used", detail, key)
-        return ResolvedValue(value, self.type.origin, self.place.at(key))
+        return self.type.default(value, self.place.at(key))
 
     def value(self, name: str, *, warns: bool = True) -> ResolvedValue | None:
         """Return a value of the config, or else the class default, with a warning."""
@@ -288,7 +293,7 @@ def _share_of_hidden_size(model: TextModel) -> ResolvedValue | None:
         model.report.fault(hidden.pointer, hidden.value, rule)
         return None
     multiple = f"{times} · " if times > 1 else ""
-    return hidden.computed(width, f"{multiple}{hidden.origin} // {heads.origin}")
+    return computed(width, f"{multiple}{{}} // {{}}", hidden, heads)
 
 
 def find_text_model(

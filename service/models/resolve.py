@@ -13,7 +13,7 @@ warnings.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -35,6 +35,7 @@ from service.models.config_values import (
     KeyPlace,
     ReadingReport,
     ResolvedValue,
+    computed,
     did_you_mean,
 )
 from service.models.model_types import ModelType, TextModel, find_text_model
@@ -295,7 +296,7 @@ class AttentionFactors:
     """
 
     factors: dict[str, Any] = field(default_factory=dict)
-    origin: dict[str, str] = field(default_factory=dict)
+    values: dict[str, ResolvedValue] = field(default_factory=dict)
 
     def add_softmax_scale(self, entry: LayerSettings) -> None:
         factor, all_dim = entry.values.get("factor"), entry.block.values.get("mscale_all_dim")
@@ -309,9 +310,9 @@ class AttentionFactors:
         if not entry.model.type.attention.softmax_mscale:
             return
         mscale = yarn_mscale(Decimal(factor.value), Decimal(all_dim.value))
-        self.factors["softmax_scale_multiplier"] = float(exact_context().multiply(mscale, mscale))
-        formula = f"(0.1 · {all_dim.origin} · ln {factor.origin} + 1)^2"
-        self.origin["softmax_scale_multiplier"] = f"computed: {formula}"
+        scale, formula = float(exact_context().multiply(mscale, mscale)), "(0.1 · {} · ln {} + 1)^2"
+        self.factors["softmax_scale_multiplier"] = scale
+        self.values["softmax_scale_multiplier"] = computed(scale, formula, all_dim, factor)
 
     def add_ministral3(self, entry: LayerSettings) -> None:
         beta = entry.block.values.get("llama_4_scaling_beta")
@@ -322,7 +323,8 @@ class AttentionFactors:
             _MINISTRAL3, llama_4_scaling_beta=beta, original_max_position_embeddings=original
         )
         if entry.model.type.attention.query_temperature != "ministral3":
-            self.origin["query_temperature"] = f"computed: implied by {beta.pointer}"
+            implied = computed(_MINISTRAL3, "implied by {}", replace(beta, is_alias=False))
+            self.values["query_temperature"] = implied
 
     def add_llama4(self, model: TextModel, layers: Layers) -> None:
         tuned, scale, floor_scale = (
@@ -337,7 +339,7 @@ class AttentionFactors:
     def _add_temperature(self, formula: str, **values: ResolvedValue) -> None:
         numbers = {name: value.value for name, value in values.items()}
         self.factors["query_temperature"] = {"formula": formula, **numbers}
-        self.origin |= {name: value.origin for name, value in values.items()}
+        self.values |= values
 
 
 def _attention(
@@ -349,4 +351,4 @@ def _attention(
         attention.add_ministral3(entry)
     if model.type.attention.query_temperature == "llama4":
         attention.add_llama4(model, layers)
-    return {**attention.factors, "origin": attention.origin} if attention.factors else {}
+    return {**attention.factors, "origin": attention.values} if attention.factors else {}

@@ -18,6 +18,7 @@ from service.models.config_values import (
     RULE_TYPE_ALIASES,
     RULE_TYPES,
     ResolvedValue,
+    computed,
     did_you_mean,
 )
 from service.models.model_types import TextModel, head_dim_of
@@ -70,18 +71,19 @@ class LayerSettings:
         """The number of channels of a head before the first rotated one; None for 0."""
         if not self.model.type.last_channels:
             return None
-        head_dim = self.values["head_dim"]
-        offset = head_dim.value - self.values["rotary_dim"].value
-        return head_dim.computed(offset, "head_dim - rotary_dim: the last channels of a head turn")
+        head_dim, rotary_dim = self.values["head_dim"], self.values["rotary_dim"]
+        formula = "head_dim - rotary_dim: the last channels of a head turn"
+        return computed(head_dim.value - rotary_dim.value, formula, head_dim, rotary_dim)
 
     def at(self, context_length: int | None) -> dict[str, ResolvedValue]:
         """Return the values at a context length, the original one unless given."""
         values = dict(self.values)
         if self.lengths:
-            length = context_length or self.lengths[0]
-            origin = "?context_length" if context_length else "computed: the original length"
-            pointer = self.values["rope_type"].pointer
-            values["context_length"] = ResolvedValue(length, origin, pointer)
+            length, rope_type = context_length or self.lengths[0], self.values["rope_type"]
+            values["context_length"] = computed(length, "the original length", rope_type)
+            if context_length:
+                requested = ResolvedValue(length, "request", ("?context_length",))
+                values["context_length"] = replace(requested, pointer=rope_type.pointer)
             if self.mscales:
                 values["attention_factor"] = self.mscales[length > self.lengths[0]]
         return {**values, _LENGTH: self.length}
@@ -152,8 +154,8 @@ class LayerSettings:
         """Return the canonical rope_type of the block; add a fault for an unknown one."""
         given, place = self.block.values.get("rope_type"), self.block.place
         if given is None:
-            origin = "computed: no rope_type is given"
-            return ResolvedValue("default", origin, place.at("rope_type"))
+            missing = ResolvedValue("default", "computed", formula="no rope_type is given")
+            return replace(missing, pointer=place.at("rope_type"))
         other = place.read("type", OF_EVERY_RULE["rope_type"])
         if other is not None and other.value != given.value:
             used, unused = shortened(given.value), shortened(other.value)
@@ -167,7 +169,7 @@ class LayerSettings:
             hint = did_you_mean(name, known, cutoff=0.6) or f"; there are {', '.join(RULE_TYPES)}"
             rule = f"{shortened(name) or 'without a name'} is not known{hint}"
             self.model.report.fault(given.pointer, given.value, rule)
-            return given.computed("default", "unknown")
+            return replace(given, value="default")
         return given if name == given.value else replace(given.alias(), value=name)
 
     def _warn_unknown(self) -> None:
@@ -209,12 +211,12 @@ class LayerSettings:
         if number is not None and number.value != rotated:
             detail = (
                 f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {rotated}, "
-                f"which is used; {number.origin} is {number.value}"
+                f"which is used; {number} is {number.value}"
             )
             self.model.report.warn("rotary-dim-and-factor-disagree", detail, number.pointer)
         if share.value == 1:
             return head_dim
-        return share.computed(rotated, f"head_dim · {share.origin}")
+        return computed(rotated, "head_dim · {}", share, head_dim)
 
     def _warn_unread(self, head_dim: ResolvedValue, rotary_dim: ResolvedValue) -> None:
         """Warn of a number or a share of channels at the top that the class does not read."""
@@ -231,12 +233,12 @@ class LayerSettings:
         """Return partial_rotary_factor; a rotary_dim of the config replaces the class default."""
         inside, top = self.block.values.get(_SHARE), self.model.given(_SHARE)
         if self.block.is_default and inside and top and inside.value != top.value:
-            detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
+            detail = f"{inside.value} of the {inside} is used, not {top.pointer}"
             self.model.report.warn("key-not-read", detail, top.pointer)
         given = inside or top
         own = self.model.type.rope_parameters_of(self.block.layer_type).get(_SHARE)
         if given is None and own and self._rope_type().value in self.model.type.keeps_share:
-            return ResolvedValue(own, self.model.type.origin, self.block.place.at(_SHARE))
+            return self.model.type.default(own, self.block.place.at(_SHARE))
         if given is not None or self._given_rotary_dim() is not None:
             return given
         is_whole = self.model.type.defaults.get(_SHARE, 1) == 1
@@ -248,14 +250,14 @@ class LayerSettings:
         top = self.model.given(_SHARE)
         share = inside or top
         if self.model.type.head_dim is not None and top is not None:
-            detail = f"{self.model.type.name} does not read {top.pointer}: {used.origin} is used"
+            detail = f"{self.model.type.name} does not read {top.pointer}: {used} is used"
             self.model.report.warn("key-not-read", detail, top.pointer)
         if share is None or self.model.type.head_dim is not None:
             return
         rotated = int(head_dim.value * share.value)
         if rotated != used.value:
             detail = (
-                f"{used.origin} is {used.value} channels, which is used; partial_rotary_factor "
+                f"{used} is {used.value} channels, which is used; partial_rotary_factor "
                 f"{share.value!r} of {head_dim.value} is {rotated}"
             )
             self.model.report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
@@ -283,9 +285,9 @@ class LayerSettings:
         model, kind = self.model, self.model.type
         if "rope_theta" in kind.fixed:
             theta = float(kind.defaults["rope_theta"])
-            return ResolvedValue(theta, kind.origin, model.place.at("model_type"))
+            return kind.default(theta, model.place.at("model_type"))
         inside, is_default = self.block.values.get("rope_theta"), self.block.is_default
-        if inside is not None and (not is_default or inside.origin != kind.origin):
+        if inside is not None and (not is_default or inside.origin != "class default"):
             return inside
         own = kind.rope_keys.get(self.block.layer_type, {}).get("rope_theta")
         if kind.rope_keys_of_defaults and not is_default:
@@ -316,9 +318,7 @@ class LayerSettings:
         given = self.model.given("rope_theta")
         if given is None:
             ratio = self.model.given("rope_ratio")
-            return ratio and ratio.computed(
-                _ASSUMED_THETA * ratio.value, f"10000 · {ratio.pointer}"
-            )
+            return ratio and computed(_ASSUMED_THETA * ratio.value, "10000 · {}", ratio)
         return given
 
     def _default_theta(self, *, has_key: bool) -> ResolvedValue:
@@ -333,24 +333,25 @@ class LayerSettings:
         if value is None:
             detail = f"rope_theta is not in the config, and {_ASSUMED_THETA:.0f} is used"
             place.warn("theta-assumed", detail, key)
-            return ResolvedValue(_ASSUMED_THETA, "assumed", place.at(key))
+            return ResolvedValue(_ASSUMED_THETA, "assumed", pointer=place.at(key))
         what = "rope_theta" if self.label == EVERY_LAYER else f"rope_theta of {self.label}"
         detail = f"{what} is not in the config: {value} is the {kind.origin}"
         place.warn("class-default-used", detail, key)
         if kind.rope_theta_4_57 is not None:
             detail = f"rope_theta is {value} by default, and {kind.rope_theta_4_57} in 4.57.1"
             place.warn("theta-default-changed", detail, key)
-        return ResolvedValue(float(value), kind.origin, place.at(key))
+        return kind.default(float(value), place.at(key))
 
     def read_length(self) -> None:
         """Read max_position_embeddings, or assume the original length · factor, or 4096."""
         place, length = self.model.place, self.model.value(_LENGTH)
         if length is None:
-            length = ResolvedValue(_ASSUMED_LENGTH, "assumed", place.at(_LENGTH))
+            length = ResolvedValue(_ASSUMED_LENGTH, "assumed", pointer=place.at(_LENGTH))
             original, factor = self.values.get(_ORIGINAL), self.values.get("factor")
             if original is not None and factor is not None and factor.value >= 1:
                 stretched = int(min(original.value * factor.value, MAX_COUNT))
-                length = length.computed(stretched, f"{original.origin} · {factor.origin}")
+                product = computed(stretched, "{} · {}", original, factor)
+                length = replace(product, pointer=length.pointer)
             detail = f"{_LENGTH} is not in the config: the table's URL is for {length.value} rows"
             place.warn("max-length-assumed", detail, _LENGTH)
         self.length = length
@@ -388,8 +389,8 @@ class LayerSettings:
             return None
         detail = f"{_ORIGINAL} is not in the config: {_LENGTH}, {length.value}, is used"
         self.block.place.warn("original-length-assumed", detail, _ORIGINAL)
-        origin = f"computed: {length.origin}"
-        return ResolvedValue(length.value, origin, self.block.place.at(_ORIGINAL))
+        pointer = self.block.place.at(_ORIGINAL)
+        return replace(computed(length.value, "{}", length), pointer=pointer)
 
     def _put_lengths_and_factor(self) -> bool:
         """Add the original length and the factor; return False, with a fault, if one is unknown.
@@ -401,8 +402,7 @@ class LayerSettings:
             length = self._required_length()
             if length is None or original is None:
                 return False
-            formula = f"{length.origin} / {original.origin}"
-            factor = length.computed(length.value / original.value, formula)
+            factor = computed(length.value / original.value, "{} / {}", length, original)
         if original is None:
             return False
         self.values |= {_ORIGINAL: original, "factor": factor}
@@ -412,7 +412,7 @@ class LayerSettings:
 
     def _warn_implicit(self, factor: ResolvedValue, original: ResolvedValue) -> None:
         length = self.model.value(_LENGTH, warns=False)
-        is_assumed = original.origin.startswith("computed")
+        is_assumed = original.origin == "computed"
         if length is None or is_assumed or length.value == factor.value * original.value:
             return
         implicit = length.value / original.value
@@ -429,18 +429,18 @@ class LayerSettings:
         text, where all axes have the same position.
         """
         section, own = self.block.values.get("mrope_section"), self.model.type.mrope
-        place, origin = self.block.place, self.model.type.origin
+        place, kind = self.block.place, self.model.type
         if section is None and own is not None and own.section is not None:
             if sum(own.section) != self.values["rotary_dim"].value // 2:
                 return
-            section = ResolvedValue(own.section, origin, place.at("mrope_section"))
-            detail = f"mrope_section is not in the config: {own.section} is the {origin}"
+            section = kind.default(own.section, place.at("mrope_section"))
+            detail = f"mrope_section is not in the config: {own.section} is the {kind.origin}"
             place.warn("class-default-used", detail, "mrope_section")
         if own is not None and own.arrangement is not None:
             if section is None:
-                half = self.values["rotary_dim"].value // 4
-                section = self.values["rotary_dim"].computed((half, half), "two equal sections")
-            layout = ResolvedValue(own.arrangement, origin, section.pointer)
+                width = self.values["rotary_dim"]
+                section = computed(2 * (width.value // 4,), "two equal sections", width)
+            layout = kind.default(own.arrangement, section.pointer)
             self.values |= {"mrope_section": section, "mrope_layout": layout}
             return
         if section is None:
@@ -450,11 +450,10 @@ class LayerSettings:
             detail = f"sections {listed} are not of axes t, h and w in turn"
             self.warn("mrope-axes", detail, "mrope_section")
             return
-        default = ResolvedValue(
-            own.interleaved if own else False,
-            origin if own else "computed: chunked unless given",
-            place.at("mrope_interleaved"),
-        )
+        default = kind.default(own.interleaved if own else False, place.at("mrope_interleaved"))
+        if own is None:
+            formula = "chunked unless given"
+            default = replace(default, origin="computed", sources=(), formula=formula)
         self.values["mrope_section"] = section
         interleaved = self.block.values.get("mrope_interleaved")
         self.values["mrope_interleaved"] = interleaved or default
@@ -534,10 +533,10 @@ class LayerSettings:
         rope_type = self.block.values.get("rope_type")
         if own is not None and not self.block.is_nested:
             pointer = self.block.place.at("attention_factor")
-            self.values["attention_factor"] = ResolvedValue(own, self.model.type.origin, pointer)
+            self.values["attention_factor"] = self.model.type.default(own, pointer)
         elif rope_type is not None and rope_type.value == "telechat3-yarn":
             value, formula = self._telechat_attention_factor()
-            self.values["attention_factor"] = rope_type.computed(value, formula)
+            self.values["attention_factor"] = computed(value, formula, rope_type)
             detail = f"attention_factor is {formula}; that of YaRN has 0.1 for 0.07"
             self.warn("telechat-yarn", detail, "rope_type")
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import MAX_FAULTS, Fault, InvalidBody, shortened
-from service.models.config_values import did_you_mean
+from service.models.config_values import Origin, ResolvedValue, did_you_mean
 
 Members = Mapping[str, Any]
 _FACTS = ConfigDict(extra="forbid")
@@ -56,7 +56,7 @@ class ModelDocument:
         found_by: the pointer of the key, or the bytes, by which the format was found.
         content: a config as transformers would have it; what was sent, where that is one.
         sources: the pointer into what was sent, even if nothing is there, by pointer of content.
-        assumed: why a value of content that was not sent is what it is, by its pointer.
+        not_sent: the values of content that were not sent, by pointer.
         rotary: whether content has all that the rotary embeddings need.
         reason: why it has not, or why there are none.
         layout and writes: the pairs of channels, where the format fixes them.
@@ -71,7 +71,7 @@ class ModelDocument:
     found_by: str
     content: Members
     sources: Mapping[str, str] = field(default_factory=dict)
-    assumed: Mapping[str, str] = field(default_factory=dict)
+    not_sent: Mapping[str, ResolvedValue] = field(default_factory=dict)
     rotary: bool = True
     reason: str | None = None
     layout: str | None = None
@@ -205,7 +205,7 @@ class Translation:
         self.pieces: list[Piece] = [self.form.shared]
         self.content: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
-        self.assumed: dict[str, str] = {}
+        self.not_sent: dict[str, ResolvedValue] = {}
         self.warnings: list[FormatWarning] = []
         self.faults: list[Fault] = []
         self.encodings: list[Members] = []
@@ -232,10 +232,12 @@ class Translation:
         block[last] = value
         self.sources[f"/{path}"] = pointer
 
-    def assume(self, path: str, value: Any, reason: str | None = None) -> None:
-        """Add a value that was not sent."""
+    def assume(self, path: str, value: Any, *sources: str) -> None:
+        """Add a value that was not sent: of its program, or computed from values of content."""
         self.put(path, value, self.sources.get(f"/{path}", self.at))
-        self.assumed[f"/{path}"] = reason or f"{self.form.program}: {value}"
+        origin: Origin = "computed" if sources else "class default"
+        own = sources or (f"{self.form.program}: {value}",)
+        self.not_sent[f"/{path}"] = ResolvedValue(value, origin, own)
 
     def _is_there(self, value: Any) -> bool:
         is_zero = self.form.zero_is_absent and type(value) in {int, float} and value == 0
@@ -366,7 +368,7 @@ class Translation:
     def nest(self, blocks: Members, label: str) -> None:
         """Put blocks by layer type; the sources so far are those of one of them."""
         before, after = "/rope_parameters/", f"/rope_parameters/{label}/"
-        for known in (self.sources, self.assumed):
+        for known in cast(tuple[dict[str, Any], ...], (self.sources, self.not_sent)):
             moved = {path: own for path, own in known.items() if path.startswith(before)}
             known |= {path.replace(before, after, 1): own for path, own in moved.items()}
             if "/rope_theta" in known:
@@ -395,7 +397,7 @@ class Translation:
             found_by=found_by,
             content=self.content,
             sources=self.sources,
-            assumed=self.assumed,
+            not_sent=self.not_sent,
             encodings=tuple(self.encodings),
             warnings=tuple(self.warnings),
             **{**known, **self.facts},

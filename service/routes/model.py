@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -20,10 +20,9 @@ from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
-from service.models.config_values import ConfigWarning, ResolvedValue
+from service.models.config_values import ConfigWarning, Origin, ResolvedValue
 from service.models.describe import PartEncoding, describe
 from service.models.engines import engine_settings, main_text_model
-from service.models.expressions import FoundValue, Origin
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
@@ -43,7 +42,6 @@ from service.routes.table_urls import PostingReport, Url, links_to, table_at, ur
 from service.settings import Settings
 
 _GRID_AXES = ("depth", "height", "width")
-_COMPUTED: Origin = "computed"
 _PACK = re.compile(r"\bpack=\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
@@ -314,20 +312,23 @@ class DescribedModel:
         """Return a text with pointers into what was sent."""
         return _POINTER.sub(lambda match: self._document.pointer(match[0]), text)
 
-    def found(self, values: Mapping[str, FoundValue]) -> dict[str, OriginatedValue]:
+    def found(self, values: Mapping[str, ResolvedValue]) -> dict[str, OriginatedValue]:
         """Return values with their origins in what was sent."""
-        return {
-            name: self.value(each.value, each.origin, each.sources) for name, each in values.items()
-        }
+        return {name: self.value(each) for name, each in values.items()}
 
-    def value(self, value: Any, origin: Origin, sources: Iterable[str]) -> OriginatedValue:
+    def value(self, found: ResolvedValue) -> OriginatedValue:
         """Return a value with its origin in what was sent."""
-        listed, reasons = [*sources], self._document.assumed
-        assumed = [reasons[each] for each in listed if each in reasons]
-        if origin == "config" and assumed:
-            origin, listed = "class default", assumed
-        value = list(value) if isinstance(value, tuple) else value
-        return OriginatedValue(value=value, origin=origin, sources=[*map(self._in_terms, listed)])
+        value = list(found.value) if isinstance(found.value, tuple) else found.value
+        origin, not_sent = found.origin, self._document.not_sent
+        if origin == "config" and found.sources[0:1] and found.sources[0] in not_sent:
+            origin = not_sent[found.sources[0]].origin
+        sources = dict.fromkeys(self._sources(found)) or [found.formula]
+        return OriginatedValue(value=value, origin=origin, sources=[*filter(None, sources)])
+
+    def _sources(self, found: ResolvedValue) -> Iterator[str]:
+        for source in found.sources:
+            own = self._document.not_sent.get(source)
+            yield from self._sources(own) if own else [self._in_terms(source)]
 
 
 def _without_table(encoding: PartEncoding, error: InvalidBody) -> PartEncoding:
@@ -370,24 +371,12 @@ def _of_text(
     return {
         "layout": resolved.layout,
         "writes": resolved.writes,
-        "values": {name: _originated(each, described) for name, each in values.items()},
+        "values": described.found(values),
         "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
         "links": {name: urls.pop(name) for name in _LINKS if name in urls},
         "regimes": linker.regimes(settings),
         **urls,
     }
-
-
-def _originated(resolved: ResolvedValue, described: DescribedModel) -> OriginatedValue:
-    """Return a value of a text model, with its origin in the terms of all other values."""
-    origin, kind = resolved.origin.removeprefix("computed: ").removeprefix("alias "), _COMPUTED
-    if resolved.origin.startswith(("/", "alias /")):
-        kind = "config"
-    elif resolved.origin.startswith("class default"):
-        kind = "class default"
-    elif resolved.origin.startswith("?"):
-        kind = "request"
-    return described.value(resolved.value, kind, [origin])
 
 
 def _of_entry(
@@ -401,10 +390,7 @@ def _of_entry(
         "counts": entry.counts,
         "asks": dict(entry.asks),
         "values": described.found(values),
-        "untouched_tokens": [
-            described.value(each.value, each.origin, each.sources)
-            for each in encoding.untouched_tokens
-        ],
+        "untouched_tokens": [described.value(each) for each in encoding.untouched_tokens],
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
@@ -428,23 +414,23 @@ def _of_entry(
     return fields | _links(endpoint, document, query, tuple(asked), described.settings)
 
 
-def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, FoundValue]:
+def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, ResolvedValue]:
     """Return the values of the parameters that no config has: those of the request, or examples."""
     asked = dict(encoding.asked)
     for name in parameters.model_fields_set & {"grid", "seq_len", "timesteps"}:
         value = getattr(parameters, name)
         if name in asked:
-            asked[name] = FoundValue(value, "request", (f"?{name}",))
+            asked[name] = ResolvedValue(value, "request", (f"?{name}",))
         elif name == "grid":
             own = [axis for axis in _GRID_AXES if axis in asked]
             if own and len(own) <= len(value):
-                lengths = zip(own, value[-len(own) :], strict=True)
-                asked |= {axis: FoundValue(each, "request", ("?grid",)) for axis, each in lengths}
+                for axis, length in zip(own, value[-len(own) :], strict=True):
+                    asked[axis] = ResolvedValue(length, "request", ("?grid",))
     return asked
 
 
 def _document(
-    endpoint: Endpoint, query: Mapping[str, Any], values: Mapping[str, FoundValue]
+    endpoint: Endpoint, query: Mapping[str, Any], values: Mapping[str, ResolvedValue]
 ) -> Document:
     """Return the table of a query; its errors name the values in the document or the request."""
     try:

@@ -6,7 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, JsonObject, Number, Report
@@ -82,7 +82,7 @@ class AttentionReport(Report):
 
     softmax_scale_multiplier: Number = ABSENT
     query_temperature: QueryTemperature = ABSENT
-    origin: dict[str, str] = ABSENT
+    origin: dict[str, Annotated[str, BeforeValidator(str)]] = ABSENT
 
 
 _LENGTH = "max_position_embeddings"

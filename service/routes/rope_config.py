@@ -162,7 +162,7 @@ def _settings(
     urls, attention_factor = linker.urls(entry, values), rope_of(values).rotary_angles().scale
     if entry.offset:
         values["rotary_offset"] = entry.offset
-    origin = {name: each.origin for name, each in values.items()}
+    origin = {name: str(each) for name, each in values.items()}
     origin.setdefault("attention_factor", f"computed: by rope_type {values['rope_type'].value}")
     settings = {name: each.value for name, each in values.items()}
     settings["attention_factor"] = attention_factor

@@ -32,7 +32,7 @@ def value_of(config: dict[str, Any], name: str, label: str = "default") -> Any:
 
 
 def origin_of(config: dict[str, Any], name: str, label: str = "default") -> str:
-    return entry_of(config, label).at(None)[name].origin
+    return str(entry_of(config, label).at(None)[name])
 
 
 def codes_of(config: dict[str, Any]) -> list[str]:

@@ -124,7 +124,7 @@ def test_canonical_name_takes_precedence_then_the_name_of_the_class(
 ) -> None:
     found = key_place(content, "/a").read_all(KEYS, {"rope_theta": "base"})
 
-    assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
+    assert (found["rope_theta"].value, str(found["rope_theta"])) == (1.0, origin)
 
 
 def test_faults_of_several_keys_are_one_problem() -> None:

@@ -486,9 +486,9 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
     assert document.pointer("/rope_theta") == "/pretrained_config/rotary_base"
     assert document.pointer("/rope_parameters/factor") == "/pretrained_config/rotary_scaling/factor"
     assert document.pointer("/head_dim") == "/pretrained_config/head_size"
-    assumed = read(MEGATRON | {"rotary_base": None, "use_rope_scaling": True}).assumed
-    assert assumed["/rope_theta"] == "megatron-core 0.16.1: 10000.0"
-    assert assumed["/rope_parameters/low_freq_factor"] == "megatron-core 0.16.1: 1.0"
+    assumed = read(MEGATRON | {"rotary_base": None, "use_rope_scaling": True}).not_sent
+    assert assumed["/rope_theta"].sources == ("megatron-core 0.16.1: 10000.0",)
+    assert assumed["/rope_parameters/low_freq_factor"].sources == ("megatron-core 0.16.1: 1.0",)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from service.models.config_values import KeyPlace, ReadingReport
-from service.models.expressions import FoundValue, Missing, Scope, Unusable
+from service.models.config_values import KeyPlace, ReadingReport, ResolvedValue
+from service.models.expressions import Missing, Scope, Unusable
 
 LIBRARY = "library 1.0 type"
 
@@ -18,25 +18,25 @@ def scope(config: dict[str, Any], **defaults: Any) -> Scope:
 @pytest.mark.parametrize(
     ("sources", "config", "defaults", "expected"),
     [
-        ("/a", {"a": 4}, {"a": 5}, FoundValue(4, "config", ("/part/a",))),
-        ("/a", {}, {"a": 5}, FoundValue(5, "class default", (LIBRARY,))),
-        (["/a", 7], {"a": None}, {"a": 5}, FoundValue(7, "fixed in code", (LIBRARY,))),
-        ("'text'", {}, {}, FoundValue("text", "fixed in code", (LIBRARY,))),
-        ("/a // /b", {"a": 9, "b": 2}, {}, FoundValue(4, "computed", ("/part/a", "/part/b"))),
-        ("/a // /b", {"a": 9}, {"b": 2}, FoundValue(4, "computed", ("/part/a", LIBRARY))),
-        ("2 * (/a - 1) / 4", {"a": 3}, {}, FoundValue(1.0, "computed", ("/part/a",))),
-        ("/a/1", {"a": [3, 4]}, {}, FoundValue(4, "config", ("/part/a/1",))),
+        ("/a", {"a": 4}, {"a": 5}, ResolvedValue(4, "config", ("/part/a",))),
+        ("/a", {}, {"a": 5}, ResolvedValue(5, "class default", (LIBRARY,))),
+        (["/a", 7], {"a": None}, {"a": 5}, ResolvedValue(7, "fixed in code", (LIBRARY,))),
+        ("'text'", {}, {}, ResolvedValue("text", "fixed in code", (LIBRARY,))),
+        ("/a // /b", {"a": 9, "b": 2}, {}, ResolvedValue(4, "computed", ("/part/a", "/part/b"))),
+        ("/a // /b", {"a": 9}, {"b": 2}, ResolvedValue(4, "computed", ("/part/a", LIBRARY))),
+        ("2 * (/a - 1) / 4", {"a": 3}, {}, ResolvedValue(1.0, "computed", ("/part/a",))),
+        ("/a/1", {"a": [3, 4]}, {}, ResolvedValue(4, "config", ("/part/a/1",))),
         ("/rope/theta", {"rope": {"type": "x"}}, {"rope": {"theta": 5.0}}, None),
-        ("sum(/a)", {"a": [3, 4]}, {}, FoundValue(7, "computed", ("/part/a",))),
-        ("1 if /a == 'x' else 2", {"a": "x"}, {}, FoundValue(1, "computed", ("/part/a",))),
-        ("/hidden_size", {"n_embd": 8}, {}, FoundValue(8, "config", ("/part/n_embd",))),
-        ("/n_embd", {"hidden_size": 8}, {}, FoundValue(8, "config", ("/part/hidden_size",))),
+        ("sum(/a)", {"a": [3, 4]}, {}, ResolvedValue(7, "computed", ("/part/a",))),
+        ("1 if /a == 'x' else 2", {"a": "x"}, {}, ResolvedValue(1, "computed", ("/part/a",))),
+        ("/hidden_size", {"n_embd": 8}, {}, ResolvedValue(8, "config", ("/part/n_embd",))),
+        ("/n_embd", {"hidden_size": 8}, {}, ResolvedValue(8, "config", ("/part/hidden_size",))),
     ],
 )
 def test_value_is_that_of_the_config_then_of_the_class(
-    sources: Any, config: dict[str, Any], defaults: dict[str, Any], expected: FoundValue | None
+    sources: Any, config: dict[str, Any], defaults: dict[str, Any], expected: ResolvedValue | None
 ) -> None:
-    expected = expected or FoundValue(5.0, "class default", (LIBRARY,))
+    expected = expected or ResolvedValue(5.0, "class default", (LIBRARY,))
 
     assert scope(config, **defaults).value(sources) == expected
 
@@ -44,13 +44,13 @@ def test_value_is_that_of_the_config_then_of_the_class(
 def test_key_of_the_config_precedes_defaults_under_other_names() -> None:
     found = scope({"theta": 5}, rope={"theta": 7}).value(["/rope/theta", "/theta"])
 
-    assert found == FoundValue(5, "config", ("/part/theta",))
+    assert found == ResolvedValue(5, "config", ("/part/theta",))
 
 
 def test_default_precedes_what_is_computed_of_the_config() -> None:
     found = scope({"width": 64, "heads": 4}, head_dim=32).value(["/head_dim", "/width // /heads"])
 
-    assert found == FoundValue(32, "class default", (LIBRARY,))
+    assert found == ResolvedValue(32, "class default", (LIBRARY,))
 
 
 def test_joined_values_keep_every_origin() -> None:

@@ -226,7 +226,8 @@ def test_values_point_to_keys_of_the_file() -> None:
 
     assert file.pointer("/rope_theta") == "/llama.rope.freq_base"
     assert file.pointer("/rope_parameters/factor") == "/llama.rope.scaling.factor"
-    assert file.assumed["/head_dim"] == "llama.cpp: embedding_length / attention.head_count"
+    assert file.not_sent["/head_dim"].origin == "computed"
+    assert file.not_sent["/head_dim"].sources == ("/hidden_size", "/num_attention_heads")
     assert dump.pointer("/rope_theta") == "/metadata/llama.rope.freq_base/value"
     assert "permuted" in (file.weights or "")
     assert read(model("qwen2")).weights is None

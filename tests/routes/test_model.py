@@ -67,6 +67,37 @@ def test_values_have_origins_in_what_was_sent(client: Client) -> None:
     assert values["rope_theta"] == {"value": 5e5, "origin": "config", "from": ["/rotary_base"]}
 
 
+GGUF = {
+    "general.architecture": "qwen2",
+    "qwen2.embedding_length": 896,
+    "qwen2.attention.head_count": 14,
+    "qwen2.context_length": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "origin", "sources"),
+    [
+        (GGUF, "head_dim", "computed", ["/qwen2.embedding_length", "/qwen2.attention.head_count"]),
+        (GGUF, "rope_theta", "class default", ["llama.cpp of autumn 2026: 10000.0"]),
+        ({"head_dim": 8, "rope_scaling": {"type": "linear", "factor": 2}}, "rope_theta",
+         "assumed", []),
+        ({"model_type": "qwen2_5_vl"}, "grid", "example", ["transformers 5.23.0 qwen2_5_vl_vision"]),
+        ({"model_type": "llama4_text"}, "attn_scale", "class default",
+         ["class default of llama4_text (transformers 5.23.0)"]),
+        ({"model_type": "llama4_text", "attn_scale": 0.2}, "attn_scale", "config", ["/attn_scale"]),
+    ],
+)  # fmt: skip
+def test_origin_is_of_a_kind_and_sources_are_listed(
+    client: Client, config: dict[str, Any], name: str, origin: str, sources: list[str]
+) -> None:
+    encodings = client.post("/model", json=config).json()["encodings"]
+
+    found = [each["values"][name] for each in encodings if name in each.get("values", {})]
+    listed = [(each["origin"], each["from"]) for each in found[:1]]
+    assert listed == [(origin, sources)]
+
+
 def test_fault_has_a_pointer_into_what_was_sent(client: Client) -> None:
     config = {"num_layers": 2, "kv_channels": "x", "position_embedding_type": "rope"}
 
