@@ -4,6 +4,7 @@ Frequencies are compared as decimals of 80 digits, whatever keys they are comput
 positions are found without a table, up to 2^62. Other encodings are compared number by number.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
@@ -30,7 +31,11 @@ MAX_COMPARED = 2**18
 # One number by two formulas differs by less than this share of it.
 _ROUNDING, _SCALE_ROUNDING = Decimal("1e-60"), 1e-15
 _LEAST_STEP = Decimal("1e-70")
-_SEARCHED = 4096
+_ROUNDED, _SEARCHED = 1e-12, 1024
+
+
+class _NotFound(Exception):
+    """The search for a position ends before it is found."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,12 @@ class Difference:
 
     Attributes:
         first_position: the first at which they are more than epsilon apart; None if there is none
-            up to 2^62.
+            up to 2^62, or if it is not known.
         by: the largest distance of two rotated unit vectors there, or of two numbers of tables.
         at_most: a bound of that distance before the end of the sequence.
         channels: those that differ, as integers and half-open ranges.
         by_axis: whether some turn with the position along another axis.
-        has_positions: whether positions along one axis tell them apart.
+        has_positions: whether positions along one axis decide, and the first of them is known.
     """
 
     first_position: int | None = None
@@ -140,39 +145,57 @@ class _Move:
         """Return the distance at a position."""
         return float(self.distances(np.array([position]))[0])
 
-    def first(self, epsilon: float, before: int = MAX_POSITION) -> int | None:
-        """Return the first position below a limit at which the distance is more than epsilon."""
+    def first(self, epsilon: float, before: int) -> int | None:
+        """Return the first position below a limit at which the distance is more than epsilon.
+
+        Raises:
+            _NotFound: the search ends before the limit.
+        """
         a, b = self.scales
         if abs(a - b) > epsilon:
             return 0
+        if a + b <= epsilon or before == 1:
+            return None
+        step = self._step
         if not self.is_in_one_plane:
-            return self._first_apart(epsilon, before)
-        angle, step = _angle(epsilon, a, b), self._step
+            slow, fast = self._folded
+            if fast - slow < _LEAST_STEP and hypot(a, b) <= epsilon:
+                return None
+            if slow > _LEAST_STEP:
+                return self._first_apart(epsilon, before, slow + fast, fast)
+            step = fast
+        angle = _angle(epsilon, a, b)
         if angle is None or step < _LEAST_STEP:
             return None
         found = _first_within(step, TWO_PI, angle, TWO_PI - angle)
         return found if found < before else None
 
-    def _first_apart(self, epsilon: float, before: int) -> int | None:
+    @property
+    def _folded(self) -> list[Decimal]:
+        """The slower and the faster of two frequencies whose cosines have the same product."""
+        turns = [_modulo(abs(each), TWO_PI) for each in self.turns]
+        slow, fast = sorted(min(each, TWO_PI - each) for each in turns)
+        half = TWO_PI / 2
+        return [half - fast, half - slow] if slow > half / 2 else [slow, fast]
+
+    def _first_apart(
+        self, epsilon: float, before: int, speed: Decimal, fast: Decimal
+    ) -> int | None:
         """Search up to a quarter of the faster turn, where the distance grows, and a while on."""
-        fastest = max(map(abs, self.turns))
-        if not fastest:
-            return None
-        quarter = TWO_PI / 4 / fastest
-        least, most = 1, min(max(1, int(min(quarter, Decimal(MAX_POSITION)))), before - 1)
-        if most < 1:
-            return None
-        if self.distance(most) <= epsilon:
-            places = np.arange(most, min(most + _SEARCHED, before))
-            beyond = np.flatnonzero(self.distances(places) > epsilon)
-            return int(places[beyond[0]]) if len(beyond) else None
-        while least < most:
-            middle = (least + most) // 2
-            if self.distance(middle) > epsilon:
-                most = middle
-            else:
-                least = middle + 1
-        return least
+        most = min(max(1, int(min(TWO_PI / 4 / fast, Decimal(MAX_POSITION)))), before - 1)
+        if self.distance(most) > epsilon:
+            return bisect_left(range(most), 1, 1, key=lambda at: self.distance(at) > epsilon)
+        # The product of the cosines changes by less than the speed with each position.
+        position, unit = most, 2 * prod(self.scales)
+        for _ in range(_SEARCHED):
+            if position >= before:
+                return None
+            distance = self.distance(position)
+            if distance > epsilon:
+                return position
+            gap = (epsilon**2 - distance**2) / unit - _ROUNDED
+            position += max(1, int(Decimal(gap) / speed))
+        raise _NotFound
 
     def at_most(self, length: int) -> float:
         """Return an upper bound of the distances before a length."""
@@ -201,17 +224,20 @@ def compare_rotations(
         channels.append(channel)
     if not channels:
         return None
-    position = None
-    for move in moves:
-        found = move.first(epsilon, MAX_POSITION if position is None else position)
-        position = position if found is None else found
+    position, is_known = None, True
+    try:
+        for move in moves:
+            found = move.first(epsilon, MAX_POSITION if position is None else position)
+            position = position if found is None else found
+    except _NotFound:
+        position, is_known = None, False
     return Difference(
         first_position=position,
         by=None if position is None else max(each.distance(position) for each in moves),
         at_most=max((each.at_most(length) for each in moves), default=None),
         channels=str(Positions.of_integers(np.array(channels, dtype=np.int64))),
         by_axis=by_axis,
-        has_positions=bool(moves),
+        has_positions=bool(moves) and is_known,
     )
 
 

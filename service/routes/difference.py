@@ -125,7 +125,7 @@ class EncodingDifference(Report):
     first_position: int | None = Field(
         default=ABSENT,
         description="The first position at which they are more than epsilon apart; null if there "
-        "is none up to 2^62. Of a table, the first row.",
+        "is none up to 2^62, absent if it is not known. Of a table, the first row.",
     )
     by: float = Field(
         default=ABSENT,

@@ -64,6 +64,9 @@ PAIRS = [
     (rotation(2.9, 0.2, scale=0.6), rotation(2.9, 0.2, layout="interleaved", scale=0.6)),
     (rotation(1.0, 0.01), rotation(1.0, width=4)),
     (rotation(0.002, width=4), rotation(0.002, 0.001)),
+    (rotation(3.1415), rotation(3.1414, layout="interleaved")),
+    (rotation(3.1415, 0.4), rotation(3.1415, 0.4, layout="interleaved")),
+    (rotation(1e-3, 5e-4, scale=0.6), rotation(1e-3, 5e-4, layout="interleaved", scale=0.6)),
 ]
 
 
@@ -114,6 +117,16 @@ def test_rotations_that_are_closer_than_epsilon_have_no_first_position() -> None
     assert found is not None
     assert found.first_position is None
     assert found.at_most == pytest.approx(0.001)
+
+
+def test_first_position_past_a_long_search_is_not_told() -> None:
+    one = rotation(0.6001, 0.3, scale=0.5)
+    other = rotation(0.6001, 0.3, layout="interleaved", scale=0.5)
+
+    found = compare_rotations(one, other, 1.0 - 1e-9, 8)
+
+    assert found is not None
+    assert (found.first_position, found.has_positions) == (None, False)
 
 
 def test_channels_are_those_that_differ() -> None:
