@@ -14,12 +14,11 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
-import orjson
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.models.expressions import Sources
-from service.models.model_types import ModelType, model_types
+from service.models.model_types import ModelType, library_facts, model_types
 
 Kind: TypeAlias = Literal[
     "rope", "rope-axial", "mrope-ids", "sinusoidal", "timesteps", "learned", "learned-2d",
@@ -140,7 +139,7 @@ def _known() -> frozenset[str]:
 @cache
 def _part_type(name: str) -> PartType | None:
     text = model_types().get(name)
-    for facts in _facts():
+    for facts in library_facts():
         known = facts["types"].get(name)
         if known is not None:
             return _from_facts(name, facts, known, text)
@@ -157,17 +156,10 @@ def _part_type(name: str) -> PartType | None:
 
 def known_names() -> Iterator[str]:
     """Yield the name of every type, for hints."""
-    return chain(model_types(), *(facts["types"] for facts in _facts()))
+    return chain(model_types(), *(facts["types"] for facts in library_facts()))
 
 
 _ENTRY = TypeAdapter(EncodingEntry)
-
-
-@cache
-def _facts() -> tuple[Mapping[str, Any], ...]:
-    folder = files("service.models") / "facts"
-    listed = sorted(folder.iterdir(), key=lambda each: each.name, reverse=True)
-    return tuple(orjson.loads(each.read_bytes()) for each in listed if each.name.endswith("json"))
 
 
 @cache

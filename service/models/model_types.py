@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import orjson
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
@@ -173,15 +174,73 @@ class ModelType:
 
 
 @cache
+def library_facts() -> tuple[Mapping[str, Any], ...]:
+    """Return the generated facts of each library."""
+    folder = files("service.models") / "facts"
+    listed = sorted(folder.iterdir(), key=lambda each: each.name, reverse=True)
+    return tuple(orjson.loads(each.read_bytes()) for each in listed if each.name.endswith("json"))
+
+
+@cache
 def model_types() -> Mapping[str, ModelType]:
     """Return all model types, by name."""
     text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     read = TypeAdapter(ModelType).validate_python
-    return {
-        name: read({"name": name, **tables[table.get("same_as", name)]})
-        for name, table in tables.items()
-    }
+    names = {name: table.get("same_as", name) for name, table in tables.items()}
+    return {name: read({"name": name, **_entry(own, tables)}) for name, own in names.items()}
+
+
+_OF_CLASSES = (
+    "hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings",
+    "original_max_position_embeddings", "qk_rope_head_dim",
+)  # fmt: skip
+_OF_RULES = ("rope_theta", "partial_rotary_factor")
+
+
+def _entry(name: str, tables: Mapping[str, Members]) -> Members:
+    """Return the table of a type, with what the facts of its class say."""
+    own = {"partial": "ignored", **tables[name]}
+    facts = next((each for each in library_facts() if name in each["types"]), None)
+    if facts is None:
+        return own
+    known = facts["types"][name]
+    own = {"source": f"{facts['library']}: {known['config']}, {known['model']}", **own}
+    if own.get("no_rope") is True:
+        return own
+    if "text" in own:
+        text = {"text_model_type": known["towers"][own["text"]]["type"], **own}
+        inner = _entry(text["text_model_type"], tables)
+        return {"layout": inner["layout"], "partial": inner["partial"], **text, **tables[name]}
+    names = {key: value for key, value in known.get("names", {}).items() if key in _OF_CLASSES}
+    names |= own.get("names", {})
+    defaults = {**_defaults(known["defaults"], names), **own.get("defaults", {})}
+    for key in own.pop("not_of_class", ()):
+        del defaults[key]
+    return {"layout": _layout(known, facts), **own, "names": names, "defaults": defaults}
+
+
+def _defaults(known: Members, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the class defaults; a rule only if it is not that of one base for all layers."""
+    defaults = {key: known.get(names.get(key, key), known.get(key)) for key in _OF_CLASSES}
+    rule = known.get("rope_parameters") or {}
+    is_flat = not any(isinstance(value, dict) for value in rule.values())
+    for key in _OF_RULES:
+        defaults[key] = known.get(names.get(key, key), known.get(key))
+        if defaults[key] is None and is_flat:
+            defaults[key] = rule.get(key)
+    if not is_flat or rule.get("rope_type", "default") != "default":
+        defaults["rope_parameters"] = rule
+    return {key: value for key, value in defaults.items() if value is not None}
+
+
+def _layout(known: Members, facts: Members) -> str:
+    """Return the layout of the functions that rotate, as it was measured, if it is one."""
+    hashes = known.get("functions", {}).values()
+    measured = {
+        facts["layouts"].get(name) for each in hashes for name in facts["bodies"].get(each, ())
+    } - {None}
+    return measured.pop() if len(measured) == 1 else "none"
 
 
 _MODEL_TYPE = Key(values.name)
