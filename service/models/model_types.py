@@ -221,7 +221,10 @@ def _entry(name: str, tables: Mapping[str, Members]) -> Members:
 
 
 def _defaults(known: Members, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the class defaults; a rule only if it is not that of one base for all layers."""
+    """Return the class defaults; a rule only if it is not that of one base for all layers.
+
+    Parameters by layer type stand in the order of most classes: sliding layers, then full ones.
+    """
     defaults = {key: known.get(names.get(key, key), known.get(key)) for key in _OF_CLASSES}
     rule = known.get("rope_parameters") or {}
     is_flat = not any(isinstance(value, dict) for value in rule.values())
@@ -230,7 +233,7 @@ def _defaults(known: Members, names: Mapping[str, str]) -> dict[str, Any]:
         if defaults[key] is None and is_flat:
             defaults[key] = rule.get(key)
     if not is_flat or rule.get("rope_type", "default") != "default":
-        defaults["rope_parameters"] = rule
+        defaults["rope_parameters"] = rule if is_flat else dict(reversed(rule.items()))
     return {key: value for key, value in defaults.items() if value is not None}
 
 
