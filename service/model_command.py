@@ -38,7 +38,7 @@ _NAMES = (
 def run(options: argparse.Namespace) -> int:
     """Print the report about a file, or about each file of a folder; return the exit code.
 
-    0: every part is known; 1: the model is refused; 3: a part of it is not known. With another
+    0: every part is known; 1: the model is refused; 3: a part is not known or assumed. With another
     model to compare with, 0: they are the same; 1: a model is refused; 3: they differ, or a part
     is not known.
     """
@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
             document = read_document(body, parameters.format)
             report = report_model(parameters, document, _without_limits())
             _print(name, report, is_json=options.json)
-            if not all(each.known for each in report.encodings):
+            known = report.knowledge.status == "known"
+            if not known or not all(each.known for each in report.encodings):
                 code = NOT_KNOWN
             if options.write:
                 folder = Path(name).parent

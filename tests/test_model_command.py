@@ -58,6 +58,8 @@ def test_exit_code_tells_unknown_parts_and_refusals(
     file = folder / "config.json"
     file.write_text(json.dumps({**LLAMA, "vision_config": {"model_type": "my_tower"}}))
     assert main(["model", str(file)]) == 3
+    file.write_text(json.dumps({**LLAMA, "model_type": "my_llama"}))
+    assert main(["model", str(file)]) == 3
     file.write_text('{"model_type": "lama"}')
     assert main(["model", str(file)]) == 1
     assert json.loads(capfd.readouterr().err)["type"] == "urn:posref:problem:model-not-known"

@@ -49,6 +49,7 @@ class PartEncoding:
             unknown one.
         values: the parameters of its table, and other values.
         asked: a value for each parameter that no config has.
+        scope: where its values are from.
         shape: of a learned table.
         untouched_tokens: how many tokens have no rotation.
         settings: the settings of a text model, of which these are the layers of one type.
@@ -66,6 +67,7 @@ class PartEncoding:
     entry: EncodingEntry | None = None
     values: Mapping[str, ResolvedValue] = field(default_factory=dict)
     asked: Mapping[str, ResolvedValue] = field(default_factory=dict)
+    scope: Scope | None = None
     shape: tuple[ResolvedValue, ...] = ()
     untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
@@ -73,6 +75,21 @@ class PartEncoding:
     reason: str | None = None
     is_sent: bool = True
     is_known: bool = True
+
+    def misfit(self, asked: Mapping[str, ResolvedValue]) -> str | None:
+        """Return the rule that values for what no config has break; None if they fit."""
+        if self.scope is None or self.entry is None:
+            return None
+        place = self.scope.place
+        own = {name: list(each.value) for name, each in asked.items() if name == "grid"}
+        scope = replace(self.scope, place=replace(place, content={**place.content, **own}))
+        broken = (each for each in self.entry.fits if not scope.holds(each))
+        return next(map(_in_words, broken), None)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether its settings are assumed: those of a class that is not known."""
+        return self.resolved is not None and not self.resolved.model.is_known
 
 
 @dataclass(frozen=True)
@@ -203,11 +220,8 @@ class _Walk:
             if entry.resolver is None:
                 self._add_entry(scope, entry, prefix, at)
         for path in kind.unknown:
-            self._add(
-                PartEncoding(
-                    f"{prefix}unknown", _joined(at, path), place.pointer, "unknown", is_known=False
-                )
-            )
+            name = f"{prefix}unknown"
+            self._add(name, _joined(at, path), place.pointer, "unknown", is_known=False)
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
         if kind.text is None and not part.is_flat:
@@ -246,16 +260,14 @@ class _Walk:
                 layers = {"type": entry.label, **layers}
             label = "" if entry.label == "default" else f".{entry.label}"
             self._add(
-                PartEncoding(
-                    id=f"{prefix}rotary{label}",
-                    at=_joined(at, "rotary_emb"),
-                    config=pointer,
-                    kind="rope",
-                    layers=layers,
-                    settings=entry,
-                    is_sent=bool(resolved.model.values or not part.type.towers),
-                    resolved=resolved,
-                )
+                f"{prefix}rotary{label}",
+                _joined(at, "rotary_emb"),
+                pointer,
+                "rope",
+                layers=layers,
+                settings=entry,
+                is_sent=bool(resolved.model.values or not part.type.towers),
+                resolved=resolved,
             )
         self._add_beside(resolved, prefix, at)
 
@@ -266,31 +278,22 @@ class _Walk:
         if temperature:
             origins = resolved.attention["origin"]
             self._add(
-                PartEncoding(
-                    id=f"{prefix}temperature",
-                    at=at,
-                    config=pointer,
-                    kind="temperature",
-                    layers={"only": temperature["layers"]} if "layers" in temperature else {},
-                    values={
-                        key: origins.get(key, ResolvedValue(value, "fixed in code"))
-                        for key, value in temperature.items()
-                        if key != "layers"
-                    },
-                    reason="a factor of each query by its position, by the formula",
-                )
+                f"{prefix}temperature",
+                at,
+                pointer,
+                "temperature",
+                layers={"only": temperature["layers"]} if "layers" in temperature else {},
+                values={
+                    key: origins.get(key, ResolvedValue(value, "fixed in code"))
+                    for key, value in temperature.items()
+                    if key != "layers"
+                },
+                reason="a factor of each query by its position, by the formula",
             )
         if resolved.without:
-            self._add(
-                PartEncoding(
-                    id=f"{prefix}none",
-                    at=at,
-                    config=pointer,
-                    kind="none",
-                    layers={"only": sorted(resolved.without)},
-                    reason="these layers have no positional encoding",
-                )
-            )
+            layers = {"only": sorted(resolved.without)}
+            reason = "these layers have no positional encoding"
+            self._add(f"{prefix}none", at, pointer, "none", layers=layers, reason=reason)
 
     def add_given(self, body: KeyPlace) -> None:
         """Add the encodings of a document whose format says all of them."""
@@ -317,18 +320,8 @@ class _Walk:
             }
             shape = tuple(ResolvedValue(length, "config") for length in own.get("shape", ()))
             kind, at = str(own["kind"]), str(own.get("at", ""))
-            self._add(
-                PartEncoding(
-                    _IDS.get(kind, kind),
-                    at,
-                    "",
-                    kind,
-                    values=values,
-                    shape=shape,
-                    reason=own.get("reason"),
-                    is_known=False,
-                )
-            )
+            shapes = {"values": values, "shape": shape, "reason": own.get("reason")}
+            self._add(_IDS.get(kind, kind), at, "", kind, is_known=False, **shapes)
 
     def _add_entry(self, scope: Scope, entry: EncodingEntry, prefix: str, at: str) -> None:
         pointer = scope.place.pointer
@@ -353,19 +346,18 @@ class _Walk:
             if scope.place.content.get(key[1:]) is not None:
                 self.unread[f"{pointer}{key}"] = None
         self._add(
-            PartEncoding(
-                id=f"{prefix}{entry.id or _IDS.get(entry.kind, entry.kind)}",
-                at=_joined(at, entry.at),
-                config=pointer,
-                kind=entry.kind,
-                layers=layers,
-                entry=entry,
-                values=values,
-                asked=asked,
-                shape=shape,
-                untouched_tokens=untouched,
-                reason=entry.not_served or _reason_of_missing(scope, entry, values),
-            )
+            f"{prefix}{entry.id or _IDS.get(entry.kind, entry.kind)}",
+            _joined(at, entry.at),
+            pointer,
+            entry.kind,
+            layers=layers,
+            entry=entry,
+            values=values,
+            asked=asked,
+            scope=scope,
+            shape=shape,
+            untouched_tokens=untouched,
+            reason=entry.not_served or _reason_of_missing(scope, entry, values),
         )
 
     def _values(self, scope: Scope, query: Mapping[str, Sources]) -> dict[str, ResolvedValue]:
@@ -462,17 +454,16 @@ class _Walk:
         detail = f"nothing is known of the positions of {tower.key}, {name}"
         self.report.warn("tower-not-known", detail, place.pointer)
         part = f"{prefix}{_id(tower.key)}"
-        self._add(PartEncoding(part, at, place.pointer, "unknown", is_known=False))
+        self._add(part, at, place.pointer, "unknown", is_known=False)
 
-    def _add(self, encoding: PartEncoding) -> None:
+    def _add(self, wanted: str, at: str, config: str, kind: str, **fields: Any) -> None:
         """Add an encoding, with an id of its own."""
         if len(self.encodings) == _MAX_ENCODINGS:
             raise InvalidBody(f"the model has more than {_MAX_ENCODINGS} positional encodings")
         taken = {each.id for each in self.encodings}
-        wanted = encoding.id or encoding.kind
         names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
         unique = next(name for name in names if name not in taken)
-        self.encodings.append(replace(encoding, id=unique))
+        self.encodings.append(PartEncoding(unique, at, config, kind, **fields))
 
 
 def _reason_of_missing(
@@ -504,7 +495,33 @@ def _unmet(pointer: str, condition: str) -> Unusable:
     key = condition.removeprefix("has(").removesuffix(")")
     if condition == f"has({key})":
         return Unusable(f"{pointer}{key}", None, "is required, and the class has no default")
-    return Unusable(pointer, None, f"must have {condition}")
+    first = re.search(r"/\w+", condition)
+    where = f"{pointer}{first[0]}" if first else pointer
+    return Unusable(where, None, f"does not fit: {_in_words(condition)}")
+
+
+_WORDS = {
+    r"(\w|\)) % (\d+) == 0": r"\1 must be divisible by \2",
+    r"\(([^()]*)\) must": r"\1 must",
+    r"len\((/[\w/]+)\)": r"the length of \1",
+    r"sum\((/[\w/]+)\)": r"the sum of \1",
+    r"max\((/[\w/]+)\)": r"the largest of \1",
+    " == ": " must be ",
+    " != ": " must not be ",
+    " <= ": " must be at most ",
+    " >= ": " must be at least ",
+    " > ": " must be more than ",
+    "False": "false",
+    " // ": " / ",
+    r"(?<![\w/])/(?=[a-z])": "",
+}
+
+
+def _in_words(condition: str) -> str:
+    """Return the rule that a condition of an entry is, as words with the names of keys."""
+    for pattern, words in _WORDS.items():
+        condition = re.sub(pattern, words, condition)
+    return condition
 
 
 def _id(key: str) -> str:

@@ -41,6 +41,7 @@ class EncodingEntry:
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
         example: a value of each of these, with which the links work.
+        fits: conditions that the grid meets, or it is refused.
         when: the entry holds only for configs that meet these conditions.
         must: conditions that a config meets, or the table is refused.
         layers: the number of layers that have it, or the list of them.
@@ -61,6 +62,7 @@ class EncodingEntry:
     query: Mapping[str, Sources] = field(default_factory=dict)
     asks: Mapping[str, str] = field(default_factory=dict)
     example: Mapping[str, Sources] = field(default_factory=dict)
+    fits: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     must: tuple[str, ...] = ()
     layers: Sources | None = None

@@ -14,7 +14,7 @@ from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
 from service.delivery.parameters import read_parameters
 from service.delivery.plans import table_document
 from service.delivery.representation import linked_format
-from service.encodings.family import Integers, Reals, optional
+from service.encodings.family import Integers, Reals, impossible, optional
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
@@ -42,6 +42,7 @@ from service.routes.table_urls import PostingReport, Url, links_to, table_at, ur
 from service.settings import Settings
 
 _GRID_AXES = ("depth", "height", "width")
+_OF_TABLES = {"grid", "seq_len", "timesteps"}
 _PACK = re.compile(r"\bpack=\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
@@ -100,7 +101,9 @@ class EncodingReport(PostingReport):
     at: str = Field(description="The path of its module or function.")
     config: str = Field(description="The JSON pointer to the config of its part of the model.")
     kind: str
-    known: bool = Field(description="Whether the code of its module is known.")
+    known: bool = Field(
+        description="Whether the code of its module is known, not assumed from the config."
+    )
     served: bool = Field(description="Whether there is a table of it here.")
     reason: str = Field(default=ABSENT, description="Why there is no table.")
     layers: dict[str, Any] = Field(
@@ -241,6 +244,7 @@ class DescribedModel:
 
     Attributes:
         model: every encoding.
+        used: the parameters of the request that encodings have asked for.
     """
 
     def __init__(
@@ -248,6 +252,7 @@ class DescribedModel:
     ) -> None:
         self.parameters, self.settings, self._document = parameters, settings, document
         self._linkers: dict[int, SettingsLinker] = {}
+        self.used: set[str] = set()
         with self._pointing():
             model = describe(document, parameters.context_length)
             self.model = replace(model, encodings=tuple(map(self._checked, model.encodings)))
@@ -299,9 +304,18 @@ class DescribedModel:
     def warnings(self) -> list[WarningEntry]:
         """Return all warnings; those about links are there once their encodings are reported."""
         linked = (warning for linker in self._linkers.values() for warning in linker.warnings)
+        given = self.parameters.model_fields_set & _OF_TABLES
         return [
             *map(WarningEntry.model_validate, self._document.warnings),
             *map(self._sent, (*self.model.warnings, *linked)),
+            *(
+                WarningEntry(
+                    code="parameter-unused",
+                    detail=f"{name} changes nothing: no encoding of the model asks for it",
+                    pointer="",
+                )
+                for name in sorted(given - self.used)
+            ),
         ]
 
     def _sent(self, warning: ConfigWarning) -> WarningEntry:
@@ -343,7 +357,7 @@ def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport
         "at": encoding.at,
         "config": encoding.config,
         "kind": encoding.kind,
-        "known": encoding.is_known,
+        "known": encoding.is_known and not encoding.is_assumed,
     }
     optional_fields: dict[str, Any] = {"reason": encoding.reason, "layers": dict(encoding.layers)}
     if encoding.settings is not None:
@@ -365,6 +379,7 @@ def _of_text(
     linker, length = described.linker(resolved), described.parameters.context_length
     values = settings.at(length)
     rows = getattr(described.parameters, "seq_len", None)
+    described.used.add("seq_len")
     urls = linker.urls(settings, values, rows)
     if settings.offset:
         values["rotary_offset"] = settings.offset
@@ -400,6 +415,12 @@ def _of_entry(
     if entry.url is None or encoding.reason or endpoint is None:
         return fields
     asked = _asked(encoding, described.parameters)
+    requested = (each.sources[0] for each in asked.values() if each.origin == "request")
+    described.used.update(each[1:] for each in requested)
+    if rule := encoding.misfit(asked):
+        if asked["grid"].origin == "request":
+            raise impossible("grid", asked["grid"].value, f"grid does not fit: {rule}")
+        return fields | {"reason": f"the example of a grid does not fit: {rule}; send grid"}
     query = {name: each.value for name, each in (values | asked).items()}
     if entry.pack is not None:
         query["pack"] = entry.pack
@@ -417,7 +438,7 @@ def _of_entry(
 def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, ResolvedValue]:
     """Return the values of the parameters that no config has: those of the request, or examples."""
     asked = dict(encoding.asked)
-    for name in parameters.model_fields_set & {"grid", "seq_len", "timesteps"}:
+    for name in parameters.model_fields_set & _OF_TABLES:
         value = getattr(parameters, name)
         if name in asked:
             asked[name] = ResolvedValue(value, "request", (f"?{name}",))

@@ -28,6 +28,7 @@ from service.settings import Settings
 Layout = Literal["half", "interleaved"]
 RuleType = Annotated[str, Field(json_schema_extra={"enum": [*RULE_TYPES]})]
 Origins = dict[str, str]
+_ROTARY = {"rope", "rope-axial"}
 
 
 def _add_rule_keys(schema: dict[str, Any]) -> None:
@@ -111,10 +112,14 @@ def report_config(
     text = next((each.resolved for each in described.model.encodings if each.resolved), None)
     rope: dict[str, RotarySettings] = {}
     layouts = [text.layout] if text is not None and text.entries else []
+    without: list[WarningEntry] = []
     for each in described.model.encodings:
         if each.settings is None:
             reported = described.report(each)
             rope |= _of_tower(each.id, reported)
+            if each.kind in _ROTARY and each.id not in rope:
+                detail = f"{each.id} has no table: {reported.reason}"
+                without.append(WarningEntry(code="no-table", detail=detail, pointer=each.config))
             layouts += [reported.layout] if each.id in rope and reported.layout else []
         else:
             label = each.settings.label if each.resolved is text else each.id
@@ -131,14 +136,14 @@ def report_config(
         **optional,
         rope=rope,
         attention=AttentionReport(**text.attention) if text else AttentionReport(),
-        warnings=described.warnings(),
+        warnings=[*described.warnings(), *without],
     )
 
 
 def _of_tower(name: str, encoding: EncodingReport) -> dict[str, RotarySettings]:
     """Return the settings of a tower by its name; {} if it has no rotary table."""
     links, values = encoding.links or {}, encoding.values or {}
-    if encoding.kind not in {"rope", "rope-axial"} or "frequencies" not in links:
+    if encoding.kind not in _ROTARY or "frequencies" not in links:
         return {}
     head_dim = values["head_dim"].value if "head_dim" in values else encoding.shape[-1]
     layers = encoding.layers or {}

@@ -254,4 +254,61 @@ def test_tower_without_a_type_is_listed_as_not_known(
 ) -> None:
     encodings = encodings_of(client, {**config, tower: {"hidden_size": 64, "image_size": 32}})
 
-    assert [each["known"] for each in encodings.values()] == [True, False]
+    assert [each["known"] for each in encodings.values()][-1:] == [False]
+    assert [each["served"] for each in encodings.values()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("config", "grid", "rule"),
+    [
+        ({"rope_max_seq_len": 64}, "5,30,65", "the largest of grid must be at most"),
+        ({"_class_name": "ChronoEditTransformer3DModel"}, "2,30,52", "grid/0 must not be 2"),
+    ],
+)
+def test_grid_beyond_the_table_of_a_class_is_refused(
+    client: Client, config: dict[str, Any], grid: str, rule: str
+) -> None:
+    sent = {"_class_name": "WanTransformer3DModel", **config}
+
+    answer = client.post("/model", json=sent, params={"grid": grid})
+
+    assert [each["parameter"] for each in answer.json()["errors"]] == ["grid"]
+    assert rule in answer.json()["detail"]
+
+
+def test_example_of_a_grid_beyond_the_table_of_a_class_has_no_link(client: Client) -> None:
+    config = {"_class_name": "WanTransformer3DModel", "rope_max_seq_len": 16}
+
+    assert not encodings_of(client, config)["rotary"]["served"]
+    assert encodings_of(client, config, grid="5,16,16")["rotary"]["served"]
+
+
+def test_condition_that_a_config_does_not_meet_is_a_sentence_about_its_keys(
+    client: Client,
+) -> None:
+    config = {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56]}
+
+    (fault,) = client.post("/model", json=config).json()["errors"]
+
+    assert fault["pointer"] == "/axes_dims_rope"
+    assert fault["detail"].endswith("the sum of axes_dims_rope must be attention_head_dim")
+
+
+def test_parameter_that_no_encoding_asks_for_has_a_warning(client: Client) -> None:
+    for config, query, unused in (
+        ({"model_type": "llama"}, {"grid": "1,2", "seq_len": 3}, ["grid"]),
+        ({"_class_name": "FluxTransformer2DModel"}, {"grid": "1,2,3", "timesteps": 5}, []),
+        ({"_class_name": "FluxTransformer2DModel"}, {"seq_len": 5}, ["seq_len"]),
+    ):
+        warnings = client.post("/model", json=config, params=query).json()["warnings"]
+
+        own = [each["detail"] for each in warnings if each["code"] == "parameter-unused"]
+        assert [detail.split()[0] for detail in own] == unused
+
+
+def test_settings_that_a_config_alone_tells_are_not_known(client: Client) -> None:
+    config = {"model_type": "foo", "head_dim": 8, "rope_theta": 1e6}
+
+    (encoding,) = client.post("/model", json=config).json()["encodings"]
+
+    assert (encoding["known"], encoding["served"]) == (False, True)

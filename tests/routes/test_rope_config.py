@@ -454,3 +454,10 @@ def test_codes_of_warnings_are_enumerated_with_their_meanings() -> None:
 
     assert code["enum"] == list(CODES)
     assert all(meaning in code["description"] for meaning in CODES.values())
+
+
+def test_rotary_embedding_without_a_table_has_a_warning(client: Client) -> None:
+    report = client.post("/rope/config", json={"model_type": "lightglue"}).json()
+
+    assert report["rope"] == {}
+    assert [each["code"] for each in report["warnings"]][-1:] == ["no-table"]
