@@ -6,7 +6,7 @@ A part that is not known is listed as such, and never has a table.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from service.models.model_types import ModelType
 from service.models.positional_keys import refuse_unread_keys
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
-from service.models.translation import ModelDocument
+from service.models.translation import ModelDocument, under
 
 _OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
 _MAX_DEPTH = 4
@@ -130,13 +130,13 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     body = KeyPlace(content, "", report)
     name, library, status = _name(content), None, "known"
     part = part_type(name) if name is not None else None
-    if document.format in _OWN_CLASSES and part is not None:
+    if document.format in OWN_CLASSES and part is not None:
         library = part.library
         walk.add(_Part(body, part))
     elif document.format == "diffusers":
         hint = did_you_mean(str(name), known_names())
         raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
-    elif document.format in _OWN_CLASSES:
+    elif document.format in OWN_CLASSES:
         status = "assumed"
         unknown = _Part(body, PartType(name or "", ""))
         walk.add_text(unknown)
@@ -158,7 +158,36 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     )
 
 
-_OWN_CLASSES = ("transformers", "mlx", "diffusers")
+class NotedKeys(dict[str, Any]):
+    """A config that notes which of its keys are asked for."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.asked = set[str]()
+        own = {
+            key: NotedKeys(each) if isinstance(each, dict) else each
+            for key, each in content.items()
+        }
+        super().__init__(own)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def others(self, pointer: str = "") -> Iterator[str]:
+        """Yield the pointers of the keys that nothing has asked for."""
+        for key, value in self.items():
+            if key not in self.asked:
+                yield under(pointer, key)
+            elif isinstance(value, NotedKeys):
+                yield from value.others(under(pointer, key))
+
+
+OWN_CLASSES = ("transformers", "mlx", "diffusers")
+"""The formats whose keys are those of the classes of a library."""
 
 
 def _name(content: Mapping[str, Any]) -> str | None:

@@ -2,26 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
 from service.delivery.parameters import read_parameters
 from service.delivery.plans import table_document
-from service.delivery.representation import linked_format
-from service.encodings.family import Integers, Reals, impossible, optional
+from service.encodings.family import Integers, Reals, about, impossible, optional
+from service.encodings.rotary.angles import CONSUMERS
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, Origin, ResolvedValue
-from service.models.describe import PartEncoding, describe
+from service.models.describe import OWN_CLASSES, NotedKeys, PartEncoding, describe
 from service.models.engines import engine_settings, main_text_model
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
@@ -37,6 +36,8 @@ from service.routes.model_links import (
     SettingsLinker,
     WarningEntry,
     check_settings,
+    rope_of,
+    table_requests,
 )
 from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
 from service.settings import Settings
@@ -44,11 +45,38 @@ from service.settings import Settings
 _GRID_AXES = ("depth", "height", "width")
 _OF_TABLES = {"grid", "seq_len", "timesteps"}
 _PACK = re.compile(r"\bpack=\w+")
+_FILE = re.compile(r"^([^.?]+)\.\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
 
-class ModelParameters(ConfigParameters):
+Library: TypeAlias = Literal[
+    "transformers", "diffusers", "vllm", "sglang", "flash_attn", "onnx", "ggml"
+]
+# The packs of the first follow the layout; the caches of the others take rows of any positions.
+_BY_LAYOUT, _BY_ROW = ("transformers", "diffusers"), ("flash_attn", "onnx")
+
+if TYPE_CHECKING:
+    _ForLibrary = ConfigParameters
+else:
+    # No field of a class has the name of a Python keyword.
+    _ForLibrary = create_model(
+        "_ForLibrary",
+        __base__=ConfigParameters,
+        **{
+            "for": (
+                Library | None,
+                optional(
+                    "The library whose pack rotary tables have; the library of the model's class "
+                    "unless given.",
+                    "onnx",
+                ),
+            )
+        },
+    )
+
+
+class ModelParameters(_ForLibrary):
     """Parameters of a report about a model: what no config has."""
 
     grid: Integers | None = optional(
@@ -61,6 +89,12 @@ class ModelParameters(ConfigParameters):
         "The number of positions in the links.", 4096, ge=1, le=MAX_LENGTH
     )
     timesteps: Reals | None = optional("The timesteps in the links.", "999,500,1")
+    unread: Literal["positional", "all"] = about(
+        "The keys listed as unread: positional ones, or all that nothing reads, of a config of "
+        "transformers or diffusers.",
+        "all",
+        default="positional",
+    )
 
 
 class FoundFormat(Report):
@@ -163,7 +197,9 @@ class ModelReport(Report):
     read: dict[str, Any] = Field(
         default=ABSENT, description="What was read of a file that may be cut."
     )
-    unread: list[str] = Field(description="Pointers to positional keys without effect.")
+    unread: list[str] = Field(
+        description="Pointers to positional keys without effect, or to all keys that are not read."
+    )
     not_understood: list[str] = Field(
         description="Pointers to keys that look positional and are not understood."
     )
@@ -189,6 +225,12 @@ def report_model(
     parameters: ModelParameters, document: ModelDocument, settings: Settings
 ) -> ModelReport:
     """Return the report about a model; raises InvalidBody, InvalidParameters or ModelNotKnown."""
+    noted = None
+    if parameters.unread == "all":
+        if document.format not in OWN_CLASSES:
+            raise impossible("unread", "all", f"unread=all is for {', '.join(OWN_CLASSES)}")
+        noted = NotedKeys(document.content)
+        document = replace(document, content=noted)
     described = DescribedModel(parameters, document, settings)
     model = described.model
     encodings = [*map(described.report, model.encodings)]
@@ -208,7 +250,7 @@ def report_model(
         model_type=model.model_type,
         knowledge=Knowledge(library=model.library, status=model.status),
         encodings=encodings,
-        unread=list(dict.fromkeys((*unread, *model.unread))),
+        unread=list(dict.fromkeys((*unread, *model.unread, *(noted.others() if noted else ())))),
         not_understood=list(dict.fromkeys((*document.not_understood, *unknown))),
         warnings=warnings,
         **{name: each for name, each in given.items() if each is not None},
@@ -231,9 +273,10 @@ def _caches(report: EncodingReport) -> Iterator[dict[str, Any]]:
     """Yield the links to the caches of a rotary embedding, at each regime of lengths."""
     tables: list[tuple[Mapping[str, str], Any]] = [(report.links, report.post)]
     if report.regimes:
-        tables = [({"cos": each.cos, "sin": each.sin}, each.post) for each in report.regimes]
+        tables = [({"file": each.file}, each.post) for each in report.regimes]
     for urls, post in tables:
-        own = {f"{part}_cache": _PACK.sub("pack=compact", urls[part]) for part in ("cos", "sin")}
+        url = _PACK.sub("pack=compact", _FILE.sub(r"\1.npy", urls["file"]))
+        own = {f"{part}_cache": f"{url}&part={part}" for part in ("cos", "sin")}
         yield {"id": report.id, **own, **({"post": post} if post else {})}
 
 
@@ -289,7 +332,20 @@ class DescribedModel:
     def linker(self, resolved: Resolved | None) -> SettingsLinker:
         """Return the linker of the tables of a text model."""
         assert resolved is not None
-        return self._linkers.setdefault(id(resolved), SettingsLinker(resolved, self.settings))
+        linker = SettingsLinker(resolved, self.settings, self.pack(resolved.layout))
+        return self._linkers.setdefault(id(resolved), linker)
+
+    @property
+    def library(self) -> str | None:
+        """The library whose packs the links have; None for that of the model's class."""
+        return getattr(self.parameters, "for", None)
+
+    def pack(self, layout: str, own: str | None = None) -> str:
+        """Return the pack of the library for a layout, or that of the class itself."""
+        if self.library not in {None, *_BY_LAYOUT}:
+            return CONSUMERS[str(self.library)]
+        is_own = self.library is None or str(self.model.library).startswith(self.library)
+        return own if own and is_own else layout
 
     def report(self, encoding: PartEncoding) -> EncodingReport:
         """Return the report of an encoding; raises InvalidBody or InvalidParameters."""
@@ -383,15 +439,24 @@ def _of_text(
     urls = linker.urls(settings, values, rows)
     if settings.offset:
         values["rotary_offset"] = settings.offset
-    return {
+    fields = {
         "layout": resolved.layout,
         "writes": resolved.writes,
         "values": described.found(values),
         "attention": AttentionReport(**resolved.attention) if resolved.attention else None,
+    }
+    if described.pack("half") != "half" and rope_of(values).rotary_angles().by_channel:
+        return fields | _no_pack(described, _BY_LAYOUT)
+    return {
+        **fields,
         "links": {name: urls.pop(name) for name in _LINKS if name in urls},
         "regimes": linker.regimes(settings),
         **urls,
     }
+
+
+def _no_pack(described: DescribedModel, others: Iterable[str]) -> dict[str, str]:
+    return {"reason": f"{described.library} has no pack for it; these have: {', '.join(others)}"}
 
 
 def _of_entry(
@@ -423,7 +488,9 @@ def _of_entry(
         return fields | {"reason": f"the example of a grid does not fit: {rule}; send grid"}
     query = {name: each.value for name, each in (values | asked).items()}
     if entry.pack is not None:
-        query["pack"] = entry.pack
+        query["pack"] = described.pack(entry.layout or entry.pack, entry.pack)
+        if described.library not in {None, *_BY_LAYOUT, *_BY_ROW}:
+            return fields | _no_pack(described, (*_BY_LAYOUT, *_BY_ROW))
     document = _document(endpoint, query, values | asked)
     fields["values"] |= described.found(asked)
     binary = NPY if len(document.arrays) == 1 else SAFETENSORS
@@ -432,6 +499,7 @@ def _of_entry(
         rule = f"one answer has at most {limit_bytes} bytes (POSREF_MAX_RESPONSE_BYTES)"
         return fields | {"reason": f"its table has {length_bytes} bytes, and {rule}"}
     fields |= {"shape": list(document.shape or ()), "dtype": document.dtype}
+    fields["bytes"] = {"file": length_bytes}
     return fields | _links(endpoint, document, query, tuple(asked), described.settings)
 
 
@@ -478,17 +546,11 @@ def _links(
     asked: tuple[str, ...],
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return the links to a table, their templates, and the lengths of the files."""
-    path, own = endpoint.path[1:], {}
-    form = linked_format(document, settings)
+    """Return the links to a table, and their templates."""
+    own: dict[str, Any] = {}
     fixed = {name: value for name, value in query.items() if name not in asked}
     mine = {name: value for name, value in query.items() if name in asked}
-    requests = {"table": (TableRequest(path, mine), None if form is JSON else form.extension)}
-    binary = NPY if len(document.arrays) == 1 else SAFETENSORS
-    requests["file"] = (TableRequest(path, mine), binary.extension)
-    if len(document.arrays) > 1 and "part" in endpoint.parameters.model_fields:
-        for part in document.arrays:
-            requests[part] = (TableRequest(path, mine | {"part": part}), NPY.extension)
+    requests = table_requests(TableRequest(endpoint.path[1:], mine), document, settings)
     links = links_to(requests, fixed, settings)
     frequencies = table_at(f"{endpoint.path}/frequencies")
     if frequencies is not None:
@@ -498,17 +560,12 @@ def _links(
     if "post" in links:
         own["post"] = links.pop("post")
     templates = {
-        name: url_of(TableRequest(request.resource, fixed | _others(request, mine)), extension)
+        name: url_of(request.without(*mine).with_parameters(**fixed), form)
         + "".join(f"&{each}={{{each}}}" for each in mine)
-        for name, (request, extension) in requests.items()
+        for name, (request, form) in requests.items()
         if mine and "post" not in own
     }
-    sizes = {"file": binary.body(document).length_bytes}
-    return {"links": links, "templates": templates, "bytes": sizes, **own}
-
-
-def _others(request: TableRequest, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in request.parameters.items() if name not in asked}
+    return {"links": links, "templates": templates, **own}
 
 
 MODEL = Endpoint(

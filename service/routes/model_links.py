@@ -175,17 +175,29 @@ def rope_of(values: Mapping[str, ResolvedValue]) -> Rope:
     return read_parameters(Rope, _query(values))
 
 
+def table_requests(
+    request: TableRequest, document: Document, settings: Settings
+) -> dict[str, tuple[TableRequest, str | None]]:
+    """Return the requests for a table, as JSON where that is short, as a file, and by its parts."""
+    binary = NPY if len(document.arrays) == 1 else SAFETENSORS
+    form = linked_format(document, settings)
+    requests = {"table": (request, form.extension), "file": (request, binary.extension)}
+    for part in document.arrays if document.has_parts else ():
+        requests[part] = (request.with_parameters(part=part), NPY.extension)
+    return {**requests}
+
+
 class SettingsLinker:
-    """Makes the URLs of tables in the pack of a layout, with as many rows as one answer may have.
+    """Makes the URLs of tables in a pack, with as many rows as one answer may have.
 
     Attributes:
         warnings: those about tables that have more rows.
     """
 
-    def __init__(self, resolved: Resolved, settings: Settings) -> None:
+    def __init__(self, resolved: Resolved, settings: Settings, pack: str | None = None) -> None:
         self.warnings: dict[ConfigWarning, None] = {}
         self._layout, self._writes = resolved.layout, resolved.writes
-        self._settings = settings
+        self._pack, self._settings = pack or resolved.layout, settings
 
     def urls(
         self, entry: LayerSettings, values: Mapping[str, ResolvedValue], rows: int | None = None
@@ -211,16 +223,14 @@ class SettingsLinker:
         table = self._table(rope, rows)
         if rows != length.value:
             own["seq_len"] = rows
-        request = TableRequest("rope", own | {"pack": self._layout})
+        request = TableRequest("rope", own | {"pack": self._pack})
         frequencies = RopeFrequencies.of(rope.rule(rope.head_dim))
+        extension = linked_format(frequencies, self._settings).extension
         requests: dict[str, tuple[TableRequest, str | None]] = {
-            "frequencies": (TableRequest("rope/frequencies"), self._extension(frequencies)),
-            "table": (request, self._extension(table)),
-            "file": (request, SAFETENSORS.extension),
-            "cos": (request.with_parameters(part="cos"), NPY.extension),
-            "sin": (request.with_parameters(part="sin"), NPY.extension),
+            "frequencies": (TableRequest("rope/frequencies"), extension),
+            **table_requests(request, table, self._settings),
+            "apply": (TableRequest("rope/apply", applied), None),
         }
-        requests["apply"] = (TableRequest("rope/apply", applied), None)
         size = {"shape": list(table.shape or ()), "dtype": table.dtype}
         return links_to(requests, rule, self._settings) | size
 
@@ -231,11 +241,8 @@ class SettingsLinker:
             for each in entry.lengths
         ]
 
-    def _extension(self, document: Document) -> str:
-        return linked_format(document, self._settings).extension
-
     def _table(self, rope: Rope, rows: int) -> Document:
-        return packed(Rope.like(rope, seq_len=rows).rotary_angles(), self._layout, FLOAT32)
+        return packed(Rope.like(rope, seq_len=rows).rotary_angles(), self._pack, FLOAT32)
 
     def _rows(self, table: Document, rows: int, pointer: str) -> int:
         """Return how many of the rows one answer may have, with a warning if not all."""

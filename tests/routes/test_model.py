@@ -312,3 +312,61 @@ def test_settings_that_a_config_alone_tells_are_not_known(client: Client) -> Non
     (encoding,) = client.post("/model", json=config).json()["encodings"]
 
     assert (encoding["known"], encoding["served"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("library", "pack", "names"),
+    [
+        ("transformers", "half", {"table", "file", "cos", "sin", "frequencies", "apply"}),
+        ("vllm", "concat", {"table", "file", "frequencies", "apply"}),
+        ("onnx", "compact", {"table", "file", "cos", "sin", "frequencies", "apply"}),
+        ("ggml", "flat", {"table", "file", "frequencies", "apply"}),
+    ],
+)
+def test_links_have_the_pack_of_the_library_asked_for(
+    client: Client, library: str, pack: str, names: set[str]
+) -> None:
+    config = {"model_type": "llama", "max_position_embeddings": 16}
+
+    report = client.post("/model", json=config, params={"for": library}).json()
+
+    links = report["encodings"][0]["links"]
+    assert links.keys() == names
+    assert f"pack={pack}" in links["file"]
+    (caches,) = report["engines"]["onnx"]["caches"]
+    for url in [*(links[name] for name in names - {"apply"}), caches["sin_cache"]]:
+        assert client.get(url).status_code == 200
+    assert client.get(caches["sin_cache"]).headers["Array-Shape"] == "16, 64"
+
+
+def test_library_without_a_pack_is_refused_with_those_that_have_one(client: Client) -> None:
+    config = {"model_type": "qwen2_vl"}
+
+    encodings = encodings_of(client, config, **{"for": "vllm"})
+    answer = client.post("/model", json=config, params={"for": "keras"})
+
+    assert encodings["rotary"]["served"]
+    assert "flash_attn, onnx" in encodings["vision.rotary"]["reason"]
+    assert answer.status_code == 422
+    assert "'vllm'" in answer.json()["errors"][0]["detail"]
+
+
+def test_all_keys_that_nothing_reads_are_listed_on_request(client: Client) -> None:
+    config = {
+        "model_type": "qwen2_5_vl",
+        "hidden_act": "silu",
+        "vision_config": {"in_chans": 3, "num_heads": 16, "other": {"rows": 1}},
+    }
+
+    of_positions, of_all = (
+        client.post("/model", json=config, params=query).json() for query in ({}, {"unread": "all"})
+    )
+
+    assert of_positions.pop("unread") == []
+    assert of_all.pop("unread") == [
+        "/hidden_act",
+        "/vision_config/in_chans",
+        "/vision_config/other",
+    ]
+    assert of_all == of_positions
+    assert client.post("/model?unread=all", json={"dim": 8, "n_heads": 1}).status_code == 422
