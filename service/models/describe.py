@@ -21,7 +21,7 @@ from service.models.config_values import (
 )
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
-from service.models.model_types import ModelType
+from service.models.model_types import Attention, ModelType
 from service.models.positional_keys import refuse_unread_keys
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
@@ -335,6 +335,7 @@ class _Walk:
                 layout_key="rope_interleave",
                 head_dim="qk_rope_head_dim" if "qk_rope_head_dim" in content else None,
                 defaults={"rope_theta": _THETA},
+                attention=Attention(softmax_mscale=document.scales_softmax),
             )
             self.add_text(_Part(body, PartType(document.format, "")), known)
             self.add_other_towers(_Part(body, PartType(document.format, "")))

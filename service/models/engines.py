@@ -20,7 +20,7 @@ from service.models.translation import format_tables
 
 _SHARE, _ORIGINAL = "partial_rotary_factor", "original_max_position_embeddings"
 _MSCALES, _CONFIGS = ("mscale", "mscale_all_dim"), ("transformers", "mlx")
-_TEXTS = ("", "/text_config")
+_TEXTS = {"", "text_config", "language_config", "llm_config", "thinker_config"}
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _ATTENTION, _BASE = "rope.scaling.attn_factor", "rope.freq_base"
 _FLAGS = {
@@ -35,6 +35,7 @@ _BETAS = {
 }
 _TENSORS = {
     "llama3": ("rope_freqs.weight",),
+    "proportional": ("rope_freqs.weight",),
     "longrope": ("rope_factors_long.weight", "rope_factors_short.weight"),
 }
 
@@ -45,19 +46,31 @@ def _tables() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def main_text_model(encodings: Iterable[PartEncoding]) -> Resolved | None:
-    """Return the rotary settings of the text model of a model, if they are known."""
-    own = (each for each in encodings if each.config in _TEXTS)
-    texts = (each.resolved for each in own if each.is_sent or not each.config)
-    resolved = next(filter(None, texts), None)
-    if resolved is None or not resolved.entries or not resolved.model.is_known:
-        return None
+def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:
+    """Return the parts of a model with known rotary settings, its text model first.
+
+    Without the settings of the text model there are none.
+    """
+    found: dict[int, Resolved] = {}
+    main: list[Resolved] = []
+    for each in encodings:
+        resolved = each.resolved
+        if resolved is None or not (each.is_sent or not each.config) or _is_odd(resolved):
+            continue
+        found[id(resolved)] = resolved
+        if _TEXTS.issuperset(each.config.split("/")):
+            main.append(resolved)
+    return [*main[:1], *(each for each in found.values() if each is not main[0])] if main else []
+
+
+def _is_odd(resolved: Resolved) -> bool:
+    """Return whether engines cannot be told of settings: they have no words for them."""
     kind = resolved.model.type
     is_odd = bool(kind.inverse or kind.last_channels or kind.not_in_config)
     for entry in resolved.entries:
         unread = entry.block.values.keys() - entry.values.keys()
         is_odd = is_odd or "mrope_layout" in entry.values or "mrope_section" in unread
-    return None if is_odd else resolved
+    return is_odd or not resolved.entries or not resolved.model.is_known
 
 
 def engine_settings(resolved: Resolved, form: str) -> dict[str, dict[str, Any]]:
@@ -67,12 +80,15 @@ def engine_settings(resolved: Resolved, form: str) -> dict[str, dict[str, Any]]:
         resolved: its settings.
         form: the format of the document that they are from.
     """
-    engines = {}
+    engines: dict[str, dict[str, Any]] = {}
+    if any(_plain(entry)["rotary_dim"] % 2 for entry in resolved.entries):
+        return engines
     for name, tell in _ENGINES.items():
         told = _Rotary(name, resolved, form)
         fields = tell(told)
         if fields is not None:
-            cannot = {"cannot": told.cannot} if told.cannot else {}
+            told.refuse_values()
+            cannot = {"cannot": [*told.cannot]} if told.cannot else {}
             source = told.table["source"].format(type=resolved.model_type)
             engines[name] = {**fields, **cannot, "source": source}
     return engines
@@ -92,10 +108,17 @@ class _Rotary:
         self.by_label = {entry.label: entry for entry in resolved.entries}
         self.main = self.by_label.get(_FULL, resolved.entries[0])
         self.values = _plain(self.main)
+        self.type = str(resolved.text_model_type)
         self.rule: str = self.values["rope_type"]
         self.theta: float = self.values["rope_theta"]
         self.share = self.values["rotary_dim"] / self.values["head_dim"]
-        self.cannot: list[str] = []
+        self.cannot: dict[str, None] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the text model is the whole model, or the model one that the engine has."""
+        name = self.resolved.model_type
+        return self.type == name or name in self.table.get("composites", ())
 
     @property
     def scale(self) -> float:
@@ -110,7 +133,18 @@ class _Rotary:
 
     def refuse(self, code: str, **names: Any) -> None:
         """Add a part of the settings that the engine cannot express."""
-        self.cannot.append(self.table["cannot"][code].format(**names))
+        self.cannot[self.table["cannot"][code].format(**names)] = None
+
+    def refuse_values(self) -> None:
+        """Add the rules and values that have a text of their own; of truncate, that it is false."""
+        for code in self.table["cannot"].keys() & {*self.values, *self.rules}:
+            if code in self.rules or bool(self.values[code]) != (code == "truncate"):
+                self.refuse(code)
+
+    @property
+    def rules(self) -> set[str]:
+        """The names of the rules of all layers."""
+        return {entry.rope_type for entry in self.resolved.entries}
 
     def count(self, name: str) -> Any:
         value = self.resolved.model.value(name, warns=False)
@@ -138,25 +172,26 @@ def _plain(entry: LayerSettings) -> dict[str, Any]:
 
 
 def _llama_cpp(told: _Rotary) -> dict[str, Any] | None:
-    arch = _architecture(told)
+    arch, values, keys = _architecture(told), told.values, dict[str, Any]()
     if arch is None:
         return None
-    kind, values, keys = _kind(arch), told.values, dict[str, Any]()
     if told.theta != 10000:
         keys[_BASE] = told.theta
-    if told.share != 1:
+    is_cut, is_by_layer = _is_in("cut", arch), arch in told.table["layers"]
+    if told.share != 1 or is_cut or is_by_layer:
         keys["rope.dimension_count"] = values["rotary_dim"]
-        if arch in told.table["whole_head"]:
-            told.refuse("partial", arch=arch)
-    if not told.is_usual_width:
+    if told.share != 1 and arch in told.table["whole_head"]:
+        told.refuse("partial", arch=arch)
+    if is_by_layer or not (told.is_usual_width or is_cut):
         keys["attention.key_length"] = values["head_dim"]
-    sections = values.get("mrope_section")
+    sections, kind = values.get("mrope_section"), _kind(arch)
     if sections and kind == ("imrope" if values.get("mrope_interleaved") else "mrope"):
         keys["rope.dimension_sections"] = [*sections, 0]
     elif sections:
         told.refuse("sections", arch=arch)
     tensors = _put_rule(told, keys, arch)
     _put_layers(told, keys, arch)
+    _put_temperature(told, keys, arch)
     fields = {
         "keys": {f"{arch}.{name}": value for name, value in keys.items()},
         "flags": " ".join(_flags(told, keys)),
@@ -169,15 +204,16 @@ def _llama_cpp(told: _Rotary) -> dict[str, Any] | None:
 
 def _architecture(told: _Rotary) -> str | None:
     """Return the architecture of the model's file; None if it is not certain."""
-    model, types = told.resolved.model, told.table["types"]
-    own = types.get(model.model_type)
-    sent: Any = model.outer[0].content if model.outer else model.place.content
-    classes = sent.get("architectures") or []
-    if own is None or told.form not in _CONFIGS:
+    model, own = told.resolved.model, told.table["types"].get(told.type, {})
+    configs: list[Any] = [model.place.content, *(place.content for place in model.outer)]
+    classes = next(filter(None, (each.get("architectures") for each in configs)), None)
+    if classes is None and told.type == told.resolved.model_type:
+        classes = [name for name in [*own][:1] if not name.endswith("Generation")]
+    elif classes is None:
+        classes = [told.table["composites"].get(told.resolved.model_type)]
+    arch: str | None = own.get(classes[0]) if len(classes) == 1 else None
+    if arch is None or told.form not in _CONFIGS:
         return None
-    if classes not in ([name] for name in own["classes"]) and (classes or own.get("named")):
-        return None
-    arch: str = own["arch"]
     is_half = _kind(arch) != "norm" or _is_in("permuted", arch)
     has_axes = _kind(arch) not in {"mrope", "imrope"} or "mrope_section" in told.values
     return arch if has_axes and is_half == (told.resolved.layout == "half") else None
@@ -220,47 +256,64 @@ def _put_rule(told: _Rotary, keys: dict[str, Any], arch: str) -> tuple[str, ...]
         _put_yarn(told, keys, arch)
     elif rule == "longrope":
         keys[_ATTENTION] = told.scale
-        told.refuse("longrope")
         if told.main.mscales:
             told.refuse("mscales")
-    elif rule not in {"default", "linear", "llama3"}:
-        told.refuse("dynamic" if rule == "dynamic" else "rule", rule=rule)
-    table = "may_divide" if rule == "llama3" else "two_lists"
+    if not tensors and rule not in told.table["rules"]:
+        told.refuse("rule", rule=rule)
+    table = "two_lists" if rule == "longrope" else "may_divide"
     if tensors and not _is_in(table, arch):
         told.refuse("tensor", arch=arch, tensor=" or ".join(tensors))
     return tensors
 
 
 def _put_yarn(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
-    attention = told.scale / float(yarn_mscale(Decimal(told.values["factor"])))
-    if not isclose(attention, 1):
-        keys[_ATTENTION] = attention
+    values, factor = told.values, Decimal(told.values["factor"])
+    all_dim, usual, is_mla = (
+        values.get("mscale_all_dim"),
+        yarn_mscale(factor),
+        _is_in("log_tenth", arch),
+    )
+    if all_dim and (is_mla or _is_in("log_whole", arch)):
+        keys["rope.scaling.yarn_log_multiplier"] = all_dim / 10 if is_mla else all_dim
+        mscale = Decimal(all_dim if arch == "deepseek2" else 1)
+        expected = yarn_mscale(factor, mscale) / yarn_mscale(factor, Decimal(all_dim))
+        if not isclose(told.scale, expected):
+            told.refuse("attention", arch=arch)
+    elif not isclose(told.scale, usual):
+        keys[_ATTENTION] = told.scale / float(usual)
         told.refuse("flag")
-    if not told.values.get("truncate", True):
-        told.refuse("truncate")
-    for name, (flag, usual) in _BETAS.items():
-        if told.values.get(name, usual) != usual and not _is_in("reads_betas", arch):
+    if is_mla != ("softmax_scale_multiplier" in told.resolved.attention):
+        told.refuse("softmax", arch=arch)
+    for name, (flag, default) in _BETAS.items():
+        if values.get(name, default) != default and not _is_in("reads_betas", arch):
             told.refuse("betas", arch=arch, name=name, flag=flag)
 
 
 def _put_layers(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
     """Add the keys of layers that differ, or say that they cannot be told apart so."""
-    spec: Any = format_tables()["gguf"]["layers"].get(arch, {"every": 1, "turns": ""})
+    table = {**format_tables()["gguf"]["layers"], **told.table["layers"]}
+    spec: Any = table.get(arch, {"every": 1, "turns": ""})
     every, count = spec["every"], told.count("num_hidden_layers") or 0
     dense = 0 if spec.get("dense_first") else every - 1
     is_always = spec.get("always") or count == spec.get("layers", 0)
-    is_without = is_always and spec["turns"] in {"sliding", "not_every"}
-    expected = {layer for layer in range(count) if layer % every == dense}
-    if told.resolved.without != (expected if is_without else set()):
+    last = {layer for layer in range(count) if layer % every == dense}
+    turns = spec["turns"] if is_always else ""
+    expected = {"sliding": last, "not_every": last, "every": {*range(count)} - last}
+    if told.resolved.without != expected.get(turns, set()):
         told.refuse("without", arch=arch)
     if len(told.by_label) == 1:
         return
     if told.by_label.keys() != {_FULL, _SLIDING} or spec["turns"] != "all":
         told.refuse("by_type", arch=arch)
         return
-    if not told.has_windows(every, dense):
-        told.refuse("window_layers", arch=arch)
     sliding = _plain(told.by_label[_SLIDING])
+    if arch in told.table["layers"]:
+        layers = told.by_label[_SLIDING].layers or ()
+        keys["attention.sliding_window_pattern"] = [each in layers for each in range(count)]
+        keys["attention.key_length_swa"] = sliding["head_dim"]
+        keys["rope.dimension_count_swa"] = sliding["rotary_dim"]
+    elif not told.has_windows(every, dense):
+        told.refuse("window_layers", arch=arch)
     if sliding["rope_theta"] != spec.get("base", told.theta):
         keys["rope.freq_base_swa"] = sliding["rope_theta"]
     if sliding["rope_type"] != (told.rule if spec["scaled"] else "default"):
@@ -270,34 +323,78 @@ def _put_layers(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
         keys["attention.sliding_window"] = window
 
 
+def _put_temperature(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
+    """Add the key of the factor of queries, or say that it is another one."""
+    own, fixed = told.resolved.attention.get("query_temperature", {}), _temperature(arch)
+    beta = own.get("llama_4_scaling_beta")
+    if beta and _is_in("log_whole", arch):
+        keys["attention.temperature_scale"] = beta
+    elif (own.get("attn_scale"), own.get("floor_scale")) != fixed or beta:
+        told.refuse("temperature", arch=arch)
+
+
+def _temperature(arch: str) -> tuple[Any, Any]:
+    own = format_tables()["gguf"]["temperature"].get(arch, {})
+    return own.get("scale"), own.get("length")
+
+
 def _vllm(told: _Rotary) -> dict[str, Any] | None:
-    if told.form != "transformers" or told.resolved.model_type not in told.table["types"]:
+    if told.form != "transformers" or told.type not in told.table["types"] or not told.is_whole:
         return None
-    entries, table = told.resolved.entries, told.table
+    entries = told.resolved.entries
+    if "mrope_section" in told.values and told.values.keys() & {"attention_factor", *_MSCALES}:
+        return None
+    if told.type in told.table["mla"]:
+        _check_mla(told)
     is_flat = len(entries) == 1 and not entries[0].block.is_nested
     if not is_flat and not all(entry.block.is_nested for entry in entries):
         return {"hf_overrides": {}}
-    blocks, is_other = {}, False
-    for entry in entries:
-        sent, names = entry.block.place.content, entry.values.keys() & _VLLM_KEYS
-        block = {name: _listed(entry.values[name].value) for name in sorted(names)}
-        if block["rope_type"] != "proportional" and told.share != 1:
-            block[_SHARE] = told.share
-        blocks[entry.label] = block
-        needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
-        is_other |= any(sent.get(name) is None for name in needs)
-        aliases = (own for own in entry.values.values() if own.is_alias)
-        is_other |= any(own.pointer.rpartition("/")[2] not in table["keys"] for own in aliases)
-        kind = sent.get("rope_type") or sent.get("type") or entry.rope_type
-        is_other |= kind not in {entry.rope_type, *table["kinds"]}
-        if entry.rope_type in table["cannot"]:
-            told.refuse(entry.rope_type)
+    blocks = {entry.label: _block(told, entry) for entry in entries}
     overrides: dict[str, Any] = {}
-    if is_other:
+    if any(_is_other(told, *pair) for pair in zip(entries, blocks.values(), strict=True)):
         overrides = {"rope_parameters": blocks[entries[0].label] if is_flat else blocks}
-        for name in reversed(told.resolved.model.place.pointer.split("/")[1:]):
+        path = told.resolved.model.place.pointer.split("/")[1:]
+        if not path and told.type != told.resolved.model_type:
+            path = ["text_config"]
+        for name in reversed(path):
             overrides = {name: overrides}
     return {"hf_overrides": overrides}
+
+
+def _block(told: _Rotary, entry: LayerSettings) -> dict[str, Any]:
+    """Return rope_parameters as vLLM reads them."""
+    names = entry.values.keys() & _VLLM_KEYS
+    block = {name: _listed(entry.values[name].value) for name in sorted(names)}
+    if block["rope_type"] != "proportional" and told.share != 1:
+        block[_SHARE] = told.share
+    elif block["rope_type"] == "proportional" and block.get("factor", 1) != 1:
+        told.refuse("divided")
+    return block
+
+
+def _is_other(told: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> bool:
+    """Return whether vLLM reads something else in the config of these layers."""
+    sent, table = entry.block.place.content, told.table
+    needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
+    needs = [*needs, *(name for name in _AXES if block.get(name))]
+    aliases = (own for own in entry.values.values() if own.origin.startswith("alias"))
+    kind = sent.get("rope_type") or sent.get("type") or entry.rope_type
+    return (
+        any(sent.get(name) is None for name in needs)
+        or any(own.pointer.rpartition("/")[2] not in table["keys"] for own in aliases)
+        or kind not in {entry.rope_type, *table["kinds"]}
+    )
+
+
+def _check_mla(told: _Rotary) -> None:
+    """Say what classes with latent attention leave out: they read every rule as their own YaRN."""
+    for code, is_so in {
+        "mla_rule": told.rule not in {"default", "yarn"},
+        "mla_attention": "attention_factor" in told.values,
+        "mla_truncate": not told.values.get("truncate", True),
+    }.items():
+        if is_so:
+            told.refuse(code, rule=told.rule)
 
 
 def _onnx(told: _Rotary) -> dict[str, Any]:
@@ -306,11 +403,9 @@ def _onnx(told: _Rotary) -> dict[str, Any]:
         if entry.rope_type not in told.table["builder"]:
             told.refuse("builder", rule=entry.rope_type)
         if entry.rope_type == "yarn" and _plain(entry).get("truncate", True):
-            told.refuse("truncate")
+            told.refuse("rounded")
         if entry.lengths:
             told.refuse("regimes")
-    if "mrope_section" in values:
-        told.refuse("sections")
     if resolved.writes:
         told.refuse("writes", layout=resolved.layout, writes=resolved.writes)
     fields = {
@@ -349,24 +444,14 @@ def _mlx(told: _Rotary) -> dict[str, Any] | None:
 
 def _rule_of_mlx(told: _Rotary, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of the frequency rule, and say what its class leaves out."""
-    values, rule, known = told.values, told.rule, own.get("rules", [])
-    if "mrope_section" in values:
-        told.refuse("sections")
+    rule, known = told.rule, own.get("rules", [])
     if rule == "default":
         return {}
     if rule not in (told.table["rules"] if known is True else known):
         told.refuse("rule", rule=rule)
         return {}
-    for code, is_so in {
-        "longrope": rule == "longrope",
-        "alpha": "alpha" in values,
-        "truncate": not values.get("truncate", True),
-        "attention": "attention_factor" in values,
-    }.items():
-        if is_so:
-            told.refuse(code)
     block = {own.get("kind_key", "rope_type"): rule, **told.has(*_MLX_KEYS.get(rule, _LLAMA3))}
-    if all(values.get(name) for name in _MSCALES):
+    if all(told.values.get(name) for name in _MSCALES):
         block |= told.has(*_MSCALES)
     top = {name: block.pop(name) for name in own.get("at_top", ()) if name in block}
     return {**top, "rope_scaling": block}
@@ -384,8 +469,6 @@ def _tensorrt_llm(told: _Rotary) -> dict[str, Any] | None:
         config["head_size"] = values["head_dim"]
     if told.share != 1:
         told.refuse("partial")
-    if values.get("mrope_interleaved"):
-        told.refuse("sections")
     if told.rule not in told.table["rules"]:
         told.refuse("rule", rule=told.rule)
         return {"config": config}
@@ -406,11 +489,10 @@ def _rule_of_tensorrt_llm(told: _Rotary) -> dict[str, Any]:
             given = [each.value for each in told.main.mscales] or 2 * [values["attention_factor"]]
             lists |= zip(("longrope_short_mscale", "longrope_long_mscale"), given, strict=True)
         return {"position_embedding_type": "long_rope", **told.has(_ORIGINAL), **lists}
-    if "alpha" in values:
-        told.refuse("alpha")
     return {} if rule == "default" else {"rotary_scaling": {"type": rule, **told.has(*_LLAMA3)}}
 
 
+_AXES = ("mrope_section", "mrope_interleaved")
 _VLLM_KEYS = {"rope_type", "rope_theta", "mrope_section", "mrope_interleaved", *RULE_KEYS} - {
     "max_position_embeddings"
 }

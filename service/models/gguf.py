@@ -332,6 +332,7 @@ class _Model(Translation):
             mscale = all_dim if self.arch == "deepseek2" else 1.0
             self.put("rope_parameters/mscale_all_dim", all_dim, self.key(name))
             self.put("rope_parameters/mscale", mscale, self.key(name))
+        self.facts["scales_softmax"] = times == 10
         if attention != 1 and multiplier:
             self.refuse(_ATTENTION, "is not read beside yarn_log_multiplier")
         elif attention != 1:
@@ -382,10 +383,23 @@ class _Model(Translation):
         elif spec["turns"] == "not_every":
             dense = 0 if spec.get("dense_first") else spec["every"] - 1
             self.split_layers([layer % spec["every"] == dense for layer in range(count)], name)
+        elif spec["turns"] == "every":
+            self._read_recurrent(spec, count)
         elif spec["turns"] == "sliding":
             self.split_layers([not slides for slides in self._sliding(spec, count)], name)
         else:
             self._split_by_window(spec, self._sliding(spec, count))
+
+    def _read_recurrent(self, spec: Members, count: int) -> None:
+        """Read which layers have linear attention, without a rotary embedding."""
+        name = "full_attention_interval"
+        every = self.place.get(name, spec["every"])
+        if self.place.get("attention.recurrent_layers") is not None:
+            self.refuse("attention.recurrent_layers", "is not understood")
+        elif type(every) is not int or every < 1:
+            self.refuse(name, "must be a period")
+        else:
+            self.split_layers([layer % every != every - 1 for layer in range(count)], name)
 
     def _sliding(self, spec: Members, count: int) -> list[bool]:
         """Return which layers have a window: all but one of each period, or those of a list."""

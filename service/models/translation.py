@@ -61,6 +61,7 @@ class ModelDocument:
         reason: why it has not, or why there are none.
         layout and writes: the pairs of channels, where the format fixes them.
         weights: how the rows of q and k stand in the file, where not as in transformers.
+        scales_softmax: whether mscale_all_dim scales the softmax, too.
         encodings: other encodings, as entries of ``bodies``; ``known`` is false where only shapes
             are known.
         read: how much of a file was read that may be cut.
@@ -77,6 +78,7 @@ class ModelDocument:
     layout: str | None = None
     writes: str | None = None
     weights: str | None = None
+    scales_softmax: bool = False
     encodings: tuple[Members, ...] = ()
     warnings: tuple[FormatWarning, ...] = ()
     read: Members | None = None

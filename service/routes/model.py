@@ -21,7 +21,7 @@ from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, Origin, ResolvedValue
 from service.models.describe import OWN_CLASSES, NotedKeys, PartEncoding, describe
-from service.models.engines import engine_settings, main_text_model
+from service.models.engines import engine_settings, rotary_models
 from service.models.knowledge import EncodingEntry
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
@@ -260,12 +260,19 @@ def report_model(
 def _engines(
     encodings: Sequence[PartEncoding], reports: Sequence[EncodingReport], form: str
 ) -> dict[str, dict[str, Any]]:
-    """Return what engines must be told, with links to the caches of ONNX."""
-    resolved = main_text_model(encodings)
-    engines = engine_settings(resolved, form) if resolved else {}
-    for encoding, report in zip(encodings, reports, strict=True):
-        if "onnx" in engines and encoding.resolved is resolved and report.links:
-            engines["onnx"].setdefault("caches", []).extend(_caches(report))
+    """Return what engines must be told, with the caches of ONNX, of other parts, too."""
+    engines: dict[str, dict[str, Any]] = {}
+    for resolved in rotary_models(encodings):
+        own = engine_settings(resolved, form)
+        pairs = zip(encodings, reports, strict=True)
+        links = [each for encoding, each in pairs if encoding.resolved is resolved and each.links]
+        if "onnx" in own:
+            own["onnx"]["caches"] = [cache for each in links for cache in _caches(each)]
+        if not engines:
+            engines = own
+        elif "onnx" in own and "onnx" in engines:
+            part = {name: each for name, each in own["onnx"].items() if name != "source"}
+            engines["onnx"].setdefault("parts", {})[resolved.model.place.pointer] = part
     return engines
 
 

@@ -11,7 +11,7 @@ import pytest
 from service.encodings.rotary.rope import Rope
 from service.models.describe import describe
 from service.models.documents import read_document
-from service.models.engines import engine_settings, main_text_model
+from service.models.engines import engine_settings, rotary_models
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.routes.model_links import rope_of
@@ -79,9 +79,7 @@ CONFIGS: dict[str, Json] = {
 def resolved_of(sent: Json | bytes) -> Resolved:
     """Return the rotary settings of the text model in a document."""
     body = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
-    resolved = main_text_model(describe(read_document(body)).encodings)
-    assert resolved is not None
-    return resolved
+    return rotary_models(describe(read_document(body)).encodings)[0]
 
 
 def told(sent: Json, form: str = "transformers") -> dict[str, Json]:
@@ -159,13 +157,34 @@ def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
 TYPES: Json = tomllib.loads(files("service.models").joinpath("engines.toml").read_text())
 
 
-@pytest.mark.parametrize("name", TYPES["llama.cpp"]["types"])
-def test_keys_of_gguf_give_the_frequencies_of_the_class(name: str) -> None:
-    entry = TYPES["llama.cpp"]["types"][name]
-    sent = {"model_type": name, "architectures": entry["classes"][:1]}
+LLAMA_CPP: Json = TYPES["llama.cpp"]
+COMPOSITES = {name: model for model, name in LLAMA_CPP["composites"].items()}
+CLASSES = [(name, each) for name, own in LLAMA_CPP["types"].items() for each in own]
+# The default of the class has heads of an odd number of channels.
+WIDTHS = {"glm4_moe": {"head_dim": 128}}
+
+
+def of_class(name: str, model_class: str, **own: Any) -> Json:
+    """Return the config of a text model, or of the composite that its class makes of it."""
+    sent: Json = {
+        "model_type": name,
+        "max_position_embeddings": 8192,
+        **WIDTHS.get(name, {}),
+        **own,
+    }
+    if model_class in COMPOSITES:
+        sent = {"model_type": COMPOSITES[model_class], "text_config": sent}
+    return {**sent, "architectures": [model_class]}
+
+
+@pytest.mark.parametrize(("name", "model_class"), CLASSES)
+def test_keys_of_gguf_give_the_frequencies_of_the_class(name: str, model_class: str) -> None:
+    sent = of_class(name, model_class)
     resolved, own = resolved_of(sent), told(sent).get("llama.cpp")
     if own is None:
-        assert name in {"qwen2_vl", "qwen2_5_vl"}  # without sections
+        assert name in {"qwen2_vl_text", "qwen2_5_vl_text"}  # without sections
+        return
+    if name == "gemma4_text":  # whose files are not read
         return
     read = resolved_of(written(resolved, own))
 
@@ -175,6 +194,43 @@ def test_keys_of_gguf_give_the_frequencies_of_the_class(name: str) -> None:
         check_same(resolved, read)
     assert read.without == resolved.without
     assert (read.layout == resolved.layout) == ("weights" not in own)
+
+
+def test_layers_of_gemma_4_are_told_one_by_one() -> None:
+    sent = of_class("gemma4_text", "Gemma4ForConditionalGeneration", num_hidden_layers=6)
+
+    own = told(sent)["llama.cpp"]
+
+    assert own["keys"] == {
+        "gemma4.rope.freq_base": 1e6,
+        "gemma4.rope.freq_base_swa": 1e4,
+        "gemma4.rope.dimension_count": 512,
+        "gemma4.rope.dimension_count_swa": 256,
+        "gemma4.attention.key_length": 512,
+        "gemma4.attention.key_length_swa": 256,
+        "gemma4.attention.sliding_window_pattern": [True] * 5 + [False],
+    }
+    assert own["tensors"] == [{"name": "rope_freqs.weight", "shape": [256]}]
+    assert "cannot" not in own
+
+
+DEEPSEEK = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+
+
+@pytest.mark.parametrize("name", ["deepseek_v2", "deepseek_v3", "glm4_moe_lite"])
+@pytest.mark.parametrize("all_dim", [0.707, 1.0])
+def test_factors_of_latent_attention_are_those_of_one_multiplier(name: str, all_dim: float) -> None:
+    scaling = {**DEEPSEEK, "mscale": all_dim, "mscale_all_dim": all_dim}
+    sent = {"model_type": name, "rope_theta": 10000.0, "rope_scaling": scaling}
+    resolved, own = resolved_of(sent), told(sent)["llama.cpp"]
+
+    assert own["keys"]["deepseek2.rope.scaling.yarn_log_multiplier"] == pytest.approx(all_dim / 10)
+    assert "cannot" not in own
+    read = resolved_of(written(resolved, own))
+    check_same(resolved, read)
+    factors = [each.attention["softmax_scale_multiplier"] for each in (read, resolved)]
+    assert factors[0] == pytest.approx(factors[1], rel=1e-6)
+    assert told(sent).get("vllm", {}).get("hf_overrides", {}) == {}
 
 
 @pytest.mark.parametrize("name", TYPES["mlx"]["types"])
@@ -240,13 +296,57 @@ def test_overrides_of_vllm_say_what_was_missing(sent: Json) -> None:
     check_same(resolved_of(sent), resolved_of({**own, **overrides}))
 
 
-def test_overrides_of_vllm_stand_where_the_text_model_is() -> None:
-    text = {**SIZES, "head_dim": 64, "rope_scaling": {"rope_type": "su", **LONGROPE}}
-    text["rope_scaling"] = {**YARN, "factor": None}
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_overrides_of_vllm_stand_where_the_text_model_is(is_flat: bool) -> None:
+    text = {**SIZES, "head_dim": 64, "rope_scaling": {**YARN, "factor": None}}
+    sent = text if is_flat else {"text_config": text}
 
-    overrides = told({"model_type": "qwen2_vl", "text_config": text})["vllm"]["hf_overrides"]
+    overrides = told({"model_type": "qwen2_vl", **sent})["vllm"]["hf_overrides"]
 
     assert overrides["text_config"]["rope_parameters"]["factor"] == 4
+
+
+def test_sections_that_the_class_has_are_told_to_vllm() -> None:
+    rule = {"rope_type": "default", "mrope_section": [12, 10, 10]}
+    text = {**SIZES, "head_dim": 64, "rope_scaling": rule}
+    other = {**text, "rope_scaling": {**rule, "mrope_interleaved": True}}
+
+    first, second = (
+        told({"model_type": "qwen3_vl", "text_config": own})["vllm"]["hf_overrides"]
+        for own in (text, other)
+    )
+
+    overrides = first["text_config"]["rope_parameters"]
+    assert (overrides["mrope_section"], overrides["mrope_interleaved"]) == ([12, 10, 10], True)
+    assert second == {}
+
+
+def test_onnx_has_caches_of_each_part(client: Client) -> None:
+    sent = config("csm", depth_decoder_config={"rope_theta": 1e4, "head_dim": 32})
+
+    onnx = client.post("/model?seq_len=16", json=sent).json()["engines"]["onnx"]
+
+    (part,) = onnx["parts"].items()
+    assert part[0] == "/depth_decoder_config"
+    assert [each["id"] for each in part[1]["caches"]] == ["depth_decoder.rotary"]
+    for cache in (*onnx["caches"], *part[1]["caches"]):
+        assert client.get(cache["cos_cache"]).status_code == 200
+
+
+def test_composite_without_a_class_of_the_converter_has_no_architecture() -> None:
+    text = {"model_type": "llama", **SIZES}
+
+    assert (
+        told({"model_type": "llava", "text_config": text})["llama.cpp"]["architecture"] == "llama"
+    )
+    for name in ("idefics3", "llava_next"):
+        engines = told({"model_type": name, "text_config": text})
+        assert "llama.cpp" not in engines
+        assert engines["vllm"]["hf_overrides"] == {}
+    inner = {**text, "architectures": ["LlamaForCausalLM"]}
+    sent = {"model_type": "idefics3", "architectures": ["X"], "text_config": inner}
+    assert told(sent)["llama.cpp"]["architecture"] == "llama"
+    assert "vllm" not in told({"model_type": "voxtral", "text_config": text})
 
 
 WITHOUT_TRUNCATE = config("qwen2", **rule(**YARN, truncate=False))
@@ -276,6 +376,18 @@ CANNOT: list[tuple[Json, str, str]] = [
     (config("qwen2_vl", rope_scaling={"type": "default", "mrope_section": [8, 12, 12],
      "mrope_interleaved": True}), "llama.cpp", "these axes of positions in qwen2vl"),
     (config("smollm3", no_rope_layers=[1] * 12), "llama.cpp", "these layers without rotation"),
+    (config("deepseek_v3", rope_scaling=DEEPSEEK), "llama.cpp", "this softmax scale"),
+    (config("deepseek_v3", rope_scaling={**DEEPSEEK, "mscale": 0.5, "mscale_all_dim": 1.0}),
+     "llama.cpp", "this attention factor"),
+    (config("deepseek_v3", rope_scaling={"type": "linear", "factor": 2.0}), "vllm",
+     "the rule linear"),
+    (config("deepseek_v2", rope_scaling={**DEEPSEEK, "truncate": False}), "vllm", "truncate"),
+    (config("deepseek_v2", rope_scaling={**DEEPSEEK, "attention_factor": 1.5}), "vllm",
+     "attention_factor"),
+    (config("llama4_text", attn_temperature_tuning=False), "llama.cpp", "this factor of queries"),
+    (config("llama4_text", floor_scale=4096), "llama.cpp", "this factor of queries"),
+    (config("qwen3_next", layer_types=["full_attention"] * 12), "llama.cpp",
+     "these layers without rotation"),
     (config("gemma3_text", architectures=["Gemma3ForCausalLM"], layer_types=[
         "full_attention", *["sliding_attention"] * 11]), "llama.cpp", "these layers with a window"),
 ]  # fmt: skip
@@ -303,7 +415,7 @@ def test_flags_say_what_the_keys_say() -> None:
     [
         config("llama", architectures=["MyForCausalLM"]),
         config("gemma3_text", head_dim=64),
-        config("deepseek_v3"),
+        config("deepseek_v32"),
     ],
 )
 def test_llama_cpp_is_left_out_where_the_architecture_is_not_certain(sent: Json) -> None:
