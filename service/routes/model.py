@@ -440,9 +440,13 @@ def _of_text(
     """Return the fields of a rotary embedding of a text model."""
     assert resolved is not None
     linker, length = described.linker(resolved), described.parameters.context_length
-    values = settings.at(length)
     rows = getattr(described.parameters, "seq_len", None)
     described.used.add("seq_len")
+    is_beyond = length is None and rows is not None and rows > min(settings.lengths, default=rows)
+    values = settings.at(rows if is_beyond else length)
+    if is_beyond:
+        # So many positions are those of a longer context, which has frequencies of its own.
+        values["context_length"] = replace(values["context_length"], sources=("?seq_len",))
     urls = linker.urls(settings, values, rows)
     if settings.offset:
         values["rotary_offset"] = settings.offset

@@ -370,3 +370,25 @@ def test_all_keys_that_nothing_reads_are_listed_on_request(client: Client) -> No
     ]
     assert of_all == of_positions
     assert client.post("/model?unread=all", json={"dim": 8, "n_heads": 1}).status_code == 422
+
+
+def test_rows_beyond_the_original_length_have_the_frequencies_of_that_length(
+    client: Client,
+) -> None:
+    config = {
+        "model_type": "phi3",
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": {
+            "type": "longrope",
+            "short_factor": [1.0] * 48,
+            "long_factor": [2.0] * 48,
+        },
+    }
+
+    for rows, context_length in ((4096, 4096), (4097, 4097)):
+        rotary = encodings_of(client, config, seq_len=rows)["rotary"]
+
+        assert f"context_length={context_length}" in rotary["links"]["cos"]
+        assert rotary["shape"] == [rows, 96]
+        lengths = [each["context_length"] for each in rotary["regimes"]]
+        assert [each["shape"][0] for each in rotary["regimes"]] == lengths
