@@ -338,7 +338,7 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
     no_rope = model.type.no_rope if isinstance(model.type.no_rope, NoRope) else None
     types_without = blocks.without.union(_types_without(model, no_rope))
     is_typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
-    types = _types(model) if is_typed or types_without else None
+    types = layer_types_of(model) if is_typed or types_without else None
     flags = model.given(no_rope.layers_key) if no_rope else None
     listed = types or (flags if flags and flags.value else None)
     count = len(listed.value) if listed else None
@@ -372,7 +372,7 @@ def _types_without(model: TextModel, no_rope: NoRope | None) -> tuple[str, ...]:
     return no_rope.layer_types
 
 
-def _types(model: TextModel) -> ResolvedValue | None:
+def layer_types_of(model: TextModel) -> ResolvedValue | None:
     """Return the type of each layer, from the list of the config or the pattern of the class."""
     given = model.given("layer_types")
     if given is not None and given.value:

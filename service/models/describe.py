@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from service.errors import Fault, InvalidBody, ModelNotKnown, shortened
+from service.models.attention_windows import window_of
 from service.models.config_values import (
     MAX_COUNT,
     ConfigWarning,
@@ -301,7 +302,7 @@ class _Walk:
         self._add_beside(resolved, prefix, at)
 
     def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
-        """Add the factors of queries, and the layers without a rotary embedding."""
+        """Add the factors of queries, the window, and the layers without a rotary embedding."""
         pointer = resolved.model.place.pointer
         temperature = resolved.attention.get("query_temperature")
         if temperature:
@@ -319,6 +320,15 @@ class _Walk:
                 },
                 reason="a factor of each query by its position, by the formula",
             )
+        try:
+            window = window_of(resolved)
+        except Unusable as error:
+            resolved.model.report.fault(error.pointer, error.value, error.rule)
+            window = None
+        if window is not None:
+            name = f"{prefix}window"
+            own = {"layers": window.layers, "values": {"window": window.size}}
+            self._add(name, at, pointer, "window", reason=window.sees, **own)
         if resolved.without:
             layers = {"only": sorted(resolved.without)}
             reason = "these layers have no positional encoding"

@@ -140,7 +140,7 @@ def of_document(
     items = [
         _item(name, encoding, report, certainty)
         for encoding, report in zip(described.model.encodings, reports, strict=True)
-        if encoding.kind != "none"
+        if encoding.kind not in {"none", "window"}
     ]
     known = part_type(str(described.model.model_type))
     if described.model.encodings or (known is not None and known.none is not None):
