@@ -19,6 +19,7 @@ from service.models.config_values import (
     ResolvedValue,
     Values,
     computed,
+    differ,
 )
 from service.models.model_types import (
     SHARE_BY_LAYER,
@@ -27,7 +28,7 @@ from service.models.model_types import (
     NoRope,
     TextModel,
 )
-from service.models.positional_keys import refuse_in_a_rule
+from service.models.positional_keys import check_rule
 
 EVERY_LAYER = "default"
 MAX_LABELS = 64
@@ -88,7 +89,7 @@ def find_blocks(model: TextModel) -> Blocks:
             place = model.place.absent(foreign["rope_type"].pointer)
             return Blocks((ConfigBlock(EVERY_LAYER, foreign, place),))
     else:
-        refuse_in_a_rule(model, given)
+        check_rule(model, given)
     labels = _labels(model.type) or (EVERY_LAYER,)
     values = given.read_all(RULE) if given else {}
     if not has_type:
@@ -131,17 +132,10 @@ def _flat(given: KeyPlace, model: TextModel) -> tuple[KeyPlace | None, bool]:
 def _given(place: KeyPlace) -> KeyPlace | None:
     """Return the object with the parameters; rope_scaling replaces rope_parameters."""
     scaling, parameters = place.inner("rope_scaling"), place.inner("rope_parameters")
-    if scaling and parameters and _differ(scaling, parameters):
+    if scaling and parameters and differ(scaling.content, parameters.content):
         detail = "rope_scaling and rope_parameters differ; rope_scaling is used"
         place.warn("rope-scaling-and-rope-parameters-both", detail, "rope_parameters")
     return scaling or parameters
-
-
-def _differ(one: KeyPlace, other: KeyPlace) -> bool:
-    try:
-        return one.content != other.content
-    except RecursionError:
-        return True
 
 
 def _labels(kind: ModelType) -> tuple[str, ...]:
@@ -182,7 +176,7 @@ def _nested_blocks(given: KeyPlace, model: TextModel) -> Blocks:
             without.add(key)
         else:
             place = KeyPlace(own, given.at(key), model.report)
-            refuse_in_a_rule(model, place)
+            check_rule(model, place)
             blocks.append(ConfigBlock(key, place.read_all(RULE), place, is_nested=True))
     missing = [label for label in _labels(model.type) if label not in given.content]
     blocks += [_default_block(label, model) for label in missing]

@@ -461,6 +461,14 @@ class KeyPlace:
             self.report.warn("unknown-rope-key", others.format(count), pointer)
 
 
+def differ(one: object, other: object) -> bool:
+    """Return whether two values differ; those that are nested too deeply to compare do."""
+    try:
+        return one != other
+    except RecursionError:
+        return True
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
     """Return "; did you mean …?" with the nearest known word, or nothing."""
     near = get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)

@@ -23,12 +23,11 @@ from service.models.config_values import (
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
 from service.models.model_types import Attention, ModelType
-from service.models.positional_keys import refuse_unread_keys
+from service.models.positional_keys import check_part, is_other_part
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument, under
 
-_OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
 _MAX_DEPTH = 4
 _THETA = 10000.0
 _MAX_ENCODINGS = 64
@@ -254,10 +253,10 @@ class _Walk:
             self._add(name, _joined(at, path), place.pointer, "unknown", is_known=False)
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
-        if kind.text is None and not part.is_flat:
+        if place.pointer not in self.resolved and not part.is_flat:
             keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
             read = scope.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
-            refuse_unread_keys(place, kind.name, read, defaults)
+            check_part(place, kind, read, defaults)
         if part.is_flat:
             return
         for tower in kind.towers:
@@ -484,9 +483,7 @@ class _Walk:
         """Add the parts that the class does not have, by the types that their configs name."""
         place, known = part.place, {tower.key for tower in part.type.towers}
         for key, own in place.content.items():
-            if key in known or not isinstance(own, dict) or place.at(key) in self.resolved:
-                continue
-            if isinstance(own.get("model_type"), str) or _OF_A_TOWER.search(key):
+            if key not in known and is_other_part(key, own) and place.at(key) not in self.resolved:
                 self._add_tower(part, Tower(key, None))
 
     def _add_unknown(self, place: KeyPlace, prefix: str, tower: Tower, at: str) -> None:

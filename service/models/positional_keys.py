@@ -1,12 +1,13 @@
 """Keys of configs with positional names: a config with one that is not understood is refused.
 
 ``positional_keys.toml`` is the closed list. Names that are merely alike are refused among the
-parameters of a frequency rule, and are a warning elsewhere.
+parameters of a frequency rule and the keys of other programs, and are a warning elsewhere.
 """
 
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -15,12 +16,13 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import shortened
-from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean
-from service.models.knowledge import part_type
+from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean, differ
+from service.models.knowledge import PartType, part_type
 from service.models.model_types import NoRope, TextModel
 
 ALIKE = re.compile(
-    r"rope|rotary|yarn|mscale|alibi|axes_?dim|interpolation_factor|ntk|logn|llama_?4_?scaling",
+    r"rope|rotary|yarn|mscale|alibi|axes_?dim|interpolation_factor|ntk|logn|llama_?4_?scaling"
+    r"|scale_positional",
     re.IGNORECASE,
 )
 """The names that look like settings of positions."""
@@ -28,9 +30,10 @@ ALIKE = re.compile(
 BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments", "llama_4_scaling")
 """The keys of objects with the parameters of a frequency rule."""
 
-_SIZES = {"model_type", "hidden_size", "embed_dim", "d_model", "dim", "depth", "num_layers"}
 _OF_ROPE = ("rope_theta", "rope_ratio", "partial_rotary_factor", "rotary_dim")
 _ROTARY = {*BLOCKS, *_OF_ROPE, *(alias for name in _OF_ROPE for alias in TOP[name].aliases)}
+_IN_A_RULE = re.compile(f"{ALIKE.pattern}|_attention$", re.IGNORECASE)
+_OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
 
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -44,21 +47,6 @@ class PositionalKey:
     says: Literal["rotary", "no rotary", "kind", "interleaved", "half"] | None = None
     top: bool = False
 
-    def agrees(self, value: object, model: TextModel, layout: str) -> bool:
-        """Return whether a value changes nothing, or says what the model has."""
-        if self.use != "read" or value in (None, [], {}):
-            return True
-        if self.says is None:
-            return value is False or (value is not True and value in self.neutral)
-        if self.says == "kind":
-            learned = (model.type.instead or "").startswith("absolute")
-            if value == "absolute":
-                # Many configs say so of any class: that of the first ones that had this key.
-                return learned if layout == "none" else model.is_known
-            return value in {"rope", "rotary"} and layout != "none"
-        is_so = layout != "none" if "rotary" in self.says else layout == self.says
-        return value is (is_so if self.says != "no rotary" else not is_so)
-
 
 @cache
 def positional_keys() -> Mapping[str, PositionalKey]:
@@ -67,56 +55,156 @@ def positional_keys() -> Mapping[str, PositionalKey]:
     return TypeAdapter(dict[str, PositionalKey]).validate_python(tomllib.loads(text))
 
 
-def refuse_in_a_rule(model: TextModel, rule: KeyPlace) -> None:
+@dataclass(frozen=True)
+class KeyReader:
+    """What reads the keys of an object: a class, a frequency rule, or another program.
+
+    Attributes:
+        name: for the details of faults.
+        keys: those that it reads.
+        types: the names by which the closed list knows it.
+        layout: of its pairs; ``none`` without a rotary embedding.
+        has_absolute: whether the kind of its positions may be called absolute.
+        same: values without effect, by key: those of its class, or of the object that is read.
+        used: the JSON pointers of values that are read.
+        refused: the names that are refused, in addition to the closed list.
+    """
+
+    name: str
+    keys: Collection[str]
+    types: frozenset[str] = frozenset()
+    layout: str = "none"
+    has_absolute: bool = False
+    same: Mapping[str, Any] = field(default_factory=dict)
+    used: Collection[str] = ()
+    refused: re.Pattern[str] | None = None
+
+    def check(self, place: KeyPlace, apart: Collection[str] = ()) -> None:
+        """Check an object and those inside it, except those that are ``apart``."""
+        self._check_object(place)
+        pending = [inner for key, inner in _objects(place) if key not in apart]
+        while pending:
+            place = pending.pop()
+            self._check_object(place, is_inside=True)
+            pending += [inner for _, inner in _objects(place)]
+
+    def _check_object(self, place: KeyPlace, *, is_inside: bool = False) -> None:
+        """Add a fault or a warning for each key that looks positional and is not understood."""
+        unknown: list[str] = []
+        known = () if is_inside else self.keys
+        for key, value in place.content.items():
+            pointer, entry = place.at(key), positional_keys().get(key)
+            if value in (None, [], {}) or key in known or (value is False and entry is None):
+                continue
+            is_alike = entry is not None or key in _ROTARY or ALIKE.search(key)
+            is_refused = self.refused is not None and self.refused.search(key)
+            if pointer in self.used or not (is_alike or is_refused) or self._has(key, value):
+                continue
+            if entry is not None:
+                if entry.says == "kind" and value == "absolute" and self.layout != "none":
+                    place.warn("key-not-read", f"{self.name} does not read {pointer}", key)
+                if not (is_inside and entry.top) and not self._understands(entry, value):
+                    rule = f"is not understood for {shortened(self.name)}: {entry.means}"
+                    place.report.fault(pointer, value, rule)
+            elif is_refused or (is_inside and key in _ROTARY):
+                hint = did_you_mean(key, self.keys) or ": no setting of positions is read there"
+                place.report.fault(pointer, value, f"is not understood for {self.name}{hint}")
+            elif not value:
+                continue
+            elif key in _ROTARY:
+                place.warn("key-not-read", f"{shortened(self.name)} does not read {pointer}", key)
+            else:
+                unknown.append(key)
+        place.warn_unknown(
+            unknown,
+            lambda key: f"{shortened(key)} is not read{did_you_mean(key, self.keys, cutoff=0.87)}",
+            "{} more keys are not read",
+        )
+
+    def _understands(self, entry: PositionalKey, value: object) -> bool:
+        """Return whether a value is read, changes nothing, or says what the model has."""
+        if entry.use != "read" or not self.types.isdisjoint(entry.types):
+            return True
+        if entry.says is None:
+            return value is False or (value is not True and value in entry.neutral)
+        has_rope = self.layout != "none"
+        if entry.says == "kind":
+            # Many configs have "absolute" for any class: that of the first with this key.
+            is_absolute = value == "absolute"
+            return self.has_absolute if is_absolute else has_rope and value in {"rope", "rotary"}
+        is_so = has_rope if "rotary" in entry.says else self.layout == entry.says
+        return value is (is_so if entry.says != "no rotary" else not is_so)
+
+    def _has(self, key: str, value: object) -> bool:
+        return key in self.same and not differ(self.same[key], value)
+
+
+def _objects(place: KeyPlace) -> Iterator[tuple[str, KeyPlace]]:
+    """Yield the objects and the lists in an object, by key; frequency rules are read elsewhere."""
+    for key, value in place.content.items():
+        own = value
+        if isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+            own = {str(i): each for i, each in enumerate(value)}
+        if isinstance(own, dict) and key not in BLOCKS:
+            yield key, KeyPlace(own, place.at(key), place.report)
+
+
+def is_other_part(key: str, value: object) -> bool:
+    """Return whether a member is the config of another part, by its type or its key."""
+    is_named = isinstance(value, dict) and isinstance(value.get("model_type"), str)
+    return isinstance(value, dict) and (is_named or _OF_A_TOWER.search(key) is not None)
+
+
+def _other_parts(place: KeyPlace, name: object) -> set[str]:
+    """Return the keys of the configs of other parts of a model of this type."""
+    kind = part_type(str(name))
+    towers = {tower.key for tower in kind.towers} if kind else set()
+    return towers | {key for key, own in place.content.items() if is_other_part(key, own)}
+
+
+def check_rule(model: TextModel, rule: KeyPlace) -> None:
     """Add a fault for each unknown key of a frequency rule that looks positional."""
-    listed = positional_keys()
-    for key, value in rule.content.items():
-        if key in RULE_SPELLINGS or key in model.type.mscale_keys:
-            continue
-        if key in listed:
-            refused = not listed[key].agrees(value, model, model.type.layout)
-        else:
-            alike = ALIKE.search(key) or key.endswith("_attention")
-            refused = value not in (None, False) and bool(alike)
-        if refused:
-            model.report.fault(rule.at(key), value, "is not understood in a frequency rule")
+    known = {*RULE_SPELLINGS, *model.type.mscale_keys}
+    reader = KeyReader("a frequency rule", known, layout=model.type.layout, refused=_IN_A_RULE)
+    reader.check(rule, apart=rule.content)
 
 
-def refuse_positional_keys(model: TextModel, layout: str, used: Collection[str] = ()) -> None:
-    """Add a fault for each key of the closed list that is not understood, wherever it stands.
+def check_text_model(model: TextModel, layout: str, used: Collection[str] = ()) -> None:
+    """Add a fault or a warning for each positional key that is not understood, wherever it stands.
 
     Args:
         model: the text model.
         layout: of its pairs; ``none`` without a rotary embedding.
         used: the JSON pointers of what its settings come from.
     """
-    listed, own = positional_keys(), own_keys(model)
-    names = {model.type.name, model.model_type}
-    names |= {str(place.content.get("model_type")) for place in model.outer}
-    for place, is_inside in _objects(model):
-        for key in place.content.keys() & (listed.keys() | (_ROTARY if is_inside else ())):
-            value, pointer = place.content[key], place.at(key)
-            entry = listed.get(key)
-            if entry is None:
-                refused, means = bool(value), "a setting of rotary embeddings where none is read"
-            else:
-                understood = not names.isdisjoint(entry.types) or (not is_inside and key in own)
-                understood |= is_inside and entry.top
-                refused = not (understood or entry.agrees(value, model, layout))
-                means = entry.means
-            if entry and entry.says == "kind" and value == "absolute" and layout != "none":
-                model.report.warn("key-not-read", f"{model.name} does not read {pointer}", pointer)
-            if refused and pointer not in used:
-                rule = f"is not understood for {shortened(model.name)}: {means}"
-                model.report.fault(pointer, value, rule)
+    kind = model.type
+    general: Collection[str] = () if kind.no_rope is True else BLOCKS
+    if layout != "none":
+        general = {*BLOCKS, *TOP, *(alias for key in TOP.values() for alias in key.aliases)}
+    own, inside = own_keys(model), model.place.inner(kind.inside) if kind.inside else None
+    names = [kind.name, model.model_type, *(each.content.get("model_type") for each in model.outer)]
+    learned = (kind.instead or "").startswith("absolute")
+    reader = KeyReader(
+        name=model.name,
+        keys=own.union(general) - (positional_keys().keys() - own),
+        types=frozenset(map(str, names)),
+        layout=layout,
+        has_absolute=learned if layout == "none" else model.is_known,
+        used=used,
+    )
+    for place in model.outer:
+        within = (key for key in place.content if model.place.pointer.startswith(place.at(key)))
+        outer = replace(reader, keys=own, same=model.place.content)
+        outer.check(place, _other_parts(place, place.content.get("model_type")).union(within))
+    reader.check(model.place, _other_parts(model.place, model.model_type) | {str(kind.inside)})
+    if inside is not None:
+        reader.check(inside)
 
 
-def refuse_unread_keys(
-    place: KeyPlace, kind: str, read: Collection[str], defaults: Mapping[str, Any]
+def check_part(
+    place: KeyPlace, kind: PartType, read: Collection[str], defaults: Mapping[str, Any]
 ) -> None:
-    """Add a fault for each key of the closed list that no encoding of a part reads.
-
-    Keys that are merely alike have a warning.
+    """Add a fault or a warning for each positional key that no encoding of a part reads.
 
     Args:
         place: the config of the part.
@@ -124,81 +212,16 @@ def refuse_unread_keys(
         read: the keys that its encodings read.
         defaults: the values of its class.
     """
-    listed, alike = positional_keys(), []
-    for key, value in place.content.items():
-        if key in read or value in (None, False, [], {}) or value == defaults.get(key, ...):
-            continue
-        entry = listed.get(key)
-        if entry is not None and entry.use == "read" and kind not in entry.types:
-            if value is True or value not in entry.neutral:
-                rule = f"is not understood for {shortened(kind)}: {entry.means}"
-                place.report.fault(place.at(key), value, rule)
-        elif entry is None and ALIKE.search(key):
-            alike.append(key)
-
-    def detail(key: str) -> str:
-        return f"{shortened(key)} is read by no positional encoding of {shortened(kind)}"
-
-    place.warn_unknown(alike, detail, "{} more keys are not read")
-
-
-def _objects(model: TextModel) -> Iterator[tuple[KeyPlace, bool]]:
-    """Yield the configs around a text model, its own, and the objects inside it.
-
-    Objects with a size of their own, or at the key of a tower, are the configs of other parts.
-    """
-    kind = part_type(model.model_type or "")
-    towers = {tower.key for tower in kind.towers} if kind else set()
-    others = {*BLOCKS, *towers} - {"text_config", model.type.inside}
-    yield from ((place, False) for place in model.outer)
-    yield model.place, False
-    pending = [model.place]
-    while pending:
-        place = pending.pop()
-        for key, value in place.content.items():
-            if not isinstance(value, dict) or key in others or not _SIZES.isdisjoint(value):
-                continue
-            inner = KeyPlace(value, place.at(key), model.report)
-            if place is not model.place or key != model.type.inside:
-                yield inner, True
-            pending.append(inner)
-
-
-def warn_unread(model: TextModel) -> None:
-    """Warn of every key that looks like a rotary setting and is not read."""
-    known = own_keys(model) | {alias for key in TOP.values() for alias in key.aliases}
-    known = known.union(TOP, BLOCKS, positional_keys())
-    unread = [
-        key
-        for key, value in model.place.content.items()
-        if value and key not in known and ALIKE.search(key)
-    ]
-
-    def detail(key: str) -> str:
-        return f"{shortened(key)} is not read{did_you_mean(key, known, cutoff=0.87)}"
-
-    model.place.warn_unknown(unread, detail, "{} more keys are not read")
-    for place in model.outer:
-        for key in _ROTARY & place.content.keys():
-            if place.content[key] and place.content[key] != model.place.content.get(key):
-                detail_of_outer = f"{place.at(key)} is not read: the text model has a config inside"
-                place.warn("key-not-read", detail_of_outer, key)
-
-
-def warn_unread_without_rope(model: TextModel) -> None:
-    """Warn of keys for a rotary embedding that the class lacks."""
-    always_lacks = model.type.no_rope is True
-    known = {*positional_keys(), *(() if always_lacks else (*model.type.rope_if, *BLOCKS))}
-    unread = [
-        key
-        for key, value in model.place.content.items()
-        if value and key not in known and ALIKE.search(key)
-    ]
-    model.place.warn_unknown(
-        unread,
-        lambda key: f"{shortened(key)} is for a rotary embedding, which the class lacks",
-        "{} more keys are not read",
+    layouts = [entry.layout for entry in kind.entries if entry.kind in {"rope", "rope-axial"}]
+    reader = KeyReader(
+        name=kind.name,
+        keys=read,
+        types=frozenset((kind.name,)),
+        layout=next(filter(None, layouts), "none"),
+        has_absolute=any(entry.kind == "learned" for entry in kind.entries),
+        same=defaults,
     )
+    reader.check(place, _other_parts(place, kind.name))
 
 
 def own_keys(model: TextModel) -> frozenset[str]:

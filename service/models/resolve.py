@@ -39,11 +39,7 @@ from service.models.config_values import (
     did_you_mean,
 )
 from service.models.model_types import ModelType, TextModel, find_text_model
-from service.models.positional_keys import (
-    refuse_positional_keys,
-    warn_unread,
-    warn_unread_without_rope,
-)
+from service.models.positional_keys import check_text_model
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import exact_context
@@ -118,8 +114,7 @@ def resolve_at(
     model = find_text_model(body, inherited, known)
     name = model.type.name if model.is_known else model.model_type
     if _has_no_rope(model):
-        warn_unread_without_rope(model)
-        refuse_positional_keys(model, "none")
+        check_text_model(model, "none")
         report.check()
         return Resolved(model, name, "none", tuple(report.warnings))
     blocks = find_blocks(model)
@@ -134,11 +129,10 @@ def resolve_at(
     layout = _layout(model)
     writes = _written_layout(model, layout)
     _warn_rotation(model)
-    warn_unread(model)
     _warn_unused_original(model, entries)
     used = {value.pointer for block in blocks.blocks for value in block.values.values()}
     used |= {pointer.rpartition("/")[0] for pointer in used}
-    refuse_positional_keys(model, layout, used)
+    check_text_model(model, layout, used)
     report.check()
     attention = _attention(model, entries, layers)
     warnings = tuple(report.warnings)

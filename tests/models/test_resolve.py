@@ -190,7 +190,7 @@ def test_rotary_keys_of_a_type_without_rotary_embedding_are_a_warning(
 ) -> None:
     warnings = resolve(config).warnings
 
-    assert [warning.code for warning in warnings] == ["no-rotary-embedding", "unknown-rope-key"]
+    assert [warning.code for warning in warnings] == ["no-rotary-embedding", "key-not-read"]
     assert warnings[1].pointer.startswith(pointer)
 
 
