@@ -279,10 +279,12 @@ TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config"
 """Keys under which multimodal configs of any type hold the config of the text model."""
 
 
-MEANINGS: Mapping[str, str] = tomllib.loads(
-    files("service.models").joinpath("warnings.toml").read_text(encoding="utf-8")
-)
-"""The codes of warnings, each with its meaning."""
+_WARNINGS = tomllib.loads(files("service.models").joinpath("warnings.toml").read_text("utf-8"))
+MEANINGS: Mapping[str, str] = _WARNINGS["configs"]
+"""The codes of warnings about configs, each with its meaning."""
+
+CODES: Mapping[str, str] = {**MEANINGS, **_WARNINGS["documents"]}
+"""All codes of warnings."""
 
 _MAX_UNKNOWN = 20
 
@@ -292,7 +294,7 @@ class ConfigWarning:
     """A warning: a value of a config is assumed, ignored, or read differently elsewhere.
 
     Attributes:
-        code: a key of MEANINGS.
+        code: a key of CODES.
         detail: the sentence for this config.
         pointer: the JSON pointer of the value, even if it is missing.
     """
@@ -302,8 +304,15 @@ class ConfigWarning:
     pointer: str
 
     def __post_init__(self) -> None:
-        if self.code not in MEANINGS:
+        if self.code not in CODES:
             raise ValueError(f"{self.code} is not a code of a warning")
+
+
+def fault(pointer: str, value: object, rule: str) -> Fault:
+    """Return a fault whose detail begins with the name of the key."""
+    name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
+    sent = None if value is None else shortened(value)
+    return Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)
 
 
 @dataclass
@@ -315,9 +324,7 @@ class ReadingReport:
 
     def fault(self, pointer: str, value: object, rule: str) -> None:
         """Add a fault; its detail begins with the name of the key."""
-        name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
-        sent = None if value is None else shortened(value)
-        self.faults[Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)] = None
+        self.faults[fault(pointer, value, rule)] = None
 
     def warn(self, code: str, detail: str, pointer: str) -> None:
         self.warnings[ConfigWarning(code, detail, pointer)] = None
@@ -374,6 +381,11 @@ def computed(value: Any, formula: str, *terms: ResolvedValue) -> ResolvedValue:
 Values = Mapping[str, ResolvedValue]
 
 
+def under(pointer: str, name: str) -> str:
+    """Return the JSON pointer to a member."""
+    return f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+
+
 @dataclass(frozen=True)
 class KeyPlace:
     """An object in the body, the JSON pointer to it, and the report of its faults and warnings."""
@@ -384,7 +396,7 @@ class KeyPlace:
 
     def at(self, key: str) -> str:
         """Return the JSON pointer to a member."""
-        return f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+        return under(self.pointer, key)
 
     def has(self, *keys: str) -> bool:
         """Return whether any of these members is present and not null."""

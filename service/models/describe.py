@@ -23,7 +23,7 @@ from service.models.config_values import (
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
 from service.models.model_types import Attention, ModelType
-from service.models.positional_keys import check_part, is_other_part
+from service.models.positional_keys import ALIKE, check_part, is_other_part
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument, under
@@ -99,7 +99,7 @@ class ModelDescription:
     Attributes:
         model_type: of the config, or the name of its class.
         library: the library whose class it is, with its version; None for an unknown type.
-        status: ``known``, or ``assumed`` where the type is not known.
+        status: ``known``, or ``assumed`` where the type, or a key that looks positional, is not.
         encodings: in the order of the parts and of their modules.
         reason: why there are none.
         unread: pointers of positional keys without effect.
@@ -147,6 +147,9 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     reason = document.reason or (None if walk.encodings else walk.reason)
     if not walk.encodings and reason is None:
         raise ModelNotKnown(f"the positional encodings of {shortened(name)} are not known")
+    pointers = (each.pointer for each in report.warnings if each.code == "unknown-rope-key")
+    if any(ALIKE.search(pointer.rpartition("/")[2]) for pointer in pointers):
+        status = "assumed"
     return ModelDescription(
         model_type=name,
         library=library,

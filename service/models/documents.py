@@ -14,15 +14,19 @@ import yaml
 
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.models.config_values import MAX_LAYERS, ResolvedValue, did_you_mean
+from service.models.config_values import (
+    MAX_LAYERS,
+    ConfigWarning,
+    ResolvedValue,
+    did_you_mean,
+    fault,
+)
 from service.models.gguf import read_head, read_keys
 from service.models.knowledge import part_type
 from service.models.translation import (
-    FormatWarning,
     Members,
     ModelDocument,
     Translation,
-    fault,
     format_tables,
     forms,
     member,
@@ -195,7 +199,7 @@ def _word(word: str) -> Any:
 
 def _mlx(content: Members, found_by: str) -> ModelDocument:
     """Read a config of MLX: a few classes take the layout from rope_traditional."""
-    warnings: list[FormatWarning] = []
+    warnings: list[ConfigWarning] = []
     traditional, layout = content.get("rope_traditional"), None
     if (
         traditional is not None
@@ -204,15 +208,15 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
         layout = "interleaved" if traditional else "half"
     elif traditional is not None:
         detail = "this class of mlx-lm has a layout of its own and does not read rope_traditional"
-        warnings.append(FormatWarning("key-not-read", detail, "/rope_traditional"))
+        warnings.append(ConfigWarning("key-not-read", detail, "/rope_traditional"))
     name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
     rule = str(member(content, f"/{name}/rope_type") or member(content, f"/{name}/type"))
     if rule in {"longrope", "su"}:
         detail = "mlx-lm 0.32.2 uses long_factor at every length, short_factor never"
-        warnings.append(FormatWarning("mlx-longrope", detail, f"/{name}"))
+        warnings.append(ConfigWarning("mlx-longrope", detail, f"/{name}"))
     if rule == "yarn" and member(content, f"/{name}/truncate") is False:
         detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
-        warnings.append(FormatWarning("mlx-yarn", detail, f"/{name}/truncate"))
+        warnings.append(ConfigWarning("mlx-yarn", detail, f"/{name}/truncate"))
     content = {key: value for key, value in content.items() if key != "rope_traditional"}
     return ModelDocument("mlx", found_by, content, layout=layout, warnings=tuple(warnings))
 

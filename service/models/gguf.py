@@ -18,13 +18,11 @@ from typing import Any
 
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import InvalidBody, shortened
-from service.models.config_values import MAX_LAYERS
+from service.models.config_values import MAX_LAYERS, fault
 from service.models.translation import (
-    FormatWarning,
     Members,
     ModelDocument,
     Translation,
-    fault,
     format_tables,
     member,
 )
@@ -177,7 +175,7 @@ def read_head(body: bytes | memoryview) -> ModelDocument:
     model = _Model(head.keys, str, head.divisors())
     if head.cut_at is not None:
         detail = f"{len(head.keys)} of {head.counts[1]} keys were read, to {shortened(head.cut_at)}"
-        model.warnings.append(FormatWarning("file-cut", detail, ""))
+        model.report.warn("file-cut", detail, "")
     read = {"byte_order": "little" if head.order == "<" else "big", "keys": len(head.keys)}
     read |= {"keys_in_file": head.counts[1], "tensors": head.seen}
     model.facts["read"] = {**read, "tensors_in_file": head.counts[0], "truncated_at": head.cut_at}
@@ -244,7 +242,7 @@ class _Model(Translation):
         if str(scaling) not in {"none", "linear", "yarn", "longrope"}:
             self.refuse("rope.scaling.type", "must be none, linear, yarn or longrope")
         self.read_pieces()
-        if self.rotary and not self.faults:
+        if self.rotary and not self.report.faults:
             self._read_width()
             self._read_rule()
             self._read_sections(kind)
@@ -440,7 +438,7 @@ class _Model(Translation):
                 self._leave_unknown(_DIVISORS[1:])
             elif self.is_in("two_lists") or self.is_in("may_divide"):
                 detail = f"a tensor {' or '.join(_DIVISORS)} would divide the frequencies"
-                self.warnings.append(FormatWarning("rope-freqs-not-seen", detail, ""))
+                self.report.warn("rope-freqs-not-seen", detail, "")
             return
         if not self.divisors:
             if kind != "yarn" and self.number(_ATTENTION, 1.0) != 1:
@@ -472,7 +470,7 @@ class _Model(Translation):
             f"frequencies are divided by {' and '.join(tensors)}, whose values were not sent: POST "
             "the file with them, or the quotients to /identify"
         )
-        self.warnings.append(FormatWarning("rope-freqs-not-sent", reason, ""))
+        self.report.warn("rope-freqs-not-sent", reason, "")
         names = ("head_dim", "rotary_dim", "rope_theta")
         values = {name: self.content[name] for name in names if name in self.content}
         entry = {"kind": "rope", "known": False, "values": values, "reason": reason}

@@ -107,7 +107,7 @@ class KeyReader:
                     rule = f"is not understood for {shortened(self.name)}: {entry.means}"
                     place.report.fault(pointer, value, rule)
             elif is_refused or (is_inside and key in _ROTARY):
-                hint = did_you_mean(key, self.keys) or ": no setting of positions is read there"
+                hint = did_you_mean(key, known) or ": no setting of positions is read there"
                 place.report.fault(pointer, value, f"is not understood for {self.name}{hint}")
             elif not value:
                 continue

@@ -6,9 +6,8 @@ understood is an error: it is never ignored.
 Sources: the programs that formats.toml names, each with its version.
 """
 
-import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -19,32 +18,26 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import MAX_FAULTS, Fault, InvalidBody, shortened
-from service.models.config_values import Origin, ResolvedValue, did_you_mean
+from service.models.config_values import (
+    ConfigWarning,
+    KeyPlace,
+    Origin,
+    ReadingReport,
+    ResolvedValue,
+    did_you_mean,
+    fault,
+    under,
+)
+from service.models.positional_keys import ALIKE, KeyReader
 
 Members = Mapping[str, Any]
 _FACTS = ConfigDict(extra="forbid")
-_ROTARY_NAME = re.compile(
-    r"rope|rotary|yarn|mscale|alibi|axes_dim|interpolation_factor|scale_positional", re.IGNORECASE
-)
 
 
 @cache
 def format_tables() -> Members:
     """Return the content of formats.toml."""
     return tomllib.loads(files("service.models").joinpath("formats.toml").read_text("utf-8"))
-
-
-@dataclass(frozen=True)
-class FormatWarning:
-    """A warning about a document, with a code of formats.toml and a pointer into what was sent."""
-
-    code: str
-    detail: str
-    pointer: str
-
-    def __post_init__(self) -> None:
-        if self.code not in format_tables()["warnings"]:
-            raise ValueError(f"{self.code} is not a code of a warning")
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,7 @@ class ModelDocument:
         layout and writes: the pairs of channels, where the format fixes them.
         weights: how the rows of q and k stand in the file, where not as in transformers.
         scales_softmax: whether mscale_all_dim scales the softmax, too.
+        warnings: those with pointers into what was sent.
         encodings: other encodings, as entries of ``bodies``; ``known`` is false where only shapes
             are known.
         read: how much of a file was read that may be cut.
@@ -80,7 +74,7 @@ class ModelDocument:
     weights: str | None = None
     scales_softmax: bool = False
     encodings: tuple[Members, ...] = ()
-    warnings: tuple[FormatWarning, ...] = ()
+    warnings: tuple[ConfigWarning, ...] = ()
     read: Members | None = None
     not_understood: tuple[str, ...] = ()
 
@@ -161,18 +155,6 @@ def member(body: object, pointer: str) -> Any:
     return body
 
 
-def under(pointer: str, name: str) -> str:
-    """Return the pointer of a member."""
-    return f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-
-
-def fault(pointer: str, value: object, rule: str) -> Fault:
-    """Return a fault whose detail begins with the name of the key."""
-    name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
-    sent = None if value is None else shortened(value)
-    return Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)
-
-
 def unknown(block: object, pointer: str, known: Iterable[str]) -> list[Fault]:
     """Return a fault for each of the first members of a block that are not understood."""
     members = block.items() if isinstance(block, dict) else ()
@@ -181,6 +163,16 @@ def unknown(block: object, pointer: str, known: Iterable[str]) -> list[Fault]:
         fault(under(pointer, name), value, f"is not understood{did_you_mean(name, known)}")
         for name, value in islice(others, MAX_FAULTS)
     ]
+
+
+@dataclass(frozen=True)
+class _Place(KeyPlace):
+    """Members that stand in several places."""
+
+    where: Callable[[str], str]
+
+    def at(self, key: str) -> str:
+        return self.where(key)
 
 
 class Translation:
@@ -208,8 +200,7 @@ class Translation:
         self.content: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
         self.not_sent: dict[str, ResolvedValue] = {}
-        self.warnings: list[FormatWarning] = []
-        self.faults: list[Fault] = []
+        self.report = ReadingReport()
         self.encodings: list[Members] = []
         self.facts: dict[str, Any] = {"format": form}
 
@@ -219,11 +210,11 @@ class Translation:
 
     def refuse(self, name: str, rule: str) -> None:
         """Add a fault of a key."""
-        self.faults.append(fault(self.key(name), self.place.get(name), rule))
+        self.report.fault(self.key(name), self.place.get(name), rule)
 
     def warn(self, code: str, detail: str, name: str) -> None:
         """Warn of a key."""
-        self.warnings.append(FormatWarning(code, detail, self.key(name)))
+        self.report.warn(code, detail, self.key(name))
 
     def put(self, path: str, value: Any, pointer: str) -> None:
         """Add a value of content that comes from a place in what was sent."""
@@ -260,7 +251,7 @@ class Translation:
         if piece is not None:
             rule = f"{value} is not read: {piece.refuse}"
         near = did_you_mean(value, pieces) if isinstance(value, str) else ""
-        self.faults.append(fault(pointer, value, rule + near))
+        self.report.fault(pointer, value, rule + near)
 
     def choose_pieces(self) -> None:
         """Choose the pieces of the class and of the kind of positions."""
@@ -296,18 +287,17 @@ class Translation:
                 self.warn("key-not-read", detail, name)
         if self.form.block is not None and self.rotary:
             self._read_block(self.form.block)
-        self._refuse_others()
-
-    def _refuse_others(self) -> None:
-        """Refuse keys that are missing, and those with a rotary name that are not understood."""
         for path in (path for piece in self.pieces for path in piece.needs):
             if member(self.content, f"/{path}") is None:
-                self.faults.append(fault(self.sources.get(f"/{path}", ""), None, "is required"))
-        known = self.form.names()
-        named = (name for name in self.place.keys() - known if _ROTARY_NAME.search(name))
-        not_read = (n for n in named if self.place[n] is not None and self.place[n] is not False)
-        for name in islice(sorted(not_read), MAX_FAULTS):
-            self.refuse(name, f"is not understood{did_you_mean(name, known)}")
+                self.report.fault(self.sources.get(f"/{path}", ""), None, "is required")
+
+    def _refuse_others(self, layout: str) -> None:
+        """Refuse keys with a positional name that are not understood."""
+        names = self.form.names()
+        place = _Place(self.place, "", self.report, self.key)
+        KeyReader(self.form.program, names, layout=layout, refused=ALIKE).check(
+            place, {*names, *self.form.merges}
+        )
 
     def _choose_rule(self) -> None:
         """Choose the frequency rule; a fault if two hold, which cannot be combined."""
@@ -349,14 +339,15 @@ class Translation:
         kind = member(own, f"/{key}")
         if not isinstance(kind, str) or kind not in block.types:
             rule = f"must be one of {', '.join(block.types)}"
-            self.faults.append(fault(f"{at}/{key}" if isinstance(own, dict) else at, kind, rule))
+            self.report.fault(f"{at}/{key}" if isinstance(own, dict) else at, kind, rule)
             return
         self.put("rope_parameters/rope_type", block.types[kind], f"{at}/{key}")
         for path, names in block.reads.items():
             for name in names:
                 if own.get(name) is not None:
                     self.put(f"rope_parameters/{path}", own[name], f"{at}/{name}")
-        self.faults += unknown(own, at, block.names())
+        for each in unknown(own, at, block.names()):
+            self.report.faults[each] = None
 
     def split_layers(self, without: Sequence[bool], name: str) -> None:
         """Add the layers without a rotary embedding, as parameters by layer type."""
@@ -383,8 +374,6 @@ class Translation:
 
     def document(self, found_by: str) -> ModelDocument:
         """Return the document; raise InvalidBody with all faults, if there are any."""
-        if self.faults:
-            raise InvalidBody.at(*self.faults)
         layout, writes, reason = (
             next((own for piece in reversed(self.pieces) if (own := getattr(piece, name))), None)
             for name in ("layout", "writes", "reason")
@@ -392,6 +381,8 @@ class Translation:
         if self.rotary:
             layout = "interleaved" if self.content.get("rope_interleave") else layout or "half"
             self.content["rope_interleave"] = layout == "interleaved"
+        self._refuse_others(layout if layout and self.rotary else "none")
+        self.report.check()
         known: dict[str, Any] = {"rotary": self.rotary, "layout": layout, "writes": writes}
         if not self.rotary and not self.encodings:
             known["reason"] = reason or f"{self.form.program} turns nothing in this model"
@@ -401,6 +392,6 @@ class Translation:
             sources=self.sources,
             not_sent=self.not_sent,
             encodings=tuple(self.encodings),
-            warnings=tuple(self.warnings),
+            warnings=tuple(self.report.warnings),
             **{**known, **self.facts},
         )

@@ -32,7 +32,14 @@ _OPEN = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
     *("mlx-longrope", "mlx-yarn", "theta-assumed", "architecture-not-reviewed"),
 )
-_DOUBTS = (*_OPEN, "softmax-scale-unknown", "layers-unknown", "layout-assumed", "file-cut")
+_DOUBTS = (
+    *_OPEN,
+    "unknown-rope-key",
+    "softmax-scale-unknown",
+    "layers-unknown",
+    "layout-assumed",
+    "file-cut",
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ def of_document(
         reports = [described.report(each) for each in described.model.encodings]
         warnings = described.warnings()
     doubts = [each.detail for code in _DOUBTS for each in warnings if each.code == code]
-    if described.model.status == "assumed":
+    if described.model.status == "assumed" and not doubts:
         doubts.append("its model_type is not known")
     certainty = {
         "doubt": f"{name}: {doubts[0]}" if doubts else None,

@@ -110,7 +110,7 @@ class Knowledge(Report):
     library: str | None
     status: Literal["known", "assumed"] = Field(
         description="known: the class is one of the library; assumed: the type is not known, and "
-        "its config has the rotary settings."
+        "its config has the rotary settings, or a key that looks positional is not known."
     )
 
 

@@ -22,11 +22,10 @@ from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer
-from service.models.config_values import MEANINGS, ConfigWarning, ResolvedValue
+from service.models.config_values import CODES, ConfigWarning, ResolvedValue
 from service.models.documents import format_names, read_document
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
-from service.models.translation import format_tables
 from service.numerics.dtypes import FLOAT32
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import Document, size_bytes
@@ -87,10 +86,6 @@ class AttentionReport(Report):
 
 _LENGTH = "max_position_embeddings"
 _TABLE_ONLY = ("mrope_section", "mrope_interleaved", "mrope_layout")
-
-
-CODES: Mapping[str, str] = {**MEANINGS, **format_tables()["warnings"]}
-"""The codes of warnings, each with its meaning."""
 
 
 class WarningEntry(Report):

@@ -10,9 +10,10 @@ import pytest
 from safetensors.numpy import save
 
 from service.errors import InvalidBody, InvalidParameters, PosrefError
+from service.models.config_values import ConfigWarning
 from service.models.documents import format_names, read_document
 from service.models.resolve import Resolved, resolve
-from service.models.translation import FormatWarning, ModelDocument, format_tables
+from service.models.translation import ModelDocument, format_tables
 
 Json = dict[str, Any]
 
@@ -498,6 +499,10 @@ def test_values_of_a_translation_point_into_what_was_sent() -> None:
         ({**TRT, "position_embedding_type": "chatglm"}, "/position_embedding_type"),
         ({**TRT, "rotary_scaling": {"type": "odd", "factor": 2}}, "/rotary_scaling/type"),
         ({**TRT, "rotary_scaling": {**LLAMA3_BLOCK, "beta": 2}}, "/rotary_scaling/beta"),
+        ({**TRT, "use_logn_attn": True}, "/use_logn_attn"),
+        ({**TRT, "moe": {"llama_4_scaling": {"beta": 0.1}}}, "/moe/llama_4_scaling"),
+        ({**MEGATRON, "use_xpos": True}, "/use_xpos"),
+        (mlc("llama", use_dynamic_ntk=True), "/model_config/use_dynamic_ntk"),
         ({**TRT, "rotary_scaling": [4]}, "/rotary_scaling"),
         ({**TRT, "rotary_new": 2}, "/rotary_new"),
         ({**MEGATRON, "use_rope_scaling": True, "rotary_seq_len_interpolation_factor": 2},
@@ -569,7 +574,7 @@ def test_two_keys_of_one_thing_with_different_values_are_a_warning() -> None:
     assert not read({**TRT, "rotary_emb_base": 500000.0}).warnings
 
 
-def codes(warnings: tuple[FormatWarning, ...]) -> list[str]:
+def codes(warnings: tuple[ConfigWarning, ...]) -> list[str]:
     return [warning.code for warning in warnings]
 
 
@@ -696,6 +701,6 @@ def test_an_unknown_format_is_refused_with_the_nearest() -> None:
 def test_every_sign_names_a_format_and_every_code_is_used_once() -> None:
     assert {sign["form"] for sign in format_tables()["detect"]} <= set(format_names())
     with pytest.raises(ValueError, match="not a code"):
-        FormatWarning("of-nobody", "", "")
+        ConfigWarning("of-nobody", "", "")
     with pytest.raises(PosrefError):
         read({"model": {"decoder": {}}}, "mlc")

@@ -84,10 +84,14 @@ def test_positional_keys_stand_anywhere() -> None:
     assert pointers_of(outer) == ["/alibi"]
     assert pointers_of(llama(attn={"bias": {"alibi": True}})) == ["/attn/bias/alibi"]
     assert pointers_of(llama(decoder={"rope_theta": 5e5})) == ["/decoder/rope_theta"]
-    # An object with a size of its own is the config of another part, and names as general as
-    # factor count at the top alone.
+    assert pointers_of(llama(foo={"rope_theta": 5, "hidden_size": 64})) == ["/foo/rope_theta"]
+    assert pointers_of(llama(blocks=[{}, {"use_xpos": True}])) == ["/blocks/1/use_xpos"]
+    assert pointers_of({**outer, "alibi": 0.0, "foo": {"alibi": True}})[-1] == "/foo/alibi"
+    # The config of another part is not that of the text model, and names as general as factor count
+    # at the top alone.
     tower = {"hidden_size": 64, "use_rel_pos": True}
     assert codes_of(llama(vision_config=tower, quantization={"factor": 2})) == []
+    assert codes_of(llama(foo={"rope_foo": 3})) == ["unknown-rope-key"]
 
 
 def test_unread_values_around_a_text_model_are_a_warning() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from service.delivery.endpoints import JsonObject
 from service.errors import InvalidBody
-from service.models.config_values import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
+from service.models.config_values import CODES, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.documents import read_document
 from service.models.model_types import model_types
-from service.routes.model_links import CODES, ConfigParameters
+from service.routes.model_links import ConfigParameters
 from service.routes.rope_config import CONFIG, RopeConfigReport, report_config
 from service.settings import default_settings
 from tests.client import Client
