@@ -19,6 +19,7 @@ from service.models.config_values import (
     ReadingReport,
     ResolvedValue,
     did_you_mean,
+    under,
 )
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable
 from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
@@ -26,7 +27,7 @@ from service.models.model_types import Attention, ModelType
 from service.models.positional_keys import ALIKE, check_part, is_other_part
 from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
-from service.models.translation import ModelDocument, under
+from service.models.translation import ModelDocument
 
 _MAX_DEPTH = 4
 _THETA = 10000.0
