@@ -261,7 +261,7 @@ def _put_rule(told: _Rotary, keys: dict[str, Any], arch: str) -> tuple[str, ...]
     if not tensors and rule not in told.table["rules"]:
         told.refuse("rule", rule=rule)
     table = "two_lists" if rule == "longrope" else "may_divide"
-    if tensors and not _is_in(table, arch):
+    if tensors and not (_is_in(table, arch) or arch in told.table.get(table, ())):
         told.refuse("tensor", arch=arch, tensor=" or ".join(tensors))
     return tensors
 
