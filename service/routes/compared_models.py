@@ -1,6 +1,6 @@
 """The encodings of two models, or of a model and a URL, in a form in which they can be compared."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -12,6 +12,7 @@ from service.delivery.plans import table_document
 from service.encodings.rotary.mrope import LAYOUTS
 from service.errors import InvalidBody
 from service.grammar import to_json
+from service.models.config_values import ResolvedValue
 from service.models.describe import PartEncoding
 from service.models.diff import Rotation
 from service.models.knowledge import part_type
@@ -25,6 +26,8 @@ from service.settings import Settings
 ROPE = {"/rope", "/rope/frequencies"}
 _ROWS = {"seq_len", "start", "positions"}
 _NOT_NUMBERS = {"pack", "part", "dtype", "batch", "revision"}
+# Examples are shorter than the distances of many buckets.
+_LONG = {"query_len": 512, "key_len": 512}
 _TEXT = {"text_config", "language_config", "llm_config"}
 
 # Warnings of what may change the numbers, and of what else is assumed.
@@ -48,11 +51,13 @@ class Compared:
 
     Attributes:
         key: the part of the model, the kind, and whether it is rotary along one sequence.
-        listed: the layers that have it; ``layers`` has their numbers, or is None for every layer.
+        listed: the layers that have it; ``layers`` has their numbers, or is None if they are not
+            known.
         layout: of the pairs of channels; None for any.
         rope: returns the parameters of the rotary table at a context length.
         endpoint, query, asked: of another table; and the parameters that no config has.
-        beside: the values with an effect that is not in the numbers.
+        beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
+            its class does, where it has no table.
         doubt: why they are not certain; the numbers are open if they may be others.
     """
 
@@ -71,7 +76,8 @@ class Compared:
     endpoint: Endpoint | None = None
     query: Mapping[str, Any] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, OriginatedValue] = field(default_factory=dict)
+    code: str = ""
     doubt: str | None = None
     is_open: bool = False
     link: str | None = None
@@ -145,7 +151,7 @@ def of_document(
         "is_permuted": document.weights is not None,
     }
     items = [
-        _item(name, encoding, report, certainty)
+        _item(name, encoding, report, described, certainty)
         for encoding, report in zip(described.model.encodings, reports, strict=True)
         if encoding.kind not in {"none", "window"}
     ]
@@ -156,23 +162,28 @@ def of_document(
 
 
 def _item(
-    name: str, encoding: PartEncoding, report: EncodingReport, certainty: dict[str, Any]
+    name: str,
+    encoding: PartEncoding,
+    report: EncodingReport,
+    described: DescribedModel,
+    certainty: Mapping[str, Any],
 ) -> Compared:
     settings, entry, resolved = encoding.settings, encoding.entry, encoding.resolved
     keys = (key for key in encoding.config.split("/") if key not in _TEXT)
     part = ".".join(key.removesuffix("_config") for key in keys if key)
-    only, links = encoding.layers.get("only"), report.links or {}
-    own, beside = dict(certainty), {key: each.value for key, each in encoding.values.items()}
+    links, listed, own = report.links or {}, encoding.layers, dict(certainty)
+    layers = listed.get("only", listed.get("all") and range(listed["all"]))
+    beside: dict[str, ResolvedValue | None] = dict(encoding.values)
+    lists = {"shape": encoding.shape}
     if not encoding.is_known:
         reason = report.reason or "the code of its module is not known"
         own |= {"doubt": f"{name}: {reason}", "is_open": True}
     if settings is not None and resolved is not None:
         kind, section = settings.model.type, settings.block.values.get("mrope_section")
-        beside = {
-            "softmax_scale_multiplier": resolved.attention.get("softmax_scale_multiplier"),
-            "writes": report.writes,
-            "mrope_section": section and "mrope_section" not in settings.values and section.value,
-        }
+        multiplier = "softmax_scale_multiplier"
+        beside = {multiplier: resolved.attention.get("origin", {}).get(multiplier)}
+        if "mrope_section" not in settings.values:
+            beside["mrope_section"] = section
         own |= {
             "rope": lambda length: rope_of(settings.at(length)),
             "is_inverse": kind.inverse,
@@ -181,28 +192,36 @@ def _item(
             "length": settings.length.value,
         }
     elif entry is not None:
-        asked = {key: each.value for key, each in encoding.asked.items()}
+        asked = {key: _LONG.get(key, each.value) for key, each in encoding.asked.items()}
+        query = {key: each.value for key, each in encoding.values.items()} | asked
         endpoint = None if entry.not_served else table_at(entry.url or "")
         code = replace(entry, at="", id=None, query={}, example={}, source=None, training_only=())
-        own |= {"query": beside | asked, "asked": asked, "endpoint": endpoint}
-        beside = {} if endpoint else beside | {"code": repr(code)}
-        beside["untouched_tokens"] = [each.value for each in encoding.untouched_tokens]
-        beside["shape"] = [each.value for each in encoding.shape]
-        beside["layers"] = only
-    else:
-        beside["shape"] = [each.value for each in encoding.shape]
+        own |= {"query": query, "asked": asked, "endpoint": endpoint}
+        own["code"] = "" if endpoint else repr(code)
+        beside = {} if endpoint else beside
+        lists["untouched_tokens"] = encoding.untouched_tokens
     values = report.values or {}
+    found = {key: described.value(each) for key, each in beside.items() if each and each.value}
+    found |= {key: _listed(described, own) for key, own in lists.items() if own}
     return Compared(
         id=encoding.id,
         key=(part, encoding.kind, encoding.kind == "rope" and entry is None),
         values={key: each for key, each in values.items() if key not in encoding.asked},
-        layers=None if only is None else frozenset(only),
-        listed=encoding.layers,
+        layers=None if layers is None else frozenset(layers),
+        listed=listed,
         layout=report.layout,
-        beside={key: each for key, each in beside.items() if each not in (None, [], False)},
+        beside=found,
         link=links.get("frequencies", links.get("table")) if report.post is None else None,
         **own,
     )
+
+
+def _listed(described: DescribedModel, values: Iterable[ResolvedValue]) -> OriginatedValue:
+    """Return several values as one, with all their sources."""
+    each = [*map(described.value, values)]
+    sources = dict.fromkeys(source for own in each for source in own.sources)
+    value, origin = [own.value for own in each], each[0].origin
+    return OriginatedValue(value=value, origin=origin, sources=[*sources])
 
 
 @contextmanager
@@ -252,7 +271,8 @@ def _by_layers(ones: list[Compared], others: list[Compared]) -> Iterator[Pair]:
         elif a.layers is None or b.layers is None:
             yield a, b, b.listed if a.layers is None else a.listed
         elif shared := a.layers & b.layers:
-            yield a, b, {"only": sorted(shared)}
+            whole = (each.listed for each in (a, b) if each.layers == shared)
+            yield a, b, next(whole, {"only": sorted(shared)})
 
 
 def _left(items: list[Compared], pairs: list[tuple[Compared, Compared]]) -> Rest:
@@ -262,10 +282,7 @@ def _left(items: list[Compared], pairs: list[tuple[Compared, Compared]]) -> Rest
         matched = [other.layers for own, other in pairs if own is item]
         if not matched:
             rest.append((item, item.listed))
-        elif None not in matched:
-            covered = frozenset[int]().union(*filter(None, matched))
-            count = item.listed.get("all") or max(covered, default=-1) + 1
-            own = frozenset(range(count)) if item.layers is None else item.layers
-            if own - covered:
-                rest.append((item, {"only": sorted(own - covered)}))
+        elif item.layers is not None and None not in matched:
+            own = item.layers.difference(*filter(None, matched))
+            rest += [(item, {"only": sorted(own)})] if own else []
     return rest

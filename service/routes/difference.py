@@ -1,8 +1,9 @@
 """``POST /model/diff``: whether two models have the same positional encodings, and what differs."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlencode
 
 from pydantic import Field
 
@@ -10,7 +11,7 @@ from service.delivery.endpoints import ABSENT, Endpoint, JsonObject, Report
 from service.encodings.family import Parameters, about, optional
 from service.errors import InvalidBody, InvalidParameters, PosrefError, shortened
 from service.formats.format import Block, ReadableFormat
-from service.grammar import Integer, Real, to_json
+from service.grammar import Integer, Real
 from service.models.diff import Difference, compare_rotations, compare_tables
 from service.models.documents import read_document, read_json
 from service.models.translation import ModelDocument
@@ -145,7 +146,8 @@ class EncodingDifference(Report):
     )
     values: dict[str, BothValues] = Field(default=ABSENT, description="The values that differ.")
     also_spelled_differently: dict[str, BothValues] = Field(
-        default=ABSENT, description="The values with the same effect, written otherwise."
+        default=ABSENT,
+        description="The values without an effect on the numbers that differ, or stand elsewhere.",
     )
     links: BothUrls = ABSENT
 
@@ -164,8 +166,8 @@ class DiffReport(Report):
 
     same: bool = Field(description="Whether all numbers are the same.")
     verdict: _Verdict = Field(
-        description="same in effect: the same numbers, spelled otherwise; unknown: nothing is "
-        "known to differ, and not everything is known."
+        description="same in effect: the same numbers by values that differ, or stand elsewhere; "
+        "unknown: nothing is known to differ, and not everything is known."
     )
     epsilon: float
     encodings: list[EncodingDifference]
@@ -198,39 +200,27 @@ class _Comparison:
         """Return the report about two encodings, in the layers that both have."""
         fields: dict[str, Any] = {"layers": dict(layers)} if layers else {}
         layouts, doubt = _layouts(a, b), a.doubt or b.doubt
-        beside = {} if a.is_url or b.is_url else _both(a.beside, b.beside, _fixed)
+        beside = {} if a.is_url or b.is_url else _apart(_both(a.beside, b.beside))
+        if not a.key[2] and None not in (a.layers, b.layers) and a.layers != b.layers:
+            beside["layers"] = BothValues(a=_fixed(dict(a.listed)), b=_fixed(dict(b.listed)))
         differs = bool(beside) or layouts[0] != layouts[1]
+        differs |= a.code != b.code and not (a.is_url or b.is_url)
         if a.rope is not None and b.rope is not None:
             differs |= self._compare_rotations(a, b, layouts, fields)
         elif a.endpoint is not None and b.endpoint is not None:
-            try:
-                given = b if b.is_url else a
-                one, other = (
-                    each.document(given if given.is_url else each, given.asked) for each in (a, b)
-                )
-            except InvalidParameters as error:
-                doubt = doubt or f"no grid or length that both have: {error.detail}"
-            else:
-                if (one.kind, one.parameters) != (other.kind, other.parameters):
-                    found = compare_tables(one, other, self._parameters.epsilon)
-                    differs |= found is not None
-                    fields |= _numbers(found)
-                    if found is None and (a.asked or b.asked):
-                        doubt = doubt or f"equal numbers, for {a.asked or b.asked} alone"
-        values = _both(a.values, b.values, lambda each: each)
+            found, doubts = self._compare_tables(a, b)
+            differs |= found is not None
+            fields |= _numbers(found)
+            doubt = doubt or doubts
+        values = _both(a.values, b.values)
         for key in b.asked if a.is_url else a.asked if b.is_url else ():
             values.pop(key, None)
         if a.layout != b.layout and None not in (a.layout, b.layout):
             values["layout"] = BothValues(a=_fixed(a.layout), b=_fixed(b.layout))
-        apart = {
-            key: both
-            for key, both in values.items()
-            if not both.a or not both.b or both.a.value != both.b.value
-        }
+        apart = _apart(values)
         is_open = doubt is not None and (a.is_open or b.is_open or not differs)
         if differs or is_open:
             values = {key: both for key, both in values.items() if key not in apart}
-            beside.pop("code", None)
             fields |= {"values": apart | beside} if apart or beside else {}
         fields |= {"also_spelled_differently": values} if values else {}
         fields |= {"reason": doubt} if doubt else {}
@@ -243,6 +233,22 @@ class _Comparison:
             result="unknown" if is_open else "differs" if differs else "same",
             **fields,
         )
+
+    def _compare_tables(self, a: Compared, b: Compared) -> tuple[Difference | None, str | None]:
+        """Return how tables differ, and why that is not certain."""
+        given = b if b.is_url else a
+        try:
+            one, other = (
+                each.document(given if given.is_url else each, given.asked) for each in (a, b)
+            )
+        except InvalidParameters as error:
+            return None, f"no grid or length that both have: {error.detail}"
+        if (one.kind, one.parameters) == (other.kind, other.parameters):
+            return None, None
+        found, asked = compare_tables(one, other, self._parameters.epsilon), a.asked or b.asked
+        is_open = found is None and asked
+        doubt = f"the numbers are equal for {urlencode(asked)} and not known beyond"
+        return found, doubt if is_open else None
 
     def _compare_rotations(
         self,
@@ -308,19 +314,26 @@ def _numbers(found: Difference | None) -> dict[str, Any]:
 
 
 def _fixed(value: Any) -> OriginatedValue:
-    return OriginatedValue(value=to_json(value), origin="fixed in code")
+    return OriginatedValue(value=value, origin="fixed in code")
 
 
 def _both(
-    a: Mapping[str, Any], b: Mapping[str, Any], form: Callable[[Any], OriginatedValue]
+    a: Mapping[str, OriginatedValue], b: Mapping[str, OriginatedValue]
 ) -> dict[str, BothValues]:
     """Return the values of both sides that are not equal, or have another origin."""
     return {
-        key: BothValues(
-            **{name: form(own[key]) for name, own in (("a", a), ("b", b)) if key in own}
-        )
+        key: BothValues(**{name: own[key] for name, own in (("a", a), ("b", b)) if key in own})
         for key in {**a, **b}
-        if (key in a) != (key in b) or a[key] != b[key]
+        if a.get(key) != b.get(key)
+    }
+
+
+def _apart(values: Mapping[str, BothValues]) -> dict[str, BothValues]:
+    """Return those that are not equal."""
+    return {
+        key: both
+        for key, both in values.items()
+        if not both.a or not both.b or both.a.value != both.b.value
     }
 
 

@@ -124,7 +124,7 @@ def read_url(url: str) -> TableUrl:
         if path in _POSTED:
             rule = "is made of what is POSTed to a server; a URL alone names no table there"
             raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
-        if not path:
+        if not path.strip("/"):
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
         raise unknown_path(path, _OF_PATH, CONVENTIONS)
     extension, is_digest = read_extension(text if dot else None)

@@ -140,6 +140,7 @@ def test_first_position_of_known_pairs(
 
 PARAMETERS = {**LLAMA3, "rope_theta": 500000.0}
 QWEN = {"model_type": "qwen2", "hidden_size": 896, "num_attention_heads": 14, "rope_theta": 1e6}
+QWEN["num_hidden_layers"] = 24
 QWEN_GGUF = {
     "general.architecture": "qwen2",
     "qwen2.context_length": 32768,
@@ -345,6 +346,54 @@ def test_slopes_differ_by_head_and_not_by_position(client: Client) -> None:
     assert encoding["result"] == "differs"
     assert encoding["values"]["num_heads"]["b"]["value"] == 8
     assert "first_position" not in encoding
+
+
+def test_layers_that_one_model_has_alone_are_listed(client: Client) -> None:
+    report = reported(client, model(), model(num_hidden_layers=6))
+
+    assert report["verdict"] == "differs"
+    assert report["encodings"][0]["layers"] == {"all": 4}
+    assert [each["layers"] for each in report["only_in_b"]] == [{"only": [4, 5]}]
+    (slopes,) = reported(client, {"model_type": "bloom", "n_layer": 3}, {"model_type": "bloom"})[
+        "encodings"
+    ]
+    assert slopes["values"]["layers"]["a"]["value"] == {"all": 3}
+
+
+def test_buckets_are_compared_beyond_the_distances_of_an_example(client: Client) -> None:
+    config = {"model_type": "t5", "relative_attention_max_distance": 128}
+    other = {**config, "relative_attention_max_distance": 256}
+
+    report = reported(client, config, other)
+
+    assert {each["result"] for each in report["encodings"]} == {"differs"}
+
+
+def test_factor_of_the_softmax_is_compared(client: Client) -> None:
+    scaling = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+    scaling |= {"mscale": 1.0, "mscale_all_dim": 1.0}
+    keys = {
+        "general.architecture": "deepseek2",
+        "deepseek2.context_length": 163840,
+        "deepseek2.block_count": 61,
+        "deepseek2.attention.head_count": 128,
+        "deepseek2.embedding_length": 7168,
+        "deepseek2.rope.dimension_count": 64,
+        "deepseek2.rope.freq_base": 10000.0,
+        "deepseek2.rope.scaling.type": "yarn",
+        "deepseek2.rope.scaling.factor": 40.0,
+        "deepseek2.rope.scaling.original_context_length": 4096,
+        "deepseek2.rope.scaling.yarn_log_multiplier": 0.1,
+    }
+    config = {"model_type": "deepseek_v3", "num_hidden_layers": 61, "rope_theta": 10000}
+    config |= {"rope_scaling": scaling, "max_position_embeddings": 163840}
+
+    assert reported(client, config, dumped(keys))["verdict"] == "same in effect"
+    (other,) = reported(
+        client, config, {**config, "rope_scaling": scaling | {"mscale_all_dim": 0}}
+    )["encodings"]
+    value = other["values"]["softmax_scale_multiplier"]["a"]
+    assert (value["origin"], value["value"]) == ("computed", pytest.approx(1.8738542))
 
 
 def test_longer_table_differs_from_its_first_further_row_on(client: Client) -> None:
