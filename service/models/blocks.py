@@ -383,15 +383,11 @@ def layer_types_of(model: TextModel) -> ResolvedValue | None:
             "{}, repeated",
             letters,
         )
-    given = _every(model, key)
+    given = model.place.read(key, Key(readers.count))
     every = given.value if given else pattern.every
     which = "every layer" if every == 1 else f"one layer in {every}"
     types = pattern.of(count.value, every)
     return computed(types, f"{which} is {pattern.at}, {{}}", given or count)
-
-
-def _every(model: TextModel, key: str | None) -> ResolvedValue | None:
-    return model.place.read(key, Key(readers.count)) if key else None
 
 
 def _without_by_position(
@@ -400,9 +396,12 @@ def _without_by_position(
     """Return the layers that a list of flags, or an interval, excludes from rotation."""
     if flags is not None and flags.value:
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
+    only = model.place.read(no_rope.only_key, Key(readers.indices)) if no_rope else None
+    if only is not None and count is not None and model.given("layer_types") is None:
+        return set(range(count)) - set(only.value)
     if no_rope is None or no_rope.every is None or count is None:
         return set()
-    given = _every(model, no_rope.every_key)
+    given = model.place.read(no_rope.every_key, Key(readers.count))
     every = given.value if given else no_rope.every
     return set(range(every - 1, count, every))
 

@@ -402,10 +402,10 @@ class KeyPlace:
         """Return whether any of these members is present and not null."""
         return any(self.content.get(key) is not None for key in keys)
 
-    def read(self, name: str, key: Key) -> ResolvedValue | None:
+    def read(self, name: str | None, key: Key) -> ResolvedValue | None:
         """Return a member; None if it is absent or null, None and a fault if it is invalid."""
-        value = self.content.get(name)
-        if value is None:
+        value = None if name is None else self.content.get(name)
+        if name is None or value is None:
             return None
         try:
             pointer = self.at(name)

@@ -129,7 +129,8 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     content, report = document.content, ReadingReport()
     walk = _Walk(report, document, context_length)
     body = KeyPlace(content, "", report)
-    name, library, status = _name(content), None, "known"
+    key = "_class_name" if document.format == "diffusers" else "model_type"
+    name, library, status = _name(content, key), None, "known"
     part = part_type(name) if name is not None else None
     if document.format in OWN_CLASSES and part is not None:
         library = part.library
@@ -194,11 +195,11 @@ OWN_CLASSES = ("transformers", "mlx", "diffusers")
 """The formats whose keys are those of the classes of a library."""
 
 
-def _name(content: Mapping[str, Any]) -> str | None:
-    name = content.get("_class_name", content.get("model_type"))
+def _name(content: Mapping[str, Any], key: str) -> str | None:
+    name = content.get(key)
     if name is None or isinstance(name, str):
         return name
-    raise InvalidBody.at(Fault("/model_type", None, "model_type must be text", in_body=True))
+    raise InvalidBody.at(Fault(f"/{key}", None, f"{key} must be text", in_body=True))
 
 
 @dataclass(frozen=True)
@@ -379,7 +380,7 @@ class _Walk:
                 name: replace(each, origin="example")
                 for name, each in self._values(scope, entry.example).items()
             }
-            shape = self._listed(scope, entry.shape)
+            shape = self._listed(scope, entry.shape, least=1)
             untouched = self._listed(scope, entry.untouched_tokens)
             layers = self._layers(scope, entry)
         except Unusable as error:
@@ -413,12 +414,14 @@ class _Walk:
                 continue
         return found
 
-    def _listed(self, scope: Scope, lengths: tuple[Sources, ...]) -> tuple[ResolvedValue, ...]:
+    def _listed(
+        self, scope: Scope, lengths: tuple[Sources, ...], least: int = 0
+    ) -> tuple[ResolvedValue, ...]:
         try:
             found = tuple(map(scope.value, lengths))
         except Missing:
             return ()
-        return tuple(replace(each, value=_counted(each)) for each in found)
+        return tuple(replace(each, value=_counted(each, least)) for each in found)
 
     def _layers(self, scope: Scope, entry: EncodingEntry) -> dict[str, Any]:
         if entry.layers is None and entry.kind not in {"rope", "rope-axial", "alibi"}:
@@ -522,12 +525,14 @@ def _reason_of_missing(
     return f"neither the config nor its class has {', '.join(missing)}" if missing else None
 
 
-def _counted(found: ResolvedValue) -> int:
+def _counted(found: ResolvedValue, least: int = 0) -> int:
     """Return a number of layers, rows or channels; raises Unusable."""
     value = int(found.value) if isinstance(found.value, float) else found.value
-    if type(value) is not int or value != found.value or not 0 <= value <= MAX_COUNT:
+    if type(value) is not int or value != found.value or not least <= value <= MAX_COUNT:
         pointer = next(iter(found.sources), "")
-        raise Unusable(pointer, str(found.value), "does not lead to an integer from 0 to 2^53")
+        raise Unusable(
+            pointer, str(found.value), f"does not lead to an integer from {least} to 2^53"
+        )
     return value
 
 

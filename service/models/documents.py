@@ -34,6 +34,7 @@ from service.models.translation import (
 )
 
 _MAX_HEADER_BYTES, _MAX_TEXT_LENGTH = 100_000_000, 32_768
+_TWICE = "a name stands twice in one object"
 
 
 def _sign_in(body: Members, sign: Members) -> str | None:
@@ -92,6 +93,9 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         found = ((sign["form"], _sign_in(content, sign)) for sign in format_tables()["detect"])
         default = ("megatron", "arguments") if is_arguments else ("transformers", "")
         form, found_by = next(((name, key) for name, key in found if key), default)
+        if form == "transformers" and content.get("_class_name") is not None:
+            rule = "and model_type are of two libraries: say by format which one is meant"
+            raise InvalidBody.at(fault("/_class_name", content["_class_name"], rule))
     if form == "gguf-keys":
         return read_keys(content, found_by)
     if form in _AS_SENT:
@@ -126,7 +130,7 @@ def read_json(text: str | bytes) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
-            raise InvalidBody("a name stands twice in one object")
+            raise InvalidBody(_TWICE)
         return content
 
     try:
@@ -150,6 +154,15 @@ class _YamlReader(yaml.SafeLoader):  # type: ignore[misc]
             raise InvalidBody("aliases in YAML are not read")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
+        names = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:str":
+                raise InvalidBody(f"the key {shortened(str(key.value))} is no text")
+        if len(set(names)) < len(names):
+            raise InvalidBody(_TWICE)
+        return super().construct_mapping(node, deep)
+
 
 # As OmegaConf reads it, 1e6 is a number.
 _YamlReader.add_implicit_resolver(
@@ -162,20 +175,7 @@ def _yaml(text: str) -> Any:
         content = yaml.load(text, _YamlReader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise InvalidBody("the body is neither JSON nor YAML that can be read") from error
-    _check_keys(content)
     return content
-
-
-def _check_keys(content: Any) -> None:
-    """Raise InvalidBody for keys that are no text, as YAML may have."""
-    if isinstance(content, dict):
-        for key, value in content.items():
-            if not isinstance(key, str):
-                raise InvalidBody(f"the key {shortened(str(key))} is no text")
-            _check_keys(value)
-    elif isinstance(content, list):
-        for value in content:
-            _check_keys(value)
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -253,6 +253,7 @@ def _diffusers(content: Members, found_by: str) -> ModelDocument:
 def _megatron(draft: Translation) -> None:
     parameters = draft.content.get("rope_parameters", {})
     if parameters.get("rope_type") == "yarn":
+        draft.facts["scales_softmax"] = True
         _put_concentration(draft, parameters)
     freq, layers = draft.place.get("no_rope_freq"), draft.content.get("num_hidden_layers")
     if not draft.rotary or not freq:

@@ -9,7 +9,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeAlias
@@ -21,6 +21,7 @@ Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source |
 
 _MAX_ITEMS = 4096
 _POINTER = re.compile(r"(?<![\w/])/(?=[A-Za-z_])[\w.-]+(?:/[\w.-]+)*")
+_NUMBER = re.compile(r"\s*[-+]?\d[\d.eE+-]*\s*")
 _PREFIX = "_p"
 _PRESENCE = re.compile(r"has\((/[\w./-]+)\)")
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -79,6 +80,9 @@ class Scope:
     def find(self, pointer: str) -> tuple[Any, str, bool]:
         """Return a value, the pointer to it, and whether the config has it; raises Missing."""
         first, *others = pointer[1:].split("/")
+        if first == "rope_parameters" and self.place.content.get("rope_scaling"):
+            # transformers reads one of them.
+            return replace(self, place=self.place.absent(self.place.pointer)).find(pointer)
         spellings = self._spellings(first)
         self.read.update(spellings)
         # A list among the defaults has no items for a config whose value is not a list.
@@ -189,6 +193,8 @@ def _checked(value: Any, pointer: str) -> Any:
         if len(value) > _MAX_ITEMS:
             raise Unusable(pointer, None, f"must be a list of at most {_MAX_ITEMS}")
         return tuple(_checked(item, pointer) for item in value)
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        raise Unusable(pointer, value, "must be a number, not text")
     if isinstance(value, float) and not isfinite(value):
         raise Unusable(pointer, str(value), "must be a finite number")
     if isinstance(value, int) and abs(value) > MAX_COUNT:

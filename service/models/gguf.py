@@ -366,12 +366,7 @@ class _Model(Translation):
         spec, name = format_tables()["gguf"]["layers"].get(self.arch), "attention.sliding_window"
         window, count = self.place.get(name), self.content.get("num_hidden_layers")
         if spec is None:
-            is_known = not window or self.is_in("windowless")
-            if self.is_in("not_reviewed") or not is_known:
-                self.refuse(name, f"decides which layers of {self.arch} turn, and how: not known")
-            for key in ("rope.freq_base_swa", "rope.dimension_count_swa"):
-                if self.place.get(key) is not None:
-                    self.refuse(key, f"is not understood for {self.arch}")
+            self._read_plain_layers()
             return
         always = spec.get("always") or count == spec.get("layers", 0)
         if not window and not (window is None and always):
@@ -387,6 +382,19 @@ class _Model(Translation):
             self.split_layers([not slides for slides in self._sliding(spec, count)], name)
         else:
             self._split_by_window(spec, self._sliding(spec, count))
+
+    def _read_plain_layers(self) -> None:
+        """Read which layers have heads: the others are recurrent, or have no attention."""
+        name = "attention.sliding_window"
+        is_known = not self.place.get(name) or self.is_in("windowless")
+        if self.is_in("not_reviewed") or not is_known:
+            self.refuse(name, f"decides which layers of {self.arch} turn, and how: not known")
+        for key in ("rope.freq_base_swa", "rope.dimension_count_swa"):
+            if self.place.get(key) is not None:
+                self.refuse(key, f"is not understood for {self.arch}")
+        heads = self.place.get("attention.head_count_kv")
+        if isinstance(heads, list):
+            self.split_layers([not each for each in heads], "attention.head_count_kv")
 
     def _read_recurrent(self, spec: Members, count: int) -> None:
         """Read which layers have linear attention, without a rotary embedding."""

@@ -62,6 +62,7 @@ class NoRope:
 
     Attributes:
         layers_key: the key of a list that holds 1 for each layer with rotary embedding, else 0.
+        only_key: the key of a list of the layers that have one, unless there are layer types.
         every: layers with (i + 1) % every == 0 have none.
         every_key: the key of a config that overrides ``every``.
         layer_types: the layers of these types have none.
@@ -69,6 +70,7 @@ class NoRope:
     """
 
     layers_key: str | None = None
+    only_key: str | None = None
     every: int | None = None
     every_key: str | None = None
     layer_types: tuple[str, ...] = ()

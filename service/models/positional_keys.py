@@ -237,6 +237,7 @@ def own_keys(model: TextModel) -> frozenset[str]:
         kind.scaling_layers_key,
         no_rope.layers_key,
         no_rope.every_key,
+        no_rope.only_key,
         *(key for keys in kind.rope_keys.values() for key in keys.values()),
         *kind.head_dim_by_layer_type.values(),
         *kind.names.values(),

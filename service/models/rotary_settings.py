@@ -196,6 +196,9 @@ class LayerSettings:
         """Return the number of rotated channels, for ``proportional`` all."""
         key = self.model.type.rotary_dim
         number = (self.model.given(key) or self.model.default(key)) if key else None
+        is_null = key is not None and self.model.place.content.get(key, number) is None
+        if key is not None and is_null and key in self.model.type.defaults:
+            self.model.report.fault(self.model.place.at(key), None, "must be a number, not null")
         if number:
             self._warn_share(number, head_dim)
             return number
@@ -287,13 +290,16 @@ class LayerSettings:
             theta = float(kind.defaults["rope_theta"])
             return kind.default(theta, model.place.at("model_type"))
         inside, is_default = self.block.values.get("rope_theta"), self.block.is_default
+        top = model.given("rope_theta")
         if inside is not None and (not is_default or inside.origin != "class default"):
+            if top and top.value != inside.value and not self.block.is_nested:
+                detail = f"{inside} is used, and {top.pointer} is {top.value}"
+                model.report.warn("said-twice", detail, top.pointer)
             return inside
         own = kind.rope_keys.get(self.block.layer_type, {}).get("rope_theta")
         if kind.rope_keys_of_defaults and not is_default:
             own = None
         given = self._theta_at_top() if own is None else model.given(own)
-        top = model.given("rope_theta")
         if (
             top
             and own not in {None, "rope_theta"}

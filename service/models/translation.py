@@ -7,7 +7,7 @@ Sources: the programs that formats.toml names, each with its version.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -250,7 +250,7 @@ class Translation:
         rule = f"{shortened(value)} is not known for {self.form.program}"
         if piece is not None:
             rule = f"{value} is not read: {piece.refuse}"
-        near = did_you_mean(value, pieces) if isinstance(value, str) else ""
+        near = did_you_mean(value, pieces.keys() - {value}) if isinstance(value, str) else ""
         self.report.fault(pointer, value, rule + near)
 
     def choose_pieces(self) -> None:
@@ -276,11 +276,13 @@ class Translation:
             self._choose_rule()
         reads = {path: names for piece in self.pieces for path, names in piece.reads.items()}
         for path, names in reads.items():
-            self._read(path, names)
+            elsewhere = {name for other, own in reads.items() if other != path for name in own}
+            self._read(path, names, elsewhere)
         for piece in reversed(self.pieces):
             for path, value in piece.assumes.items():
                 if member(self.content, f"/{path}") is None:
-                    self.assume(path, value)
+                    is_rule = piece.when and path.endswith("rope_type")
+                    self.assume(path, value, *([self.key(piece.when)] if is_rule else []))
             self.encodings += piece.encodings
             for name in filter(self.place.get, piece.ignores):
                 detail = f"{self.form.program} does not read {name} for this class"
@@ -315,7 +317,7 @@ class Translation:
             self.refuse(piece.when, f"cannot be combined with {hold[0].when}")
         self.pieces += hold[:1]
 
-    def _read(self, path: str, names: Sequence[str]) -> None:
+    def _read(self, path: str, names: Sequence[str], elsewhere: Collection[str]) -> None:
         for name in reversed(names):
             self.sources[f"/{path}"] = self.key(name)
         for name in names:
@@ -326,6 +328,7 @@ class Translation:
             elif self._is_there(value):
                 self.put(path, value, self.key(name))
                 others = names[names.index(name) + 1 :] if "rope" in path else ()
+                others = [name for name in others if name not in elsewhere]
                 for other in (o for o in others if self.place.get(o) not in (None, value)):
                     self.warn("said-twice", f"{name} is used, and {other} is another", other)
                 return

@@ -226,6 +226,9 @@ def test_layer_types_follow_the_config_or_the_pattern_of_the_class(
     assert entry_of(config, "full_attention").layers == layers
 
 
+ZAMBA2 = {"model_type": "zamba2", "num_hidden_layers": 3, "use_mem_rope": True}
+
+
 @pytest.mark.parametrize(
     ("config", "layers"),
     [
@@ -237,6 +240,11 @@ def test_layer_types_follow_the_config_or_the_pattern_of_the_class(
         ({"model_type": "cohere2", "num_hidden_layers": 8}, (0, 1, 2, 4, 5, 6)),
         ({"model_type": "bailing_hybrid", "num_hidden_layers": 6}, (5,)),
         (EXAONE, (0, 1, 2, 4, 5, 6)),
+        # Layers without attention.
+        ({"model_type": "lfm2", "num_hidden_layers": 6, "full_attn_idxs": [2, 5]}, (2, 5)),
+        ({"model_type": "bamba", "num_hidden_layers": 6, "attn_layer_indices": [1]}, (1,)),
+        ({"model_type": "recurrent_gemma", "num_hidden_layers": 7}, (2, 5)),
+        ({**ZAMBA2, "layers_block_type": ["mamba", "hybrid", "mamba"]}, (1,)),
     ],
 )
 def test_nope_layers_are_left_out_with_a_warning(

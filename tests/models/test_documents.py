@@ -578,6 +578,11 @@ def codes(warnings: tuple[ConfigWarning, ...]) -> list[str]:
     return [warning.code for warning in warnings]
 
 
+def test_yarn_of_latent_attention_scales_the_softmax() -> None:
+    assert read({**MLA, "mscale_all_dim": 1.0}).scales_softmax
+    assert not read({**MLA, "rope_type": "rope"}).scales_softmax
+
+
 def test_what_a_program_ignores_is_a_warning() -> None:
     mistral = read(mlc("mistral", rope_scaling={"type": "linear", "factor": 2.0}))
     nemo = read({**NEMO, "seq_len_interpolation_factor": 4, "rotary_interleaved": True})

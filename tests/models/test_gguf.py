@@ -195,6 +195,8 @@ def test_layers_are_those_of_llama_cpp() -> None:
     assert len(layers("exaone4", block_count=64)["rotary"]) == 48
     assert layers("gemma3n")["full_attention"] == (4,)
     assert layers("llama4", **{"attention.sliding_window": 0}) == {"default": None}
+    heads = {"attention.head_count_kv": [0, 0, 8, 0] * 2}
+    assert layers("lfm2", **heads)["rotary"] == (2, 6)
     pattern = {"attention.sliding_window_pattern": [True, False] * 4}
     assert layers("gemma3", **WINDOW, **pattern)["full_attention"] == (1, 3, 5, 7)
     assert layers("cohere2", **WINDOW, **{"attention.sliding_window_pattern": 2})["rotary"] == (
@@ -216,6 +218,15 @@ def test_factors_of_queries_are_named() -> None:
         in (llama["not_served"])
     )
     assert not read(model("llama")).encodings
+
+
+def test_the_context_length_is_no_other_original_length() -> None:
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}
+    document = read(model("qwen2", **yarn, **{"rope.scaling.original_context_length": 7}))
+
+    assert "said-twice" not in [each.code for each in document.warnings]
+    own = document.not_sent["/rope_parameters/rope_type"]
+    assert (own.origin, own.sources) == ("computed", ("/qwen2.rope.scaling.type",))
 
 
 def test_values_point_to_keys_of_the_file() -> None:

@@ -258,6 +258,8 @@ def test_an_unknown_type_with_base_and_width_is_assumed_with_warnings() -> None:
 
 def test_two_names_of_a_setting_with_different_values_are_a_warning() -> None:
     assert codes_of(llama(rotary_emb_base=5e5)) == ["said-twice"]
+    inside = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e6}
+    assert codes_of(llama(rope_scaling=inside)) == ["said-twice"]
     assert codes_of(llama(rotary_emb_base=10000)) == []
 
 

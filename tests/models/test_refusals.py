@@ -69,6 +69,7 @@ def apertus(**parameters: Any) -> dict[str, Any]:
             "at most 64 types of layers",
         ),
         (scaled(type="yran", factor=4.0), ["/rope_scaling/type"], "did you mean yarn"),
+        ({"model_type": "codegen", "rotary_dim": None}, ["/rotary_dim"], "not null"),
         (scaled(type="???"), ["/rope_scaling/type"], "there are default, linear"),
         (
             scaled(type="linear", facter=4.0),

@@ -213,11 +213,44 @@ def test_half_of_a_surrogate_pair_is_refused(client: Client, content: bytes) -> 
         assert "surrogate" in answer.json()["detail"]
 
 
-def test_yaml_with_a_key_that_is_no_text_is_refused(client: Client) -> None:
-    answer = client.post("/model", content=b"encoder_seq_length: 8\n3: 4\n", headers=TEXT)
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        (b"3: 4", "the key 3 is no text"),
+        (b"a: {b: {c: 1, c: 1}}", "a name stands twice in one object"),
+        (b"rotary_base: 5\nrotary_base: 6", "a name stands twice in one object"),
+    ],
+)
+def test_keys_of_yaml_are_texts_and_stand_once(client: Client, line: bytes, detail: str) -> None:
+    answer = client.post("/model", content=b"encoder_seq_length: 8\n" + line, headers=TEXT)
 
     assert answer.status_code == 422
-    assert answer.json()["detail"] == "the key 3 is no text"
+    assert answer.json()["detail"] == detail
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "swin", "window_size": "7"}, "/window_size"),
+        ({"model_type": "gpt2", "n_positions": 0}, "/n_positions"),
+        ({"model_type": "llama", "_class_name": "FluxTransformer2DModel"}, "/_class_name"),
+        ({"model_type": "efficientloftr", "partial_rotary_factor": 0.5}, "/hidden_size"),
+    ],
+)
+def test_values_that_no_class_takes_are_refused(
+    client: Client, config: dict[str, Any], pointer: str
+) -> None:
+    problem = client.post("/model", json=config).json()
+
+    assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
+
+
+def test_one_of_two_rules_of_a_tower_is_read(client: Client) -> None:
+    rules = {"rope_scaling": {"rope_type": "default"}, "rope_parameters": {"rope_theta": 500.0}}
+
+    (encoding,) = client.post("/model", json={"model_type": "pixtral", **rules}).json()["encodings"]
+
+    assert encoding["values"]["rope_theta"]["value"] == 10000.0
 
 
 def test_tower_that_is_null_is_that_of_the_class(client: Client) -> None:
