@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import get_all_start_methods
 from pathlib import Path
 
@@ -92,17 +92,29 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _get(options: argparse.Namespace) -> int:
+    return _caught(_write_table, options)
+
+
+def _write_table(options: argparse.Namespace) -> int:
+    body = find_body(options.url)
+    if options.output:
+        save(body, options.output)
+    else:
+        sys.stdout.buffer.writelines(body.blocks())
+        sys.stdout.flush()
+    return 0
+
+
+def _caught(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Return the exit code of a command: 1, with a problem document or a line, if it fails."""
     from service.delivery.problems import problem_of
 
     try:
-        body = find_body(options.url)
-        if options.output:
-            save(body, options.output)
-        else:
-            sys.stdout.buffer.writelines(body.blocks())
-            sys.stdout.flush()
+        return command(options)
     except PosrefError as error:
-        sys.stderr.buffer.write(orjson.dumps(problem_of(error), option=_READABLE) + b"\n")
+        (*notes,) = getattr(error, "__notes__", ())
+        problem = problem_of(error) | ({"file": notes[0]} if notes else {})
+        sys.stderr.buffer.write(orjson.dumps(problem, option=_READABLE) + b"\n")
         return 1
     except BrokenPipeError:
         # The reader has closed the pipe; Python would fail again when it flushes at exit.
@@ -113,7 +125,6 @@ def _get(options: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
-    return 0
 
 
 def _ready(options: argparse.Namespace) -> int:
@@ -138,7 +149,7 @@ def _reachable(host: str) -> str:
 def _model(options: argparse.Namespace) -> int:
     from service.model_command import run
 
-    return run(options)
+    return _caught(run, options)
 
 
 def _openapi(_options: argparse.Namespace) -> int:

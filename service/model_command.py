@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
-from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,30 @@ import orjson
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import Report
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.problems import problem_of
-from service.delivery.representation import represent
 from service.errors import PosrefError
+from service.formats.format import Format
 from service.formats.npy import NPY
+from service.formats.safetensors_file import SAFETENSORS
 from service.models.documents import read_document
 from service.models.translation import ModelDocument
+from service.numerics.dtypes import FLOAT32
+from service.numerics.tables import Document, StoredTable, Table
 from service.routes.difference import DiffParameters, report_diff
 from service.routes.model import EncodingReport, ModelParameters, ModelReport, report_model
 from service.routes.table_urls import TableUrl, read_url, table_request, url_of
 from service.settings import Settings, default_settings
 
-OK, REFUSED, NOT_KNOWN = 0, 1, 3
+OK, NOT_KNOWN = 0, 3
 _HEAD_BYTES = 64 * 2**20
 _READABLE = orjson.OPT_INDENT_2
+_ALL = "tables.safetensors"
+_TENSORS = {
+    "llama3": ("rope_freqs.weight",),
+    "proportional": ("rope_freqs.weight",),
+    "longrope": ("rope_factors_short.weight", "rope_factors_long.weight"),
+}
+# What llama.cpp divides the frequency of a channel by that stands still.
+_STILL = 1e30
 # What describes a model in a folder; the files of a pipeline are in folders of their own.
 _NAMES = (
     *("config.json", "params.json", "genai_config.json", "mlc-chat-config.json"),
@@ -38,33 +48,36 @@ _NAMES = (
 def run(options: argparse.Namespace) -> int:
     """Print the report about a file, or about each file of a folder; return the exit code.
 
-    0: every part is known; 1: the model is refused; 3: a part is not known or assumed. With another
-    model to compare with, 0: they are the same; 1: a model is refused; 3: they differ, or a part
-    is not known.
+    0: every part is known; 3: a part is not known or assumed. With another model to compare with,
+    0: they are the same; 3: they differ, or a part is not known.
+
+    Raises:
+        PosrefError: the model is refused; the file of a folder is a note.
+        OSError: a file cannot be read or written.
     """
+    if options.diff is not None:
+        return _compare(options)
     code, written = OK, list[dict[str, Any]]()
-    try:
-        if options.diff is not None:
-            return _compare(options)
-        parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
-        for name, body in _bodies(options.file):
-            document = read_document(body, parameters.format)
-            report = report_model(parameters, document, _without_limits())
-            _print(name, report, is_json=options.json)
-            known = report.knowledge.status == "known"
-            if not known or not all(each.known for each in report.encodings):
-                code = NOT_KNOWN
-            if options.write:
-                folder = Path(name).parent
-                written += _tables(report, options.write, folder, options.engine)
-    except PosrefError as error:
-        sys.stderr.buffer.write(orjson.dumps(problem_of(error), option=_READABLE) + b"\n")
-        return REFUSED
-    except OSError as error:
-        print(error, file=sys.stderr)
-        return REFUSED
+    parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
+    for name, body in _bodies(options.file):
+        try:
+            report = report_model(
+                parameters, read_document(body, parameters.format), _without_limits()
+            )
+        except PosrefError as error:
+            if name:
+                error.add_note(name)
+            raise
+        _print(name, report, is_json=options.json)
+        known = report.knowledge.status == "known"
+        if not known or not all(each.known for each in report.encodings):
+            code = NOT_KNOWN
+        if options.write:
+            written += _tables(report, options.write, Path(name).parent, options.engine)
     if options.write:
-        manifest = {"for": options.engine, "tables": written}
+        files = {"tables": [each for each in written if "shape" in each]}
+        files["of_all_tables"] = [each for each in written if "shape" not in each]
+        manifest = {"for": options.engine, **files}
         text = orjson.dumps(manifest, option=_READABLE)
         (options.write / "manifest.json").write_bytes(text + b"\n")
     return code
@@ -127,59 +140,81 @@ def _print(name: str, report: Report, *, is_json: bool) -> None:
 def _tables(report: ModelReport, root: Path, folder: Path, engine: str) -> Iterator[dict[str, Any]]:
     """Write the tables of a model with the names of an engine; yield what the manifest has."""
     (root / folder).mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, Table] = {}
     for encoding in report.encodings:
-        for name, request in _requests(encoding, engine).items():
-            body = _body(request)
-            if name == "rope_freqs.weight":
-                body = _divisors(body, request)
-            path = root / folder / f"{encoding.id}.{name}.npy"
-            path.write_bytes(body)
-            array = np.load(path, mmap_mode="r")
+        for name, request, length in _requests(encoding, engine):
+            document = read_url(url_of(request, NPY.extension)).document
+            if engine == "ggml" and name.endswith(".weight"):
+                document = _divisors(document, request)
+            ((_, table),) = document.arrays.items()
+            arrays[name] = table
             yield {
-                "file": str(path.relative_to(root)),
+                **_written(root, folder / f"{name}.npy", NPY, document),
                 "url": url_of(request, NPY.extension),
-                "shape": list(array.shape),
-                "dtype": array.dtype.name,
-                "sha256": sha256(body).hexdigest(),
+                "shape": list(table.shape),
+                "dtype": table.dtype.name,
+                **({"layers": encoding.layers} if encoding.layers else {}),
+                **({"context_length": length} if length else {}),
             }
+    if arrays:
+        yield _written(root, folder / _ALL, SAFETENSORS, Document("model", {}, arrays))
 
 
-def _body(request: TableRequest) -> bytes:
-    """Return the npy file of a table."""
-    table = read_url(url_of(request, NPY.extension))
-    return b"".join(represent(table.document, table.representation).body.blocks())
+def _written(root: Path, name: Path, form: Format, document: Document) -> dict[str, str]:
+    """Write a file; return its name and its hash."""
+    digest = sha256()
+    with (root / name).open("wb") as file:
+        for block in form.body(document).blocks():
+            digest.update(block)
+            file.write(block)
+    return {"file": str(name), "sha256": digest.hexdigest()}
 
 
-def _requests(encoding: EncodingReport, engine: str) -> dict[str, TableRequest]:
-    """Return the tables of an encoding that an engine has, by their names there."""
-    links = encoding.links or {}
-    if "table" not in links:
-        return {}
-    table = table_request(links["table"])
-    if encoding.kind not in {"rope", "rope-axial"}:
-        return {encoding.kind: table}
-    frequencies = table_request(links["frequencies"]) if "frequencies" in links else None
-    tables = {part: table.with_parameters(part=part) for part in ("cos", "sin")}
+def _requests(
+    encoding: EncodingReport, engine: str
+) -> Iterator[tuple[str, TableRequest, int | None]]:
+    """Yield the tables of an encoding that an engine has: name, request, and context length."""
+    links, rule = encoding.links or {}, encoding.kind
+    if "table" in links and rule not in {"rope", "rope-axial"}:
+        yield f"{encoding.id}.{rule}", table_request(links["table"]), None
+    elif encoding.regimes:
+        for place, each in enumerate(encoding.regimes):
+            tables = _rotary(each.table, each.frequencies, engine, place)
+            suffix = "" if engine == "ggml" else f".{each.context_length}"
+            for name, request in tables.items():
+                yield f"{encoding.id}{suffix}.{name}", request, each.context_length
+    elif "table" in links:
+        rates = links.get("frequencies") if rule == "rope" else None
+        for name, request in _rotary(links["table"], rates, engine).items():
+            yield f"{encoding.id}.{name}", request, None
+
+
+def _rotary(url: str, rates: str | None, engine: str, place: int = 0) -> dict[str, TableRequest]:
+    """Return the tables of a rotary embedding, by their names; in which place of its regimes."""
+    table = table_request(url)
     if engine == "vllm":
-        tables = {"cos_sin_cache": table.with_parameters(pack="concat")}
-    elif engine == "onnx":
-        compact = table.with_parameters(pack="compact")
-        tables = {f"{part}_cache": compact.with_parameters(part=part) for part in ("cos", "sin")}
-    elif engine == "ggml":
-        # llama.cpp computes its angles; of the rules, llama3 alone is in a tensor of the file.
-        rule = frequencies.parameters.get("rope_type") if frequencies else None
-        tables = {}
-        if frequencies is not None and rule == "llama3" and encoding.kind == "rope":
-            tables["rope_freqs.weight"] = frequencies.with_parameters(part="inv_freq")
-    return tables
+        return {"cos_sin_cache": table.with_parameters(pack="concat")}
+    if engine == "onnx":
+        table = table.with_parameters(pack="compact")
+        return {f"{part}_cache": table.with_parameters(part=part) for part in ("cos", "sin")}
+    tables = {part: table.with_parameters(part=part) for part in ("cos", "sin")}
+    if rates is not None:
+        tables["inv_freq"] = table_request(rates).with_parameters(part="inv_freq")
+    if engine == "transformers":
+        return tables
+    # llama.cpp computes its angles; the divisors of these rules are in its files.
+    own = tables.get("inv_freq")
+    names = _TENSORS.get(str(own.parameters.get("rope_type"))) if own else None
+    return {names[place]: own} if own and names else {}
 
 
-def _divisors(body: bytes, request: TableRequest) -> bytes:
-    """Return llama.cpp's divisors of the frequencies of a base, as an npy file."""
+def _divisors(scaled: Document, request: TableRequest) -> Document:
+    """Return llama.cpp's divisors of the frequencies of a base."""
     names = {"head_dim", "rotary_dim", "rope_theta", "part"}
     own = {name: value for name, value in request.parameters.items() if name in names}
-    plain = _body(TableRequest(request.resource, own))
-    unscaled, scaled = (np.load(BytesIO(each)) for each in (plain, body))
-    written = BytesIO()
-    np.save(written, (unscaled / scaled).astype(np.float32))
-    return written.getvalue()
+    plain = read_url(url_of(TableRequest(request.resource, own))).document
+    numbers = (next(iter(each.arrays.values())) for each in (plain, scaled))
+    one, other = (each.read(0, prod(each.shape)) for each in numbers)
+    quotients = np.divide(one, other, out=np.full(len(one), _STILL), where=other != 0)
+    table = StoredTable(quotients.astype(np.float32), FLOAT32)
+    return Document(scaled.kind, {}, {"divisors": table})

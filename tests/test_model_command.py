@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -9,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from service.__main__ import main
+from tests.models.gguf_files import gguf_file
 
 LLAMA: Mapping[str, Any] = {
     "model_type": "llama",
@@ -68,10 +73,51 @@ def test_exit_code_tells_unknown_parts_and_refusals(
     assert main(["model", str(folder)]) == 1
 
 
+def test_file_of_a_folder_that_is_refused_is_named(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "params.json").write_text('{"dim": 64, "n_heads": 0}')
+
+    assert main(["model", str(folder)]) == 1
+
+    assert json.loads(capfd.readouterr().err)["file"] == "params.json"
+
+
+def test_head_of_a_large_file_is_read_alone(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keys = {"general.architecture": "qwen2", "qwen2.embedding_length": 64}
+    sizes = {"qwen2.attention.head_count": 4, "qwen2.context_length": 64}
+    for name, head in (
+        ("w.gguf", gguf_file({**keys, **sizes, "qwen2.rope.freq_base": 5e5})),
+        ("w.safetensors", (2).to_bytes(8, "little") + b"{}"),
+    ):
+        file = folder / name
+        file.write_bytes(head)
+        os.truncate(file, 5 * 2**30)
+        assert main(["model", str(file)]) in {0, 1, 3}
+        file.unlink()
+    assert "rope_theta=500000" in capfd.readouterr().out
+
+
+def test_reader_may_close_the_pipe(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "service", "model", str(folder), "--json"]
+
+    process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+
+    assert (process.returncode, process.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize(
     ("engine", "shapes"),
     [
-        ("transformers", {"rotary.cos": [32, 16], "rotary.sin": [32, 16]}),
+        (
+            "transformers",
+            {"rotary.cos": [32, 16], "rotary.sin": [32, 16], "rotary.inv_freq": [8]},
+        ),
         ("onnx", {"rotary.cos_cache": [32, 8], "rotary.sin_cache": [32, 8]}),
         ("vllm", {"rotary.cos_sin_cache": [32, 16]}),
         ("ggml", {"rotary.rope_freqs.weight": [8]}),
@@ -89,10 +135,49 @@ def test_tables_are_written_with_the_names_of_an_engine(
     assert {each["file"]: each["shape"] for each in manifest["tables"]} == {
         f"{name}.npy": shape for name, shape in shapes.items()
     }
-    for each in manifest["tables"]:
-        body = (out / each["file"]).read_bytes()
-        assert sha256(body).hexdigest() == each["sha256"]
-        assert np.load(out / each["file"]).dtype == np.float32
+    for each in (*manifest["tables"], *manifest["of_all_tables"]):
+        assert sha256((out / each["file"]).read_bytes()).hexdigest() == each["sha256"]
+    (together,) = manifest["of_all_tables"]
+    arrays = load_file(out / together["file"])
+    assert {name: [*array.shape] for name, array in arrays.items()} == shapes
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(np.load(out / f"{name}.npy"), array)
+        assert array.dtype == (np.float64 if "inv_freq" in name else np.float32)
+
+
+LONGROPE: Mapping[str, Any] = {
+    **LLAMA,
+    "model_type": "phi3",
+    "original_max_position_embeddings": 16,
+    "rope_scaling": {
+        "rope_type": "longrope",
+        "short_factor": [1.0] * 7 + [1.5],
+        "long_factor": [2.0] * 7 + [4.0],
+    },
+}
+
+
+def test_regimes_of_lengths_have_tables_of_their_own(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(LONGROPE))
+    for engine in ("ggml", "vllm"):
+        assert main(["model", str(folder), "--write", str(folder / engine), "--for", engine]) == 0
+
+    for name, factors, length in (("short", [1] * 7 + [1.5], 16), ("long", [2] * 7 + [4], 32)):
+        written = np.load(folder / "ggml" / f"rotary.rope_factors_{name}.weight.npy")
+        np.testing.assert_allclose(written, factors, rtol=1e-6)
+        cache = np.load(folder / "vllm" / f"rotary.{length}.cos_sin_cache.npy")
+        assert cache.shape == (length, 16)
+    manifest = json.loads((folder / "ggml" / "manifest.json").read_text())
+    assert [each["context_length"] for each in manifest["tables"]] == [16, 32]
+
+
+def test_channels_that_stand_still_have_a_divisor_of_llama_cpp(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "gemma4_text"}')
+
+    assert main(["model", str(folder), "--write", str(folder / "out"), "--for", "ggml"]) == 0
+
+    divisors = np.load(folder / "out" / "rotary.full_attention.rope_freqs.weight.npy")
+    np.testing.assert_array_equal(divisors, np.array([1] * 64 + [1e30] * 192, dtype=np.float32))
 
 
 def test_divisors_of_llama_cpp_turn_the_plain_frequencies_into_the_scaled_ones(
