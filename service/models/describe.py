@@ -14,6 +14,7 @@ from service.errors import Fault, InvalidBody, ModelNotKnown, shortened
 from service.models.attention_windows import window_of
 from service.models.config_values import (
     MAX_COUNT,
+    TEXT_CONFIGS,
     ConfigWarning,
     KeyPlace,
     ReadingReport,
@@ -248,6 +249,7 @@ class _Walk:
         scope = Scope(place, kind.origin, defaults, kind.names)
         rotary = [entry for entry in kind.entries if entry.kind in {"rope", "rope-axial"}]
         is_text = not rotary or any(entry.resolver == "text" for entry in rotary)
+        is_text &= not any(map(_has_text_inside, kind.towers))
         if kind.text is not None and is_text and place.pointer not in self.resolved:
             self.add_text(part)
         for entry in kind.entries:
@@ -264,7 +266,8 @@ class _Walk:
             check_part(place, kind, read, defaults)
         if part.is_flat:
             return
-        for tower in kind.towers:
+        # The text model is first, as for models with a single one.
+        for tower in sorted(kind.towers, key=lambda each: not _has_text_inside(each)):
             self._add_tower(part, tower)
         self.add_other_towers(part)
 
@@ -276,12 +279,17 @@ class _Walk:
             resolved = replace(resolved, layout=self.document.layout, writes=self.document.writes)
         pointer = resolved.model.place.pointer
         self.resolved.update((place.pointer, pointer))
+        key = pointer.removeprefix(place.pointer)[1:] or "text_config"
+        tower = next((each for each in part.type.towers if each.key == key), Tower(key, None))
+        at = _joined(at, tower.at)
+        own = part_type(tower.type) if tower.type else part.type
+        modules = [each.at for each in own.entries if each.resolver] if own else []
         if pointer != place.pointer:
             prefix = f"{prefix}{_id(pointer.rpartition('/')[2])}."
         if not resolved.entries and place.pointer:
-            own = [each for each in place.report.warnings if each.code == "no-rotary-embedding"]
-            for each in own:
-                del place.report.warnings[each]
+            for each in [*place.report.warnings]:
+                if each.code == "no-rotary-embedding":
+                    del place.report.warnings[each]
         if not resolved.entries:
             self.reason = resolved.model.type.instead or "there is no rotary embedding"
         count = resolved.model.value("num_hidden_layers", warns=False)
@@ -295,7 +303,7 @@ class _Walk:
             label = "" if entry.label == "default" else f".{entry.label}"
             self._add(
                 f"{prefix}rotary{label}",
-                _joined(at, "rotary_emb"),
+                ", ".join(_joined(at, each) for each in dict.fromkeys(modules or ["rotary_emb"])),
                 pointer,
                 "rope",
                 layers=layers,
@@ -568,6 +576,12 @@ def _in_words(condition: str) -> str:
     for pattern, words in _WORDS.items():
         condition = re.sub(pattern, words, condition)
     return condition
+
+
+def _has_text_inside(tower: Tower) -> bool:
+    """Return whether the text model is in a part of a part."""
+    own = part_type(tower.type) if tower.type and tower.key in TEXT_CONFIGS else None
+    return own is not None and bool(own.towers)
 
 
 def _id(key: str) -> str:

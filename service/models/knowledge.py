@@ -220,7 +220,7 @@ def _from_facts(
             continue
         parts, others = {None, *module["at"].split(".")}, paths - {module["at"]}
         entries += [
-            _placed(each, module)
+            replace(_placed(each, module), source=_source(each, module, name, facts))
             for each in found
             if each.below in parts and each.at not in others - {""}
         ]
@@ -278,6 +278,25 @@ def _placed(entry: EncodingEntry, module: Mapping[str, Any]) -> EncodingEntry:
     at = ".".join(filter(None, (module["at"], own))) if own or not entry.at else entry.at
     shape = () if entry.not_served or entry.url or entry.kind in _NO_TABLE else _shape(module, own)
     return replace(entry, at=at, shape=entry.shape or shape)
+
+
+def _source(
+    entry: EncodingEntry, module: Mapping[str, Any], name: str, facts: Mapping[str, Any]
+) -> str | None:
+    """Return the class of a module, or what the entry says of this type; None if it is of another.
+
+    Classes of many types have the same body, which is reviewed in one of them.
+    """
+    kind, told = module["class"], _OF_A_FILE.search(entry.source or "")
+    names = [each for each in facts["bodies"].get(module["body"], ()) if each.endswith(f".{kind}")]
+    if told is None or kind == told[2] or told[1].startswith(name.replace("-", "_")):
+        return entry.source
+    if not names:
+        return None
+    return f"{facts['library']} modeling_{names[0].partition('.')[0]}.py: {kind}"
+
+
+_OF_A_FILE = re.compile(r"modeling_(\w+)\.py: (\w+)")
 
 
 def _shape(module: Mapping[str, Any], name: str) -> tuple[Sources, ...]:

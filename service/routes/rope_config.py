@@ -125,6 +125,7 @@ def report_config(
             label = each.settings.label if each.resolved is text else each.id
             linker = described.linker(each.resolved)
             rope[label] = _settings(each.settings, parameters.context_length, linker)
+    warnings = described.warnings()
     optional: dict[str, Any] = {}
     if text is not None and text.text_model_type != text.model_type:
         optional["text_model_type"] = text.text_model_type
@@ -136,7 +137,7 @@ def report_config(
         **optional,
         rope=rope,
         attention=AttentionReport(**text.attention) if text else AttentionReport(),
-        warnings=[*described.warnings(), *without],
+        warnings=[each for each in warnings if each.code != "window-not-known"] + without,
     )
 
 

@@ -58,8 +58,8 @@ def test_values_of_a_gguf_file_point_to_its_keys(client: Client) -> None:
         "origin": "config",
         "from": ["/llama.rope.freq_base"],
     }
-    assert values["head_dim"]["origin"] == "class default"
-    assert values["head_dim"]["from"] == ["llama.cpp: embedding_length / attention.head_count"]
+    assert values["head_dim"]["origin"] == "computed"
+    assert values["head_dim"]["from"] == ["/llama.embedding_length", "/llama.attention.head_count"]
     assert report["read"]["truncated_at"] == "tokenizer.ggml.tokens"
     assert "permuted" in report["weights"]
     codes = [warning["code"] for warning in report["warnings"]]

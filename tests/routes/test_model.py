@@ -425,3 +425,32 @@ def test_rows_beyond_the_original_length_have_the_frequencies_of_that_length(
         assert rotary["shape"] == [rows, 96]
         lengths = [each["context_length"] for each in rotary["regimes"]]
         assert [each["shape"][0] for each in rotary["regimes"]] == lengths
+
+
+def test_text_model_of_a_part_is_listed_once_with_the_path_of_its_module(client: Client) -> None:
+    for config, at in (
+        ({"model_type": "qwen2_5_omni"}, {"thinker.rotary": "thinker.language_model.rotary_emb"}),
+        ({"model_type": "qwen2_5_vl"}, {"rotary": "language_model.rotary_emb"}),
+        ({"model_type": "csm"}, {"rotary": "backbone_model.rotary_emb"}),
+    ):
+        encodings = encodings_of(client, config)
+
+        places = [each["at"] for each in encodings.values()]
+        assert len(set(places)) == len(places)
+        assert {name: encodings[name]["at"] for name in at} == at
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("bert", "transformers 5.23.0 modeling_bert.py: BertEmbeddings"),
+        ("t5", "transformers 5.23.0 modeling_t5.py: T5Attention._relative_position_bucket"),
+        ("gpt2", None),
+    ],
+)
+def test_source_is_a_class_of_the_type_itself(
+    client: Client, name: str, source: str | None
+) -> None:
+    encodings = encodings_of(client, {"model_type": name})
+
+    assert next(iter(encodings.values())).get("source") == source
