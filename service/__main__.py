@@ -121,7 +121,7 @@ def _caught(command: Callable[[argparse.Namespace], int], options: argparse.Name
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(error, file=sys.stderr)
+        print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -14,7 +14,7 @@ import orjson
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import Report
 from service.delivery.parameters import parse_query, read_parameters
-from service.errors import PosrefError
+from service.errors import ModelNotKnown, PosrefError
 from service.formats.format import Format
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
@@ -48,8 +48,8 @@ _NAMES = (
 def run(options: argparse.Namespace) -> int:
     """Print the report about a file, or about each file of a folder; return the exit code.
 
-    0: every part is known; 3: a part is not known or assumed. With another model to compare with,
-    0: they are the same; 3: they differ, or a part is not known.
+    0: every part is known; 3: a part, or a model of a folder, is not known or assumed. With another
+    model to compare with, 0: they are the same; 3: they differ, or a part is not known.
 
     Raises:
         PosrefError: the model is refused; the file of a folder is a note.
@@ -58,16 +58,10 @@ def run(options: argparse.Namespace) -> int:
     if options.diff is not None:
         return _compare(options)
     code, written = OK, list[dict[str, Any]]()
-    parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
-    for name, body in _bodies(options.file):
-        try:
-            report = report_model(
-                parameters, read_document(body, parameters.format), _without_limits()
-            )
-        except PosrefError as error:
-            if name:
-                error.add_note(name)
-            raise
+    for name, report in _reports(options):
+        if report is None:
+            code = NOT_KNOWN
+            continue
         _print(name, report, is_json=options.json)
         known = report.knowledge.status == "known"
         if not known or not all(each.known for each in report.encodings):
@@ -81,6 +75,28 @@ def run(options: argparse.Namespace) -> int:
         text = orjson.dumps(manifest, option=_READABLE)
         (options.write / "manifest.json").write_bytes(text + b"\n")
     return code
+
+
+def _reports(options: argparse.Namespace) -> Iterator[tuple[str, ModelReport | None]]:
+    """Yield the report about each file; None if it is of a folder, and not known beside others."""
+    parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
+    unknown, is_read = dict[str, ModelNotKnown](), False
+    for name, body in _bodies(options.file):
+        try:
+            document = read_document(body, parameters.format)
+            yield name, report_model(parameters, document, _without_limits())
+            is_read = True
+        except PosrefError as error:
+            if name:
+                error.add_note(name)
+            if not name or not isinstance(error, ModelNotKnown):
+                raise
+            unknown[name] = error
+    for name, refusal in unknown.items():
+        if not is_read:
+            raise refusal
+        print(f"{name}: {refusal.detail}", file=sys.stderr)
+        yield name, None
 
 
 def _compare(options: argparse.Namespace) -> int:

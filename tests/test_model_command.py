@@ -83,6 +83,23 @@ def test_file_of_a_folder_that_is_refused_is_named(
     assert json.loads(capfd.readouterr().err)["file"] == "params.json"
 
 
+def test_model_of_a_folder_that_is_not_known_is_named(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "vae").mkdir()
+    (folder / "vae" / "config.json").write_text('{"model_type": "my_model"}')
+
+    assert main(["model", str(folder)]) == 3
+
+    printed = capfd.readouterr()
+    assert printed.out.startswith("config.json: rotary")
+    assert printed.err.startswith("vae/config.json: no positional encoding is known")
+    (folder / "config.json").unlink()
+    assert main(["model", str(folder)]) == 1
+    assert main(["model", str(folder / "none")]) == 1
+    assert capfd.readouterr().err.endswith("none: No such file or directory\n")
+
+
 def test_head_of_a_large_file_is_read_alone(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +223,24 @@ def test_models_are_compared_with_other_models_and_tables(
     assert json.loads(capfd.readouterr().out)["verdict"] == "differs"
     assert main(["model", str(folder), "--diff", table]) == 3
     assert main(["model", str(folder), "--diff", "/none"]) == 1
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.0001, 3)])
+def test_divisors_of_a_file_may_be_rounded(
+    folder: Path, capfd: pytest.CaptureFixture[str], factor: float, code: int
+) -> None:
+    assert main(["model", str(folder), "--write", str(folder), "--for", "ggml"]) == 0
+    divisors = factor * np.load(folder / "rotary.rope_freqs.weight.npy")
+    keys = {"embedding_length": 64, "attention.head_count": 4, "rope.freq_base": 5e5}
+    sizes: dict[str, Any] = {f"llama.{name}": value for name, value in keys.items()}
+    sizes |= {"general.architecture": "llama", "llama.context_length": 32, "llama.block_count": 32}
+    file = folder / "w.gguf"
+    file.write_bytes(gguf_file(sizes, [("rope_freqs.weight", divisors.tolist())]))
+    capfd.readouterr()
+
+    assert main(["model", str(file), "--diff", str(folder / "config.json")]) == code
+
+    assert ("within a share of 2^-20" in capfd.readouterr().out) == (code == 0)
 
 
 def test_rule_that_llama_cpp_computes_has_no_divisors(folder: Path) -> None:

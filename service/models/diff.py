@@ -29,7 +29,10 @@ MAX_COMPARED = 2**18
 """The most numbers of two tables that are compared."""
 
 # One number by two formulas differs by less than this share of it.
-_ROUNDING, _SCALE_ROUNDING = Decimal("1e-60"), 1e-15
+ROUNDING, _SCALE_ROUNDING = Decimal("1e-60"), 1e-15
+STORED = Decimal(2) ** -20
+"""The same for frequencies that are divided by numbers which a file has in float32."""
+
 _LEAST_STEP = Decimal("1e-70")
 _ROUNDED, _SEARCHED = 1e-12, 1024
 
@@ -69,10 +72,10 @@ class _ChannelTurn:
     scale: float = 1.0
     axis: str = ""
 
-    def is_as(self, other: "_ChannelTurn") -> bool:
+    def is_as(self, other: "_ChannelTurn", rounding: Decimal) -> bool:
         """Return whether both are the same at every position along one axis."""
         a, b = self.frequency, other.frequency
-        is_near = a == b or abs(a - b) <= _ROUNDING * max(abs(a), abs(b))
+        is_near = a == b or abs(a - b) <= rounding * max(abs(a), abs(b))
         is_as_long = isclose(self.scale, other.scale, rel_tol=_SCALE_ROUNDING)
         return is_near and is_as_long and self.partner == other.partner
 
@@ -88,6 +91,7 @@ class Rotation:
         scale: the attention factor.
         offset: the channels before the first that turns.
         axes: the axis of the first channel of each pair, then of the second; empty for one axis.
+        rounding: the share by which frequencies may be rounded.
     """
 
     width: int
@@ -96,6 +100,7 @@ class Rotation:
     scale: float = 1.0
     offset: int = 0
     axes: str = ""
+    rounding: Decimal = ROUNDING
 
     def turns(self) -> list[_ChannelTurn]:
         """Return the turn of each channel."""
@@ -213,9 +218,9 @@ def compare_rotations(
     if one.width != other.width:
         return Difference(first_position=0)
     moves: dict[_Move, None] = {}
-    channels, by_axis = [], False
+    channels, by_axis, rounding = [], False, max(one.rounding, other.rounding)
     for channel, (a, b) in enumerate(zip(one.turns(), other.turns(), strict=True)):
-        if not a.is_as(b):
+        if not a.is_as(b, rounding):
             turns, scales = (a.frequency, b.frequency), (a.scale, b.scale)
             moves[_Move(turns, scales, a.partner == b.partner)] = None
         elif a.axis == b.axis or not a.frequency:
@@ -293,6 +298,7 @@ def compare_tables(one: Document, other: Document, epsilon: float) -> Difference
     if not by and not firsts:
         return None
     by_position = (
-        one.axes[:1] != ("head",) and min(len(each.shape) for each in one.arrays.values()) > 1
+        one.axes[:1] not in {("head",), ("query",)}
+        and min(len(each.shape) for each in one.arrays.values()) > 1
     )
     return Difference(min(firsts, default=None), by, has_positions=by_position)

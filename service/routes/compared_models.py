@@ -14,7 +14,7 @@ from service.errors import InvalidBody
 from service.grammar import to_json
 from service.models.config_values import ResolvedValue
 from service.models.describe import PartEncoding
-from service.models.diff import Rotation
+from service.models.diff import ROUNDING, STORED, Rotation
 from service.models.knowledge import part_type
 from service.models.translation import ModelDocument
 from service.numerics.tables import Document
@@ -55,6 +55,7 @@ class Compared:
             known.
         layout: of the pairs of channels; None for any.
         rope: returns the parameters of the rotary table at a context length.
+        is_stored: whether a file has numbers that divide the frequencies.
         endpoint, query, asked: of another table; and the parameters that no config has.
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
@@ -71,6 +72,7 @@ class Compared:
     rope: Callable[[int | None], Any] | None = None
     is_inverse: bool = False
     offset: int = 0
+    is_stored: bool = False
     lengths: tuple[int, ...] = ()
     length: int = 1
     endpoint: Endpoint | None = None
@@ -96,6 +98,7 @@ class Compared:
             scale=rule.scale,
             offset=self.offset,
             axes=axes if layout_of_axes.by_channel else 2 * axes,
+            rounding=STORED if self.is_stored else ROUNDING,
         )
 
     def document(self, like: "Compared", asked: Mapping[str, Any]) -> Document:
@@ -153,7 +156,7 @@ def of_document(
     items = [
         _item(name, encoding, report, described, certainty)
         for encoding, report in zip(described.model.encodings, reports, strict=True)
-        if encoding.kind not in {"none", "window"}
+        if encoding.kind != "none"
     ]
     known = part_type(str(described.model.model_type))
     if described.model.encodings or (known is not None and known.none is not None):
@@ -190,6 +193,7 @@ def _item(
             "offset": settings.offset.value if settings.offset else 0,
             "lengths": settings.lengths,
             "length": settings.length.value,
+            "is_stored": resolved.model.type.name == "gguf" and settings.rope_type == "longrope",
         }
     elif entry is not None:
         asked = {key: _LONG.get(key, each.value) for key, each in encoding.asked.items()}

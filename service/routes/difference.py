@@ -32,6 +32,7 @@ from service.settings import Settings
 
 _Verdict: TypeAlias = Literal["same", "same in effect", "differs", "unknown"]
 _MAX_FREQUENCIES = 2**12
+_STORED = "frequencies are divided by numbers in float32, and are equal within a share of 2^-20"
 _BY_AXIS = "some channels turn with positions along other axes, which text has not"
 
 
@@ -223,6 +224,8 @@ class _Comparison:
             values = {key: both for key, both in values.items() if key not in apart}
             fields |= {"values": apart | beside} if apart or beside else {}
         fields |= {"also_spelled_differently": values} if values else {}
+        if not doubt and not differs and (a.is_stored or b.is_stored):
+            doubt = _STORED
         fields |= {"reason": doubt} if doubt else {}
         urls = {key: each.link for key, each in (("a", a), ("b", b)) if each.link}
         fields |= {"links": BothUrls(**urls)} if urls else {}
@@ -349,6 +352,11 @@ def report_diff(
             continue
         sides[name], reason = of_document(name, own, parameters.context_length, settings)
         reasons += [reason] if reason else []
+    if {getattr(each, "format", "") for each in sent.values()} != {"transformers"}:
+        # Other formats do not say all that a mask depends on.
+        sides = {
+            name: [each for each in own if each.key[1] != "window"] for name, own in sides.items()
+        }
     is_table = any(isinstance(each, TableUrl) for each in sent.values())
     if is_table:
         matched: tuple[list[Pair], Rest, Rest] = (_comparable(**sides), [], [])

@@ -396,6 +396,19 @@ def test_factor_of_the_softmax_is_compared(client: Client) -> None:
     assert (value["origin"], value["value"]) == ("computed", pytest.approx(1.8738542))
 
 
+def test_windows_are_compared(client: Client) -> None:
+    a, b = (model(model_type="mistral", sliding_window=size) for size in (4096, 1024))
+
+    report = reported(client, a, b)
+
+    assert [each["result"] for each in report["encodings"]] == ["same", "differs"]
+    assert report["encodings"][1]["values"]["window"]["b"]["value"] == 1024
+    without = reported(client, a, {**a, "sliding_window": None})
+    assert [each["id"] for each in without["only_in_a"]] == ["window"]
+    keys = {**QWEN_GGUF, "qwen2.attention.sliding_window": 512}
+    assert reported(client, QWEN, dumped(keys))["same"]
+
+
 def test_longer_table_differs_from_its_first_further_row_on(client: Client) -> None:
     config = {"model_type": "xglm", "max_position_embeddings": 1024}
 
