@@ -361,17 +361,20 @@ def _warn_count(model: TextModel, listed: ResolvedValue) -> None:
 
 
 def _types_without(model: TextModel, no_rope: NoRope | None) -> tuple[str, ...]:
-    if no_rope is None or (no_rope.if_key is not None and model.raw(no_rope.if_key) is None):
+    if no_rope is None:
         return ()
-    return no_rope.layer_types
+    key, content = no_rope.if_key, model.place.content
+    is_off = key is not None and content.get(key, model.type.defaults.get(key)) is None
+    return () if is_off else no_rope.layer_types
 
 
 def layer_types_of(model: TextModel) -> ResolvedValue | None:
     """Return the type of each layer, from the list of the config or the pattern of the class."""
-    given = model.given("layer_types")
+    given, pattern = model.given("layer_types"), model.type.layer_types
     if given is not None and given.value:
-        return given
-    pattern = model.type.layer_types
+        if pattern is None or not pattern.ends or given.value[-1] == pattern.at:
+            return given
+        return computed((*given.value[:-1], pattern.at), f"{{}}, but {pattern.at} at last", given)
     count = model.value("num_hidden_layers") if pattern else None
     if pattern is None or count is None:
         return None

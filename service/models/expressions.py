@@ -14,7 +14,7 @@ from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeAlias
 
-from service.models.config_values import MAX_COUNT, KeyPlace, Origin, ResolvedValue
+from service.models.config_values import MAX_COUNT, KeyPlace, Origin, ResolvedValue, differ
 
 Source: TypeAlias = bool | int | float | str
 Sources: TypeAlias = Source | list[Source] | dict[Literal["join"], list[Source | list[Source]]]
@@ -87,7 +87,11 @@ class Scope:
         self.read.update(spellings)
         # A list among the defaults has no items for a config whose value is not a list.
         is_item = bool(others) and others[0].isdigit()
-        is_given = any(self.place.content.get(name) is not None for name in spellings)
+        given = [name for name in spellings if self.place.content.get(name) is not None]
+        is_given = bool(given)
+        for name in given[1:]:
+            if differ(self.place.content[name], self.place.content[given[0]]):
+                self.place.warn("said-twice", f"{given[0]} is used, and {name} is another", name)
         for content, is_config in ((self.place.content, True), (self.defaults, False)):
             for name in spellings if is_config or not (is_item and is_given) else ():
                 value, is_there = content, True
@@ -104,7 +108,7 @@ class Scope:
 
     def _spellings(self, name: str) -> list[str]:
         others = [key for key, own in self.names.items() if own == name]
-        return list(dict.fromkeys([name, self.names.get(name, name), *others]))
+        return list(dict.fromkeys([*others, name, self.names.get(name, name)]))
 
     def value(self, sources: Sources | list[str]) -> ResolvedValue:
         """Return the value of the first source that has one; raises Missing or Unusable.

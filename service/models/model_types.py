@@ -38,6 +38,7 @@ class LayerPattern:
     Attributes:
         every_key: the key of a config that overrides ``every``.
         also: further layers of type ``at``; negative ones count from the end.
+        ends: whether the last layer is one even in a list of a config.
     """
 
     every: int
@@ -46,6 +47,7 @@ class LayerPattern:
     every_key: str | None = None
     offset: int = 1
     also: tuple[int, ...] = ()
+    ends: bool = False
 
     def of(self, layers: int, every: int) -> tuple[str, ...]:
         """Return the type of each of a number of layers."""
@@ -393,6 +395,13 @@ def find_text_model(
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
     top |= {name: value.alias() for name, value in own.items() if value}
     unread = place.read_all(fixed, kind.names)
+    if kind.source.startswith("transformers"):
+        # The library reads the number and the share of channels by the names of the class alone.
+        own_keys = {"partial_rotary_factor", kind.rotary_dim, *kind.names.values()}
+        for name in ("rotary_dim", "partial_rotary_factor"):
+            value = top.get(name)
+            if value is not None and value.pointer.rpartition("/")[2] not in own_keys:
+                unread[name] = top.pop(name)
     model_type = whole.value if whole else None
     outer = tuple(_outer(body, place))
     return TextModel(place, kind, known is not None, model_type, top, unread, outer)

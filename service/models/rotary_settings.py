@@ -275,7 +275,8 @@ class LayerSettings:
         if rotated != head_dim.value:
             detail = (
                 f"the class of {self.model.type.name} rotates all {head_dim.value} channels where "
-                f"rope_type is default, and ignores {given.pointer}, by which it would be {rotated}"
+                f"rope_type is {self._rope_type().value}, and ignores {given.pointer}, by which it "
+                f"would be {rotated}"
             )
             self.model.report.warn("partial-rotary-ignored", detail, given.pointer)
 
@@ -376,7 +377,7 @@ class LayerSettings:
         As in transformers 5.23.0, the top and its class default take precedence over a flat block,
         and max_position_embeddings replaces a missing value.
         """
-        nested = self.block.is_nested
+        nested = self.block.is_nested or self.block.layer_type != EVERY_LAYER
         top = self.model.given(_ORIGINAL) or (None if nested else self.model.default(_ORIGINAL))
         given = [value for value in (top, self.block.values.get(_ORIGINAL)) if value is not None]
         if nested:
@@ -473,6 +474,9 @@ class LayerSettings:
     def read_dynamic(self) -> None:
         self._put_unless_zero("alpha")
         if "alpha" in self.values:
+            head_dim, rotary_dim = self.values["head_dim"], self.values["rotary_dim"]
+            self._warn_ignored(rotary_dim.value, rotary_dim, head_dim)
+            self.values["rotary_dim"] = head_dim
             return
         length = self._required_length()
         if not self._put_required("factor") or length is None:

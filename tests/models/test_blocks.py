@@ -226,6 +226,19 @@ def test_layer_types_follow_the_config_or_the_pattern_of_the_class(
     assert entry_of(config, "full_attention").layers == layers
 
 
+def test_the_last_layer_is_what_the_class_makes_it() -> None:
+    types = ["full_attention", "sliding_attention", "sliding_attention"]
+
+    assert entry_of(
+        {"model_type": "gemma4_text", "layer_types": types}, "full_attention"
+    ).layers == (
+        0,
+        2,
+    )
+    exaone = {"model_type": "exaone4", "layer_types": ["full_attention"] * 2}
+    assert entry_of({**exaone, "sliding_window": None}).every_layer
+
+
 ZAMBA2 = {"model_type": "zamba2", "num_hidden_layers": 3, "use_mem_rope": True}
 
 

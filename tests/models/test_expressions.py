@@ -30,6 +30,12 @@ def scope(config: dict[str, Any], **defaults: Any) -> Scope:
         ("sum(/a)", {"a": [3, 4]}, {}, ResolvedValue(7, "computed", ("/part/a",))),
         ("1 if /a == 'x' else 2", {"a": "x"}, {}, ResolvedValue(1, "computed", ("/part/a",))),
         ("/hidden_size", {"n_embd": 8}, {}, ResolvedValue(8, "config", ("/part/n_embd",))),
+        (
+            "/n_embd",
+            {"n_embd": 4, "hidden_size": 8},
+            {},
+            ResolvedValue(8, "config", ("/part/hidden_size",)),
+        ),
         ("/n_embd", {"hidden_size": 8}, {}, ResolvedValue(8, "config", ("/part/hidden_size",))),
     ],
 )

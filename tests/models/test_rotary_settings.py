@@ -402,3 +402,30 @@ def test_orders_of_position_axes_have_the_name_of_their_layout(
     assert value_of(config, "mrope_section", label) == section
     assert value_of(config, "mrope_layout", label) == layout
     assert "mrope-axes" not in codes_of(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        (llama(rotary_pct=0.5, rope_scaling={"type": "linear", "factor": 2.0}), "rotary_dim", 128),
+        ({"model_type": "bamba", "partial_rotary_factor": 1.0}, "rotary_dim", 64),
+        (
+            {
+                "model_type": "hunyuan_v1_dense",
+                "partial_rotary_factor": 0.5,
+                "rope_scaling": {"type": "dynamic", "alpha": 1000.0},
+            },
+            "rotary_dim",
+            128,
+        ),
+        (
+            {"model_type": "zamba2", "use_mem_rope": True, "attention_head_dim": 64},
+            "head_dim",
+            64,
+        ),
+    ],
+)
+def test_width_is_that_of_the_keys_that_the_class_reads(
+    config: dict[str, Any], name: str, value: int
+) -> None:
+    assert value_of(config, name) == value
