@@ -426,6 +426,6 @@ def test_orders_of_position_axes_have_the_name_of_their_layout(
     ],
 )
 def test_width_is_that_of_the_keys_that_the_class_reads(
-    config: dict[str, Any], name: str, value: int
+    config: dict[str, object], name: str, value: int
 ) -> None:
     assert value_of(config, name) == value
