@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import torch
@@ -36,7 +36,6 @@ Built: TypeAlias = tuple[torch.nn.Module, Values]
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _PATTERNS = {name: re.compile(text) for name, text in _TABLE["patterns"].items()}
 _SECONDS, _MOST_TRIES, _MOST_ITEMS = 60, 7, 64
-_ARGUMENTS = "given when it was built"
 
 
 def _is(name: str, text: str) -> bool:
@@ -164,7 +163,6 @@ class Library:
         self.bodies: dict[str, set[str]] = defaultdict(set)
         self.layouts: dict[str, str | None] = {}
         self.reads: dict[type, set[str]] = defaultdict(set)
-        self._note_arguments()
 
     def names(self) -> list[str]:
         """Return the names of all types."""
@@ -173,27 +171,6 @@ class Library:
     def fact(self, name: str) -> Values:
         """Return the facts of a type."""
         raise NotImplementedError
-
-    def _note_arguments(self) -> None:
-        """Let every module of the library keep the arguments it is built with."""
-        plain = torch.nn.Module.__init__
-
-        def noting(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-            plain(module, *args, **kwargs)
-            frame: FrameType | None = sys._getframe(1)
-            given: Values = {}
-            while (
-                frame is not None
-                and frame.f_code.co_name == "__init__"
-                and frame.f_locals.get("self") is module
-            ):
-                code = frame.f_code
-                names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-                given = {n: v for n in names if _is_simple(v := frame.f_locals.get(n))}
-                frame = frame.f_back
-            object.__setattr__(module, _ARGUMENTS, given)
-
-        torch.nn.Module.__init__ = noting
 
     def place(self, item: Any) -> Place | None:
         """Return where a class of the library's models is defined; None for others."""
@@ -224,8 +201,7 @@ class Library:
             if place is None:
                 place, attribute = self._owner(path, owners)
             if place is not None:
-                at = re.sub(r"\.\d+(?=\.|$)", ".*", path)
-                found.append(Part(at, module, place, attribute, tensors))
+                found.append(Part(_starred(path), module, place, attribute, tensors))
         return found
 
     def _owner(self, path: str, owners: Mapping[str, Any]) -> tuple[Place | None, str]:
@@ -266,11 +242,8 @@ class Library:
                 "body": self._body(part),
                 "count": count,
                 "reads": sorted(reads),
-                "args": _formulated([getattr(p.module, _ARGUMENTS, {}) for p in same], formula),
                 "tensors": tensors,
             }
-            if part.attribute is not None:
-                del entry["args"]
             entries.append({k: v for k, v in entry.items() if v or k == "at"})
         return entries
 
@@ -338,10 +311,6 @@ def _stem(place: Place) -> str:
     return place.path.stem.removeprefix("modeling_")
 
 
-def _is_simple(value: object) -> bool:
-    return value is not None and not isinstance(value, dict) and _is_kept(value, 2)
-
-
 def _own_modules(
     tree: torch.nn.Module, skipped: Sequence[str]
 ) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -379,26 +348,6 @@ def _by_axis(
     even = len({len(shape) for shape in shapes}) == 1
     columns = list(zip(*shapes, strict=True)) if even else [() for _ in shapes[0]]
     return [formula(column) for column in columns]
-
-
-def _formulated(builds: Sequence[Values], formula: Callable[[Sequence[int]], str | None]) -> Values:
-    """Return the arguments of the first build, each whole number with its formula."""
-    arguments: Values = {}
-    for name, value in builds[0].items():
-        given = [build.get(name) for build in builds]
-        if isinstance(value, list | tuple):
-            rows = [
-                [_whole(item) for item in items]
-                for items in given
-                if isinstance(items, list | tuple)
-            ]
-            whole = rows and all(None not in row for row in rows)
-            formulas = _by_axis(rows, formula) if whole else None  # type: ignore[arg-type]
-        else:
-            row = [number for item in given if (number := _whole(item)) is not None]
-            formulas = formula(row) if row else None  # type: ignore[assignment]
-        arguments[name] = {"value": value} | ({"formula": formulas} if formulas else {})
-    return arguments
 
 
 def layout(rotate: Callable[..., Any], width: int = 16) -> str | None:
@@ -453,7 +402,6 @@ class Transformers(Library):
         self.types: dict[str, Any] = {
             name: configs.CONFIG_MAPPING[name] for name in configs.CONFIG_MAPPING
         }
-        self.auto_config = configs.AutoConfig
         self.base = self.module.PreTrainedConfig
         backends = importlib.import_module("transformers.utils.import_utils").BACKENDS_MAPPING
         backends |= {name: (lambda: True, text) for name, (_, text) in backends.items()}
@@ -550,8 +498,8 @@ class Transformers(Library):
         """Return what is found in the tree of a type, and note where its towers stand."""
         found = _subtrees(tree, self._towers(config))
         for key, paths in found.items():
-            if key in fact.get("towers", {}):
-                fact["towers"][key]["at"] = paths[0]
+            if tower := fact.get("towers", {}).get(key):
+                tower["at"] = self._path_in(tree, paths[0], tower["type"])
         skipped = [path for paths in found.values() for path in paths]
         parts = self.parts(tree, skipped)
         changes = _changes(_kept(config.to_dict())) if parts and build else []
@@ -591,7 +539,7 @@ class Transformers(Library):
         self.reads.clear()
         tree, config = self._build(parent, {})
         own = tree.get_submodule(_subtrees(tree, self._towers(config))[key][0])
-        fact |= {"model": type(own).__name__, "part_of": parent}
+        fact |= {"model": type(own).__name__}
         return fact | self._inside(fact, own, self._towers(config)[key], None)
 
     def _towers(self, config: Any) -> dict[str, Any]:
@@ -601,19 +549,85 @@ class Transformers(Library):
             key: value for key, value in sorted(parts.items()) if value.model_type in self.types
         }
 
+    def _path_in(self, tree: torch.nn.Module, path: str, name: str) -> str:
+        """Return the path below which a tree has the positional modules of a part."""
+        wanted = self._own_places(name)
+        places = {(_starred(at), type(module)) for at, module in tree.named_modules()}
+        found = {
+            at.removesuffix(own).rstrip("."): None
+            for own, kind in wanted
+            for at, other in sorted(places, key=lambda place: place[0])
+            if other is kind and f".{at}".endswith(f".{own}")
+        }
+
+        def fitting(prefix: str) -> tuple[int, bool, int]:
+            below = {(f"{prefix}.{own}".lstrip("."), kind) for own, kind in wanted}
+            is_near = path.startswith(prefix) or prefix.startswith(path)
+            return -len(below & places), not is_near, -len(prefix)
+
+        return min(found, key=fitting, default=path)
+
+    @cache  # noqa: B019 - one library in a run
+    def _own_places(self, name: str) -> frozenset[tuple[str, type]]:
+        """Return the paths and the classes of the positional modules of a type."""
+        with suppress(Exception), _time_limit():
+            tree, config = self._build(name, {})
+            skipped = [
+                path for paths in _subtrees(tree, self._towers(config)).values() for path in paths
+            ]
+            return frozenset((part.at, type(part.module)) for part in self.parts(tree, skipped))
+        return frozenset()
+
     def _tower(self, kind: Any, key: str, sub: Any) -> Values:
+        """Return the type of a part, and the defaults that differ from those of its type.
+
+        Those are of a config that lacks the part, and of one that has it.
+        """
         own, kept = self._defaults(sub.model_type), _kept(sub.to_dict())
-        differs = {k: v for k, v in kept.items() if k not in own or own[k] != v}
-        auto = (kind.sub_configs or {}).get(key) is self.auto_config
-        return {"type": sub.model_type, "at": None, "defaults": differs} | (
-            {"auto": True} if auto else {}
-        )
+        absent = _differing(own, kept)
+        if absent and "head_dim" in kept:
+            absent["head_dim"] = kept["head_dim"]
+        tower: Values = {"type": sub.model_type, "at": None, "defaults": absent}
+        if given := self._given(kind, key, sub):
+            tower["given"] = given
+        return tower
+
+    def _given(self, kind: Any, key: str, sub: Any) -> Values:
+        """Return the defaults of a part that the config has, if they are not those of its type."""
+
+        def built(change: Values) -> tuple[Values, Values]:
+            part = getattr(kind(**{key: {"model_type": sub.model_type, **change}}), key)
+            return _kept(type(sub)(**change).to_dict()), _kept(part.to_dict())
+
+        with suppress(Exception):
+            own, part = built({})
+            given = _differing(own, part)
+            wide_own, wide = built({"hidden_size": 2 * part["hidden_size"]} if given else {})
+            is_kept = wide.get("head_dim") == part.get("head_dim") is not None
+            if is_kept and wide_own["head_dim"] != own["head_dim"]:
+                given["head_dim"] = part["head_dim"]
+            return given
+        return {}
 
     @cache  # noqa: B019 - one library in a run
     def _defaults(self, name: str) -> Values:
         with suppress(Exception):
             return _kept(self.types[name]().to_dict())
         return {}
+
+
+def _differing(own: Values, other: Values) -> Values:
+    """Return the members of a config that differ from another's; of a part, those that do."""
+    differing = {key: value for key, value in other.items() if own.get(key, ...) != value}
+    for key, value in differing.items():
+        if isinstance(value, dict) and "model_type" in value and isinstance(own.get(key), dict):
+            differing[key] = _differing(own[key], value)
+    return differing
+
+
+def _starred(path: str) -> str:
+    """Return a path with a star for each number."""
+    return re.sub(r"\.\d+(?=\.|$)", ".*", path)
 
 
 def _timm() -> ModuleType:

@@ -251,7 +251,8 @@ class _Walk:
         is_text = not rotary or any(entry.resolver == "text" for entry in rotary)
         is_text &= not any(map(_has_text_inside, kind.towers))
         if kind.text is not None and is_text and place.pointer not in self.resolved:
-            self.add_text(part)
+            is_own = kind.text.text is None and bool(part.defaults)
+            self.add_text(part, kind.text.within(part.defaults) if is_own else None)
         for entry in kind.entries:
             if entry.resolver is None:
                 self._add_entry(scope, entry, prefix, at)
@@ -451,6 +452,8 @@ class _Walk:
         inner = place.inner(tower.key)
         if inner is None and self._is_flat(place, tower):
             inner = place
+        if inner is None and place.content.get(tower.key) == {}:
+            tower = replace(tower, defaults=tower.given)
         if inner is None:
             self._add_absent(around, tower, path)
             return
@@ -461,7 +464,7 @@ class _Walk:
         if kind is None:
             self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
             return
-        defaults = tower.defaults if name == tower.type else {}
+        defaults = tower.given if name == tower.type and inner is not place else {}
         prefix = f"{around.prefix}{_id(tower.key)}."
         if not (kind.entries or kind.unknown or kind.towers or kind.text or kind.none):
             self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
@@ -477,8 +480,9 @@ class _Walk:
             self._add_unknown(around.place.absent(pointer), around.prefix, tower, path)
             return
         inner = KeyPlace({}, pointer, report)
+        defaults = {**tower.defaults, **around.defaults.get(tower.key, {})}
         try:
-            self.add(_Part(inner, kind, prefix, path, tower.defaults, around.depth + 1))
+            self.add(_Part(inner, kind, prefix, path, defaults, around.depth + 1))
             report.check()
         except InvalidBody as error:
             del self.encodings[first:]

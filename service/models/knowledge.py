@@ -88,13 +88,15 @@ class Tower:
         key: of the config.
         type: the model type of the part.
         at: the path of its modules.
-        defaults: those that differ from the defaults of the type.
+        defaults: those of a model without this config that differ from the defaults of the type.
+        given: those of a model with this config.
     """
 
     key: str
     type: str | None
     at: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -210,17 +212,18 @@ def _from_facts(
     entries = [_ENTRY.validate_python(each) for each in own.get("encodings", ())]
     unknown: list[str] = [*own.get("unknown", ())]
     replaced = {each.at for each in entries}
-    paths = {module["at"] for module in known["modules"]}
-    for module in () if own.get("replace") else known["modules"]:
+    modules = () if own.get("replace") else [*_modules(known)]
+    paths = {module["at"] for module, _ in modules}
+    for module, when in modules:
         if module["at"] in replaced or _has_only_ids(module):
             continue
         found = next((bodies[key] for key in _keys(module, facts["bodies"]) if key in bodies), None)
         if found is None or (text is None and any(each.resolver for each in found)):
-            unknown.append(module["at"])
+            unknown += [] if when and "==" in when[0] else [module["at"]]
             continue
         parts, others = {None, *module["at"].split(".")}, paths - {module["at"]}
         entries += [
-            replace(_placed(each, module), source=_source(each, module, name, facts))
+            replace(_placed(each, module, when), source=_source(each, module, name, facts))
             for each in found
             if each.below in parts and each.at not in others - {""}
         ]
@@ -235,7 +238,8 @@ def _from_facts(
             key,
             tower["type"],
             tower.get("at") or "",
-            tower.get("defaults") or {},
+            tower["defaults"],
+            tower.get("given", {}),
         )
         for key, tower in known.get("towers", {}).items()
     )
@@ -250,6 +254,21 @@ def _from_facts(
         none=own.get("none"),
         text=text,
     )
+
+
+def _modules(known: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """Yield each module, with the values of switches on which it is there."""
+    variants = [
+        (f"/{key} == {value!r}", variant)
+        for variant in known.get("variants", ())
+        for key, value in variant["when"].items()
+    ]
+    for module in known["modules"]:
+        gone = (when for when, variant in variants if module["at"] in variant["without"])
+        yield module, tuple(when.replace("==", "!=") for when in gone)
+    for when, variant in variants:
+        for module in variant["modules"]:
+            yield module, (when,)
 
 
 def _has_only_ids(module: Mapping[str, Any]) -> bool:
@@ -272,12 +291,14 @@ def _keys(module: Mapping[str, Any], bodies: Mapping[str, list[str]]) -> list[st
     return [*(f"only {name}" for name in own), *(own or parts), module["body"], *others]
 
 
-def _placed(entry: EncodingEntry, module: Mapping[str, Any]) -> EncodingEntry:
+def _placed(
+    entry: EncodingEntry, module: Mapping[str, Any], when: tuple[str, ...]
+) -> EncodingEntry:
     """Return the entry of a body at its module, with the shape that the facts have."""
     own = entry.at.removeprefix(".") if entry.at.startswith(".") else ""
     at = ".".join(filter(None, (module["at"], own))) if own or not entry.at else entry.at
     shape = () if entry.not_served or entry.url or entry.kind in _NO_TABLE else _shape(module, own)
-    return replace(entry, at=at, shape=entry.shape or shape)
+    return replace(entry, at=at, shape=entry.shape or shape, when=(*entry.when, *when))
 
 
 def _source(

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -143,6 +143,9 @@ class ModelType:
     own_names: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     defaults: Members = field(default_factory=dict)
+    absent_text: Members = field(default_factory=dict)
+    given_text: Members = field(default_factory=dict)
+    around: str | None = None
     layer_types: LayerPattern | None = None
     rope_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     head_dim_by_layer_type: Mapping[str, str] = field(default_factory=dict)
@@ -153,11 +156,21 @@ class ModelType:
     @property
     def origin(self) -> str:
         """The origin of class defaults."""
-        return f"class default of {self.name} ({self.source.partition(':')[0]})"
+        return f"class default of {self.around or self.name} ({self.source.partition(':')[0]})"
 
     def default(self, value: Any, pointer: str) -> ResolvedValue:
         """Return a class default, for a place in a config."""
         return ResolvedValue(value, "class default", (self.origin,), pointer)
+
+    def within(self, given: Members, name: str = "the model around it") -> "ModelType":
+        """Return the type as a part of a model that gives it other defaults."""
+        own = _defaults(given, self.names)
+        if "head_dim" in given:
+            own["head_dim"] = given["head_dim"]
+        if not own:
+            return self
+        kept = {k: v for k, v in self.defaults.items() if k not in given or k in own}
+        return replace(self, defaults={**kept, **own}, around=name)
 
     @property
     def known_layer_types(self) -> tuple[str, ...]:
@@ -213,8 +226,10 @@ def _entry(name: str, tables: Mapping[str, Members]) -> Members:
     if own.get("no_rope") is True:
         return own
     if "text" in own:
-        text = {"text_model_type": known["towers"][own["text"]]["type"], **own}
+        tower = known["towers"][own["text"]]
+        text = {"text_model_type": tower["type"], **own}
         inner = _entry(text["text_model_type"], tables)
+        text |= {"absent_text": tower["defaults"], "given_text": tower.get("given", {})}
         return {"layout": inner["layout"], "partial": inner["partial"], **text, **tables[name]}
     names = {key: value for key, value in known.get("names", {}).items() if key in _OF_CLASSES}
     names |= own.get("names", {})
@@ -373,9 +388,15 @@ def find_text_model(
         known: the facts of its type; those of its model_type unless given.
     """
     report, whole = body.report, body.read("model_type", _MODEL_TYPE)
-    place, name = (body, known.name) if known else _innermost(body, inherited)
+    place, name, around = (body, known.name, None) if known else _innermost(body, inherited)
     if known is None and name is not None:
         known = model_types().get(name)
+    if known is not None and around is not None and known.name == around.text_model_type:
+        own = place.content.get(around.text or "")
+        is_given = place.pointer != body.pointer or isinstance(own, dict)
+        is_flat = not is_given and place.has(*_spellings("hidden_size"), *_BASES)
+        defaults = around.given_text if is_given else {} if is_flat else around.absent_text
+        known = known.within(defaults, around.name)
     if known is None:
         _require_rope(place, name or (whole.value if whole else None))
         _warn_type(name, place)
@@ -431,18 +452,19 @@ def _lists_by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key]) -> V
 
 
 def _innermost(
-    place: KeyPlace, inherited: str | None, depth: int = 0
-) -> tuple[KeyPlace, str | None]:
-    """Return the config of the text model within a config, and its type."""
+    place: KeyPlace, inherited: str | None, depth: int = 0, around: ModelType | None = None
+) -> tuple[KeyPlace, str | None, ModelType | None]:
+    """Return the config of the text model within a config, its type, and the type around it."""
     own = place.read("model_type", _MODEL_TYPE)
     name = own.value if own else inherited
     kind = None if name is None else model_types().get(name)
     inner = _inner(place, kind) if depth < _DEEPEST else None
     if inner is not None:
-        return _innermost(inner, kind.text_model_type if kind else None, depth + 1)
+        return _innermost(inner, kind.text_model_type if kind else None, depth + 1, kind)
     while kind is not None and kind.text_model_type is not None:
+        around = kind
         name, kind = kind.text_model_type, model_types().get(kind.text_model_type)
-    return place, name
+    return place, name, around
 
 
 def _inner(place: KeyPlace, kind: ModelType | None) -> KeyPlace | None:

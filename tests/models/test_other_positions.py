@@ -220,3 +220,29 @@ def test_no_default_config_has_an_encoding_twice(client: Client) -> None:
         found = model(client, name)
         places = [(each["at"], each["kind"]) for each in found if "*" not in each["at"]]
         assert len(set(places)) == len(places)
+
+
+SWITCHES = [
+    (name, variant)
+    for name, facts in FACTS["types"].items()
+    for variant in facts.get("variants", ())
+]
+# The rotary embedding of the text model has its own name, and entries the paths of the whole model.
+ELSEWHERE = {"rotary_embeddings", "position_emb", "encoder.layers.*.self_attn"}
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"), SWITCHES, ids=[f"{n}-{v['when']}" for n, v in SWITCHES]
+)
+def test_a_switch_has_the_modules_of_its_position_and_no_others(
+    client: Client, name: str, variant: dict[str, Any]
+) -> None:
+    answer = client.post("/model", json={"model_type": name, **variant["when"]})
+    found = [each["at"] for each in answer.json().get("encodings", ())]
+    new = {module["at"] for module in variant["modules"]}
+
+    assert answer.status_code == 200 or not new
+    assert all(any(f"{at}.".startswith(f"{path}.") for at in found) for path in new - ELSEWHERE)
+    assert not [
+        at for at in found for path in {*variant["without"]} - new if f"{at}.".startswith(f"{path}.")
+    ]
