@@ -450,7 +450,7 @@ class _Walk:
             self._add_unknown(place.absent(place.at(tower.key)), around.prefix, tower, path)
             return
         inner = place.inner(tower.key)
-        if inner is None and self._is_flat(place, tower):
+        if inner is None and self._is_flat(around, tower):
             inner = place
         if inner is None and place.content.get(tower.key) == {}:
             tower = replace(tower, defaults=tower.given)
@@ -494,9 +494,11 @@ class _Walk:
             each: None for each in report.warnings if each.code != "class-default-used"
         }
 
-    def _is_flat(self, place: KeyPlace, tower: Tower) -> bool:
+    def _is_flat(self, part: _Part, tower: Tower) -> bool:
         """Return whether the text model of a config was found at its top."""
-        return place.pointer in self.resolved and tower.key in {"text_config", "decoder"}
+        key = part.type.text.text if part.type.text else "text_config"
+        is_text = tower.key == key and not _OF_A_TOWER.search(tower.key)
+        return is_text and part.place.pointer in self.resolved
 
     def add_other_towers(self, part: _Part) -> None:
         """Add the parts that the class does not have, by the types that their configs name."""

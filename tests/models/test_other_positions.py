@@ -244,5 +244,8 @@ def test_a_switch_has_the_modules_of_its_position_and_no_others(
     assert answer.status_code == 200 or not new
     assert all(any(f"{at}.".startswith(f"{path}.") for at in found) for path in new - ELSEWHERE)
     assert not [
-        at for at in found for path in {*variant["without"]} - new if f"{at}.".startswith(f"{path}.")
+        at
+        for at in found
+        for path in {*variant["without"]} - new
+        if f"{at}.".startswith(f"{path}.")
     ]
