@@ -497,7 +497,8 @@ class _Walk:
     def _is_flat(self, part: _Part, tower: Tower) -> bool:
         """Return whether the text model of a config was found at its top."""
         key = part.type.text.text if part.type.text else "text_config"
-        is_text = tower.key == key and not _OF_A_TOWER.search(tower.key)
+        kind = part_type(tower.type) if tower.type is not None and tower.key == key else None
+        is_text = kind is not None and kind.text is not None and kind.text.no_rope is not True
         return is_text and part.place.pointer in self.resolved
 
     def add_other_towers(self, part: _Part) -> None:
