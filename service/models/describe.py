@@ -6,7 +6,7 @@ A part that is not known is listed as such, and never has a table.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,10 +20,16 @@ from service.models.config_values import (
     ReadingReport,
     ResolvedValue,
     did_you_mean,
-    under,
 )
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable
-from service.models.knowledge import EncodingEntry, PartType, Tower, known_names, part_type
+from service.models.knowledge import (
+    EncodingEntry,
+    Numbering,
+    PartType,
+    Tower,
+    known_names,
+    part_type,
+)
 from service.models.model_types import Attention, ModelType
 from service.models.positional_keys import ALIKE, check_part, is_other_part
 from service.models.resolve import Resolved, resolve_at
@@ -55,6 +61,7 @@ class PartEncoding:
         shape: of a learned table.
         untouched_tokens: how many tokens have no rotation.
         settings: the settings of a text model, of which these are the layers of one type.
+        numbering: of the tokens, on several axes; ``numbered`` has its values.
         resolved: all settings of that text model.
         reason: why there is no table.
         is_sent: whether the document has a config of the part.
@@ -73,6 +80,8 @@ class PartEncoding:
     shape: tuple[ResolvedValue, ...] = ()
     untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
+    numbering: Numbering | None = None
+    numbered: Mapping[str, ResolvedValue] = field(default_factory=dict)
     resolved: Resolved | None = None
     reason: str | None = None
     is_sent: bool = True
@@ -162,34 +171,6 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
         reason=reason,
         unread=tuple(walk.unread),
     )
-
-
-class NotedKeys(dict[str, Any]):
-    """A config that notes which of its keys are asked for."""
-
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.asked = set[str]()
-        own = {
-            key: NotedKeys(each) if isinstance(each, dict) else each
-            for key, each in content.items()
-        }
-        super().__init__(own)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.asked.add(key)
-        return super().get(key, default)
-
-    def __getitem__(self, key: str) -> Any:
-        self.asked.add(key)
-        return super().__getitem__(key)
-
-    def others(self, pointer: str = "") -> Iterator[str]:
-        """Yield the pointers of the keys that nothing has asked for."""
-        for key, value in self.items():
-            if key not in self.asked:
-                yield under(pointer, key)
-            elif isinstance(value, NotedKeys):
-                yield from value.others(under(pointer, key))
 
 
 OWN_CLASSES = ("transformers", "mlx", "diffusers")
@@ -309,10 +290,22 @@ class _Walk:
                 "rope",
                 layers=layers,
                 settings=entry,
+                numbering=part.type.numbering,
+                numbered=self._numbered(part),
                 is_sent=bool(resolved.model.values or not part.type.towers),
                 resolved=resolved,
             )
         self._add_beside(resolved, prefix, at)
+
+    def _numbered(self, part: _Part) -> Mapping[str, ResolvedValue]:
+        """Return the values by which a model numbers its tokens, by their pointers."""
+        kind, towers = part.type, {}
+        for tower in kind.towers:
+            own = part_type(tower.type) if tower.type else None
+            towers[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
+        scope = Scope(part.place, kind.origin, {**kind.defaults, **towers}, kind.names)
+        pointers = kind.numbering.values if kind.numbering else ()
+        return self._values(scope, {each.rpartition("/")[2]: each for each in pointers})
 
     def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
         """Add the factors of queries, the window, and the layers without a rotary embedding."""

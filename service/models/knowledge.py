@@ -99,6 +99,36 @@ class Tower:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
+@validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Numbering:
+    """How a model numbers its tokens on several axes, as the head of position_ids.toml explains it.
+
+    Attributes:
+        name: of the convention; None for functions that nobody has reviewed.
+    """
+
+    name: str | None = None
+    functions: Mapping[str, str] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    rule: str | None = None
+
+
+@cache
+def _numberings() -> tuple[Numbering, ...]:
+    text = files("service.models").joinpath("position_ids.toml").read_text(encoding="utf-8")
+    return tuple(Numbering(name=name, **own) for name, own in tomllib.loads(text).items())
+
+
+def _numbering(functions: Mapping[str, str]) -> Numbering | None:
+    """Return how functions number tokens; None without functions that do."""
+    if "get_rope_index" not in functions:
+        return None
+    known = (each for each in _numberings() if each.functions.items() <= functions.items())
+    return next(known, Numbering())
+
+
 @dataclass(frozen=True)
 class PartType:
     """The facts of a model type.
@@ -112,6 +142,7 @@ class PartType:
         unknown: the paths of positional modules whose body nobody has reviewed.
         none: why there is no encoding.
         text: the facts of its rotary embedding, if it is a text model with one.
+        numbering: of its tokens, if it numbers them on several axes.
     """
 
     name: str
@@ -123,6 +154,7 @@ class PartType:
     unknown: tuple[str, ...] = ()
     none: str | None = None
     text: ModelType | None = None
+    numbering: Numbering | None = None
 
     @property
     def origin(self) -> str:
@@ -253,6 +285,7 @@ def _from_facts(
         unknown=tuple(unknown),
         none=own.get("none"),
         text=text,
+        numbering=_numbering(known.get("functions", {})),
     )
 
 

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import shortened
-from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean, differ
+from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean, differ, under
 from service.models.knowledge import PartType, part_type
 from service.models.model_types import NoRope, TextModel
 
@@ -245,3 +245,31 @@ def own_keys(model: TextModel) -> frozenset[str]:
         *kind.not_read,
     }
     return frozenset(name for name in own if name is not None)
+
+
+class NotedKeys(dict[str, Any]):
+    """A config that notes which of its keys are asked for."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.asked = set[str]()
+        own = {
+            key: NotedKeys(each) if isinstance(each, dict) else each
+            for key, each in content.items()
+        }
+        super().__init__(own)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def others(self, pointer: str = "") -> Iterator[str]:
+        """Yield the pointers of the keys that nothing has asked for."""
+        for key, value in self.items():
+            if key not in self.asked:
+                yield under(pointer, key)
+            elif isinstance(value, NotedKeys):
+                yield from value.others(under(pointer, key))

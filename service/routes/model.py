@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
@@ -20,9 +20,10 @@ from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
 from service.models.config_values import ConfigWarning, Origin, ResolvedValue
-from service.models.describe import OWN_CLASSES, NotedKeys, PartEncoding, describe
+from service.models.describe import OWN_CLASSES, PartEncoding, describe
 from service.models.engines import engine_settings, rotary_models
 from service.models.knowledge import EncodingEntry
+from service.models.positional_keys import NotedKeys
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.models.translation import ModelDocument
@@ -31,7 +32,10 @@ from service.numerics.tables import Document
 from service.routes.model_links import (
     AttentionReport,
     ConfigParameters,
+    FoundFormat,
+    Knowledge,
     LengthRegime,
+    LibraryParameters,
     ModelFile,
     SettingsLinker,
     WarningEntry,
@@ -43,6 +47,8 @@ from service.routes.table_urls import PostingReport, Url, links_to, table_at, ur
 from service.settings import Settings
 
 _GRID_AXES = ("depth", "height", "width")
+# The packs of the first follow the layout; the caches of the others take rows of any positions.
+_BY_LAYOUT, _BY_ROW = ("transformers", "diffusers"), ("flash_attn", "onnx")
 _OF_TABLES = {"grid", "seq_len", "timesteps"}
 _PACK = re.compile(r"\bpack=\w+")
 _FILE = re.compile(r"^([^.?]+)\.\w+")
@@ -50,33 +56,7 @@ _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
 
-Library: TypeAlias = Literal[
-    "transformers", "diffusers", "vllm", "sglang", "flash_attn", "onnx", "ggml"
-]
-# The packs of the first follow the layout; the caches of the others take rows of any positions.
-_BY_LAYOUT, _BY_ROW = ("transformers", "diffusers"), ("flash_attn", "onnx")
-
-if TYPE_CHECKING:
-    _ForLibrary = ConfigParameters
-else:
-    # No field of a class has the name of a Python keyword.
-    _ForLibrary = create_model(
-        "_ForLibrary",
-        __base__=ConfigParameters,
-        **{
-            "for": (
-                Library | None,
-                optional(
-                    "The library whose pack rotary tables have; the library of the model's class "
-                    "unless given.",
-                    "onnx",
-                ),
-            )
-        },
-    )
-
-
-class ModelParameters(_ForLibrary):
+class ModelParameters(LibraryParameters):
     """Parameters of a report about a model: what no config has."""
 
     grid: Integers | None = optional(
@@ -97,23 +77,6 @@ class ModelParameters(_ForLibrary):
     )
 
 
-class FoundFormat(Report):
-    """The format of the document."""
-
-    name: str
-    found_by: str = Field(description="The key or the bytes that tell the format.")
-
-
-class Knowledge(Report):
-    """The library that the answer is based on."""
-
-    library: str | None
-    status: Literal["known", "assumed"] = Field(
-        description="known: the class is one of the library; assumed: the type is not known, and "
-        "its config has the rotary settings, or a key that looks positional is not known."
-    )
-
-
 class OriginatedValue(Report):
     """A value and its origin."""
 
@@ -126,6 +89,16 @@ class OriginatedValue(Report):
         alias="from",
         description="Pointers into the document, or the class and the version of its library.",
     )
+
+
+class NumberingReport(Report):
+    """The numbers of tokens on several position axes, by the name of the convention."""
+
+    convention: str | None = Field(description="Null where the code of the model is not known.")
+    axes: list[str] = ABSENT
+    asks: list[str] = Field(default=ABSENT, description="What a config does not have.")
+    values: dict[str, OriginatedValue] = ABSENT
+    rule: str = ABSENT
 
 
 class EncodingReport(PostingReport):
@@ -156,6 +129,9 @@ class EncodingReport(PostingReport):
     dtype: str = Field(default=ABSENT, description="The type of its elements.")
     stored: str = Field(default=ABSENT, description="Where the numbers are: in the checkpoint.")
     resize: str = Field(default=ABSENT, description="How the library resizes the table.")
+    position_ids: NumberingReport = Field(
+        default=ABSENT, description="The numbers of tokens, if they have several axes."
+    )
     attention: AttentionReport = ABSENT
     regimes: list[LengthRegime] = ABSENT
     links: dict[str, Url] = ABSENT
@@ -425,6 +401,7 @@ def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport
     optional_fields: dict[str, Any] = {"reason": encoding.reason, "layers": dict(encoding.layers)}
     if encoding.settings is not None:
         optional_fields |= _of_text(encoding.settings, encoding.resolved, described)
+        optional_fields["position_ids"] = _numbering(encoding, described)
     elif encoding.entry is not None:
         optional_fields |= _of_entry(encoding, encoding.entry, described)
     else:
@@ -432,6 +409,20 @@ def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport
         optional_fields["shape"] = [each.value for each in encoding.shape]
     given = {name: each for name, each in optional_fields.items() if each}
     return EncodingReport(**fields, served="links" in given, **given)
+
+
+def _numbering(encoding: PartEncoding, described: DescribedModel) -> NumberingReport | None:
+    """Return the report of the numbers of tokens; None if they have one axis."""
+    own = encoding.numbering
+    if own is None or own.name is None:
+        return NumberingReport(convention=None) if own else None
+    return NumberingReport(
+        convention=own.name,
+        axes=[*own.axes],
+        asks=[*own.asks],
+        values=described.found(encoding.numbered),
+        rule=own.rule,
+    )
 
 
 def _of_text(

@@ -6,7 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, create_model
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, JsonObject, Number, Report
@@ -112,6 +112,47 @@ class ConfigParameters(Parameters):
     )
     format: FormatName | None = optional(
         "The format of the document; found in its content unless given.", "gguf"
+    )
+
+
+Library: TypeAlias = Literal[
+    "transformers", "diffusers", "vllm", "sglang", "flash_attn", "onnx", "ggml"
+]
+
+if TYPE_CHECKING:
+    LibraryParameters = ConfigParameters
+else:
+    # No field of a class has the name of a Python keyword.
+    LibraryParameters = create_model(
+        "LibraryParameters",
+        __base__=ConfigParameters,
+        **{
+            "for": (
+                Library | None,
+                optional(
+                    "The library whose pack rotary tables have; the library of the model's class "
+                    "unless given.",
+                    "onnx",
+                ),
+            )
+        },
+    )
+
+
+class FoundFormat(Report):
+    """The format of the document."""
+
+    name: str
+    found_by: str = Field(description="The key or the bytes that tell the format.")
+
+
+class Knowledge(Report):
+    """The library that the answer is based on."""
+
+    library: str | None
+    status: Literal["known", "assumed"] = Field(
+        description="known: the class is one of the library; assumed: the type is not known, and "
+        "its config has the rotary settings, or a key that looks positional is not known."
     )
 
 

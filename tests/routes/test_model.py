@@ -454,3 +454,26 @@ def test_source_is_a_class_of_the_type_itself(
     encodings = encodings_of(client, {"model_type": name})
 
     assert next(iter(encodings.values())).get("source") == source
+
+
+def test_numbers_of_tokens_are_those_of_the_reviewed_functions(client: Client) -> None:
+    config = {"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": 4}}
+
+    numbers = encodings_of(client, config)["rotary"]["position_ids"]
+
+    assert numbers["convention"] == "qwen2_5_vl"
+    assert numbers["axes"] == ["t", "h", "w"]
+    assert "second_per_grid_ts" in numbers["asks"]
+    values = {name: (each["value"], each["origin"]) for name, each in numbers["values"].items()}
+    assert values == {
+        "spatial_merge_size": (2, "class default"),
+        "tokens_per_second": (4, "config"),
+    }
+    for name, convention in (
+        ("glm4v", "qwen3_vl"),
+        ("qwen2_vl", "qwen2_vl"),
+        ("ernie4_5_vl_moe", None),
+    ):
+        rotary = encodings_of(client, {"model_type": name})["rotary"]
+        assert rotary["position_ids"]["convention"] == convention
+    assert "position_ids" not in encodings_of(client, {"model_type": "llama"})["rotary"]
