@@ -61,11 +61,7 @@ def _rules() -> Mapping[str, WindowRule]:
 
 
 def window_of(resolved: Resolved) -> Window | None:
-    """Return the window of a text model; None, with a warning if there may be one, otherwise.
-
-    Raises:
-        Unusable: its size is no number.
-    """
+    """Return the window of a text model; None, with a warning if there may be one, otherwise."""
     model, name = resolved.model, resolved.model.type.name
     content, kind = model.place.content, part_type(name)
     rule = _rules().get(resolved.text_model_type or "") or _rules().get(name)
@@ -81,12 +77,15 @@ def window_of(resolved: Resolved) -> Window | None:
         return None
     try:
         size = scope.value(rule.window)
+        if type(size.value) is not int or size.value < 0:
+            where = next(iter(size.sources), model.place.pointer)
+            raise Unusable(where, size.value, "must be a number of positions")
+        layers = _layers(resolved, rule, scope) if size.value else {"only": []}
     except Missing:
         return None
-    if type(size.value) is not int or size.value < 0:
-        where = next(iter(size.sources), model.place.pointer)
-        raise Unusable(where, size.value, "must be a number of positions")
-    layers = _layers(resolved, rule, scope) if size.value else {"only": []}
+    except Unusable as error:
+        model.report.fault(error.pointer, error.value, error.rule)
+        return None
     return None if layers.get("only") == [] else Window(size, _SEES[rule.sees], layers)
 
 
@@ -103,8 +102,10 @@ def _layers(resolved: Resolved, rule: WindowRule, scope: Scope) -> Mapping[str, 
     elif rule.pattern is not None and total:
         kinds = rule.pattern.of(total, rule.pattern.every)
     elif rule.from_key is not None:
-        first = scope.value(f"/{rule.from_key}").value
-        return listed | {"only": [*range(first, total)]}
+        first = scope.value(f"/{rule.from_key}")
+        if type(first.value) is not int:
+            raise Unusable(model.place.at(rule.from_key), first.value, "must be a number of layers")
+        return listed | {"only": [*range(max(first.value, 0), total)]}
     elif rule.by_rope is not None and total:
         is_with = rule.by_rope == "with"
         return listed | {

@@ -305,7 +305,11 @@ class _Walk:
             towers[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
         scope = Scope(part.place, kind.origin, {**kind.defaults, **towers}, kind.names)
         pointers = kind.numbering.values if kind.numbering else ()
-        return self._values(scope, {each.rpartition("/")[2]: each for each in pointers})
+        try:
+            return self._values(scope, {each.rpartition("/")[2]: each for each in pointers})
+        except Unusable as error:
+            part.place.report.fault(error.pointer, error.value, error.rule)
+            return {}
 
     def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
         """Add the factors of queries, the window, and the layers without a rotary embedding."""
@@ -326,12 +330,7 @@ class _Walk:
                 },
                 reason="a factor of each query by its position, by the formula",
             )
-        try:
-            window = window_of(resolved)
-        except Unusable as error:
-            resolved.model.report.fault(error.pointer, error.value, error.rule)
-            window = None
-        if window is not None:
+        if (window := window_of(resolved)) is not None:
             name = f"{prefix}window"
             own = {"layers": window.layers, "values": {"window": window.size}}
             self._add(name, at, pointer, "window", reason=window.sees, **own)

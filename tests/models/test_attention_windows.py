@@ -111,3 +111,11 @@ def test_window_that_is_no_number_is_refused(client: Client) -> None:
 
     assert answer.status_code == 422
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/sliding_window"]
+
+
+def test_first_layer_with_a_window_that_is_no_number_is_refused(client: Client) -> None:
+    config = {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": "3"}
+
+    answer = client.post("/model", json=config | {"sliding_window": 8})
+
+    assert [each["pointer"] for each in answer.json()["errors"]] == ["/max_window_layers"]

@@ -477,3 +477,13 @@ def test_numbers_of_tokens_are_those_of_the_reviewed_functions(client: Client) -
         rotary = encodings_of(client, {"model_type": name})["rotary"]
         assert rotary["position_ids"]["convention"] == convention
     assert "position_ids" not in encodings_of(client, {"model_type": "llama"})["rotary"]
+
+
+def test_value_for_the_numbers_of_tokens_that_cannot_be_read_is_refused(client: Client) -> None:
+    config = b'{"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": Infinity}}'
+
+    answer = client.post("/model", content=config, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+    pointers = {each["pointer"] for each in answer.json()["errors"]}
+    assert pointers == {"/vision_config/tokens_per_second"}
