@@ -100,7 +100,8 @@ class _Rotary:
     Attributes:
         main: the settings of the layers with full attention.
         values: theirs; ``scale`` is the attention factor.
-        cannot: what the engine cannot express.
+        cannot_say: the texts of what the engine cannot express, by code.
+        cannot: those that hold.
     """
 
     def __init__(self, engine: str, resolved: Resolved, form: str) -> None:
@@ -112,7 +113,7 @@ class _Rotary:
         self.rule: str = self.values["rope_type"]
         self.theta: float = self.values["rope_theta"]
         self.share = self.values["rotary_dim"] / self.values["head_dim"]
-        self.cannot: dict[str, None] = {}
+        self.cannot_say, self.cannot = dict(self.table["cannot"]), dict[str, None]()
 
     @property
     def is_whole(self) -> bool:
@@ -133,11 +134,11 @@ class _Rotary:
 
     def refuse(self, code: str, **names: Any) -> None:
         """Add a part of the settings that the engine cannot express."""
-        self.cannot[self.table["cannot"][code].format(**names)] = None
+        self.cannot[self.cannot_say[code].format(**names)] = None
 
     def refuse_values(self) -> None:
         """Add the rules and values that have a text of their own; of truncate, that it is false."""
-        for code in self.table["cannot"].keys() & {*self.values, *self.rules}:
+        for code in self.cannot_say.keys() & {*self.values, *self.rules}:
             if code in self.rules or bool(self.values[code]) != (code == "truncate"):
                 self.refuse(code)
 
@@ -268,11 +269,8 @@ def _put_rule(told: _Rotary, keys: dict[str, Any], arch: str) -> tuple[str, ...]
 
 def _put_yarn(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
     values, factor = told.values, Decimal(told.values["factor"])
-    all_dim, usual, is_mla = (
-        values.get("mscale_all_dim"),
-        yarn_mscale(factor),
-        _is_in("log_tenth", arch),
-    )
+    all_dim, is_mla = values.get("mscale_all_dim"), _is_in("log_tenth", arch)
+    usual = yarn_mscale(factor)
     if all_dim and (is_mla or _is_in("log_whole", arch)):
         keys["rope.scaling.yarn_log_multiplier"] = all_dim / 10 if is_mla else all_dim
         mscale = Decimal(all_dim if arch == "deepseek2" else 1)
@@ -344,8 +342,8 @@ def _vllm(told: _Rotary) -> dict[str, Any] | None:
     entries = told.resolved.entries
     if "mrope_section" in told.values and told.values.keys() & {"attention_factor", *_MSCALES}:
         return None
-    if told.type in told.table["mla"]:
-        _check_mla(told)
+    if told.type in told.table["mla"]["types"]:
+        told.cannot_say |= told.table["mla"]["cannot"]
     is_flat = len(entries) == 1 and not entries[0].block.is_nested
     if not is_flat and not all(entry.block.is_nested for entry in entries):
         return {"hf_overrides": {}}
@@ -377,24 +375,13 @@ def _is_other(told: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> 
     sent, table = entry.block.place.content, told.table
     needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
     needs = [*needs, *(name for name in _AXES if block.get(name))]
-    aliases = (own for own in entry.values.values() if own.origin.startswith("alias"))
+    aliases = (own for own in entry.values.values() if own.is_alias)
     kind = sent.get("rope_type") or sent.get("type") or entry.rope_type
     return (
         any(sent.get(name) is None for name in needs)
         or any(own.pointer.rpartition("/")[2] not in table["keys"] for own in aliases)
         or kind not in {entry.rope_type, *table["kinds"]}
     )
-
-
-def _check_mla(told: _Rotary) -> None:
-    """Say what classes with latent attention leave out: they read every rule as their own YaRN."""
-    for code, is_so in {
-        "mla_rule": told.rule not in {"default", "yarn"},
-        "mla_attention": "attention_factor" in told.values,
-        "mla_truncate": not told.values.get("truncate", True),
-    }.items():
-        if is_so:
-            told.refuse(code, rule=told.rule)
 
 
 def _onnx(told: _Rotary) -> dict[str, Any]:

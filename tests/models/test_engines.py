@@ -296,6 +296,16 @@ def test_overrides_of_vllm_say_what_was_missing(sent: Json) -> None:
     check_same(resolved_of(sent), resolved_of({**own, **overrides}))
 
 
+def test_names_that_vllm_does_not_read_are_told() -> None:
+    for name in ("rotary_base", "rotary_emb_base"):
+        overrides = told(config("llama", **{name: 5e5}))["vllm"]["hf_overrides"]
+
+        assert bool(overrides) == (name == "rotary_base")
+    assert told(config("llama", rotary_base=5e5))["vllm"]["hf_overrides"] == {
+        "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}
+    }
+
+
 @pytest.mark.parametrize("is_flat", [True, False])
 def test_overrides_of_vllm_stand_where_the_text_model_is(is_flat: bool) -> None:
     text = {**SIZES, "head_dim": 64, "rope_scaling": {**YARN, "factor": None}}
