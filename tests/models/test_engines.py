@@ -99,7 +99,7 @@ def tables(resolved: Resolved, length: int | None) -> list[Any]:
         omegas = [float(omega) for omega in frequencies.exact()]
         axes = (asked.mrope_section, bool(asked.mrope_interleaved))
         found.append((entry.layers, omegas, frequencies.scale, axes))
-    return sorted(found, key=lambda each: each[1])
+    return sorted(found, key=lambda each: (each[1], each[0] or ()))
 
 
 def check_same(resolved: Resolved, other: Resolved, length: int | None = None) -> None:
@@ -132,7 +132,7 @@ def written(resolved: Resolved, own: Json) -> bytes:
     }  # fmt: skip
     sizes = {key: resolved.model.value(name, warns=False) for key, name in names.items()}
     keys = {f"{arch}.{key}": value.value for key, value in sizes.items() if value}
-    if arch in {"gemma3", "cohere2"}:
+    if arch in {"gemma3", "cohere2"} or resolved.text_model_type == "olmo3":
         keys[f"{arch}.attention.sliding_window"] = 512
     factors = [(each["name"], quotients(resolved, each["name"])) for each in tensors]
     assert [each["shape"] for each in tensors] == [[len(values)] for _, values in factors]
