@@ -15,7 +15,6 @@ import yaml
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.models.config_values import (
-    MAX_LAYERS,
     ConfigWarning,
     ResolvedValue,
     did_you_mean,
@@ -255,15 +254,9 @@ def _megatron(draft: Translation) -> None:
     if parameters.get("rope_type") == "yarn":
         draft.facts["scales_softmax"] = True
         _put_concentration(draft, parameters)
-    freq, layers = draft.place.get("no_rope_freq"), draft.content.get("num_hidden_layers")
-    if not draft.rotary or not freq:
-        return
-    if type(freq) is int and type(layers) is int and 0 < freq <= layers <= MAX_LAYERS:
-        draft.split_layers([(layer + 1) % freq == 0 for layer in range(layers)], "no_rope_freq")
-    elif isinstance(freq, list) and len(freq) == layers and all(flag in (0, 1) for flag in freq):
-        draft.split_layers([bool(flag) for flag in freq], "no_rope_freq")
-    else:
-        draft.refuse("no_rope_freq", "must be a number, or 0 or 1 for each of num_layers")
+    name = "no_rope_freq"
+    if draft.rotary and draft.place.get(name):
+        draft.split_layers(draft.flags(name, draft.place[name]), name)
 
 
 def _put_concentration(draft: Translation, parameters: dict[str, Any]) -> None:
@@ -296,24 +289,18 @@ def _nemo(draft: Translation) -> None:
 def _keras(draft: Translation) -> None:
     if draft.place.get("rope_scaling_type", "su") != "su":
         draft.refuse("rope_scaling_type", "must be su")
-    enabled: Any = draft.place.get("rope_layer_enabled_list")
-    by_type = "full_attention" in draft.content.get("rope_parameters", {})
-    layers = draft.content.get("num_hidden_layers")
-    if not by_type and not isinstance(enabled, list):
-        return
-    if type(layers) is not int or not 0 < layers <= MAX_LAYERS:
-        draft.refuse("num_layers", f"must be an integer from 1 to {MAX_LAYERS}")
-    elif by_type:
-        slides = draft.place.get("use_sliding_window_attention", True)
-        full = [not slides or layer % 6 == 5 for layer in range(layers)]
+    name, window = "rope_layer_enabled_list", "use_sliding_window_attention"
+    enabled, layers = draft.place.get(name), draft.content.get("num_hidden_layers")
+    if "full_attention" in draft.content.get("rope_parameters", {}):
+        full = draft.flags(window, 6 if draft.place.get(window, True) else 1)
         types = ["full_attention" if flag else "sliding_attention" for flag in full]
-        draft.put("layer_types", types, draft.key("use_sliding_window_attention"))
+        draft.put("layer_types", types, draft.key(window))
         if draft.place.get("vision_encoder"):
             draft.facts["not_understood"] = (draft.key("vision_encoder"),)
-    else:
-        without = [not flag for flag in enabled[:layers]]
-        without += [False] * (layers - len(enabled))
-        draft.split_layers(without, "rope_layer_enabled_list")
+    elif isinstance(enabled, list):
+        # Layers behind the end of the list turn.
+        own = enabled[:layers] + [True] * (layers - len(enabled)) if type(layers) is int else []
+        draft.split_layers([not flag for flag in draft.flags(name, own)], name)
 
 
 _ODD = {"megatron": _megatron, "nemo": _nemo, "keras": _keras}

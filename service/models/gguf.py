@@ -18,7 +18,7 @@ from typing import Any
 
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import InvalidBody, shortened
-from service.models.config_values import MAX_LAYERS, fault
+from service.models.config_values import fault
 from service.models.translation import (
     Members,
     ModelDocument,
@@ -371,17 +371,15 @@ class _Model(Translation):
         always = spec.get("always") or count == spec.get("layers", 0)
         if not window and not (window is None and always):
             return
-        if type(count) is not int or not 0 < count <= MAX_LAYERS:
-            self.refuse("block_count", f"must be an integer from 1 to {MAX_LAYERS}")
-        elif spec["turns"] == "not_every":
-            dense = 0 if spec.get("dense_first") else spec["every"] - 1
-            self.split_layers([layer % spec["every"] == dense for layer in range(count)], name)
+        if spec["turns"] == "not_every":
+            dense = self.flags(name, spec["every"], first=spec.get("dense_first", False))
+            self.split_layers(dense, name if window else "block_count")
         elif spec["turns"] == "every":
-            self._read_recurrent(spec, count)
+            self._read_recurrent(spec)
         elif spec["turns"] == "sliding":
-            self.split_layers([not slides for slides in self._sliding(spec, count)], name)
+            self.split_layers([not slides for slides in self._sliding(spec)], name)
         else:
-            self._split_by_window(spec, self._sliding(spec, count))
+            self._split_by_window(spec, self._sliding(spec))
 
     def _read_plain_layers(self) -> None:
         """Read which layers have heads: the others are recurrent, or have no attention."""
@@ -396,28 +394,20 @@ class _Model(Translation):
         if isinstance(heads, list):
             self.split_layers([not each for each in heads], "attention.head_count_kv")
 
-    def _read_recurrent(self, spec: Members, count: int) -> None:
+    def _read_recurrent(self, spec: Members) -> None:
         """Read which layers have linear attention, without a rotary embedding."""
         name = "full_attention_interval"
-        every = self.place.get(name, spec["every"])
         if self.place.get("attention.recurrent_layers") is not None:
             self.refuse("attention.recurrent_layers", "is not understood")
-        elif type(every) is not int or every < 1:
-            self.refuse(name, "must be a period")
-        else:
-            self.split_layers([layer % every != every - 1 for layer in range(count)], name)
+        full = self.flags(name, self.place.get(name, spec["every"]) or None)
+        self.split_layers([not flag for flag in full], name)
 
-    def _sliding(self, spec: Members, count: int) -> list[bool]:
+    def _sliding(self, spec: Members) -> list[bool]:
         """Return which layers have a window: all but one of each period, or those of a list."""
         name = "attention.sliding_window_pattern"
         every = self.place.get(name, spec["every"])
-        if isinstance(every, list) and len(every) == count:
-            return [bool(flag) for flag in every]
-        if type(every) is not int or every < 0:
-            self.refuse(name, "must be a period, or a flag for each layer")
-            every = 0
-        dense = 0 if spec.get("dense_first") else every - 1
-        return [not every or layer % every != dense for layer in range(count)]
+        flags = self.flags(name, every, first=spec.get("dense_first", False))
+        return flags if isinstance(every, list) else [not flag for flag in flags]
 
     def _split_by_window(self, spec: Members, slides: list[bool]) -> None:
         """Add the base of the layers with a window, with the rule or without one."""

@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import MAX_FAULTS, Fault, InvalidBody, shortened
 from service.models.config_values import (
+    MAX_LAYERS,
     ConfigWarning,
     KeyPlace,
     Origin,
@@ -351,6 +352,27 @@ class Translation:
                     self.put(f"rope_parameters/{path}", own[name], f"{at}/{name}")
         for each in unknown(own, at, block.names()):
             self.report.faults[each] = None
+
+    def flags(self, name: str, value: Any, *, first: bool = False) -> list[bool]:
+        """Return a flag for each layer: those of a list, or true for the last of each period.
+
+        Args:
+            name: the key of the value, for a fault.
+            value: the list, or the period; 0 for no layer.
+            first: whether it is the first of each period instead.
+        """
+        count = self.content.get("num_hidden_layers")
+        if type(count) is not int or not 0 < count <= MAX_LAYERS:
+            rule = f"must be an integer from 1 to {MAX_LAYERS}"
+            self.report.fault(self.sources["/num_hidden_layers"], count, rule)
+        elif type(value) is int and value >= 0:
+            place = 0 if first else value - 1
+            return [value > 0 and layer % value == place for layer in range(count)]
+        elif isinstance(value, list) and len(value) == count and all(x in (0, 1) for x in value):
+            return [bool(flag) for flag in value]
+        else:
+            self.refuse(name, "must be a period, or 0 or 1 for each layer")
+        return []
 
     def split_layers(self, without: Sequence[bool], name: str) -> None:
         """Add the layers without a rotary embedding, as parameters by layer type."""
