@@ -15,7 +15,8 @@ import yaml
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.models.config_values import (
-    ConfigWarning,
+    MAX_LAYERS,
+    ReadingReport,
     ResolvedValue,
     did_you_mean,
     fault,
@@ -197,27 +198,31 @@ def _word(word: str) -> Any:
 
 
 def _mlx(content: Members, found_by: str) -> ModelDocument:
-    """Read a config of MLX: a few classes take the layout from rope_traditional."""
-    warnings: list[ConfigWarning] = []
-    traditional, layout = content.get("rope_traditional"), None
-    if (
-        traditional is not None
-        and content.get("model_type") in format_tables()["mlx"]["traditional"]
-    ):
-        layout = "interleaved" if traditional else "half"
-    elif traditional is not None:
-        detail = "this class of mlx-lm has a layout of its own and does not read rope_traditional"
-        warnings.append(ConfigWarning("key-not-read", detail, "/rope_traditional"))
+    """Read a config of MLX, with the layout and the rules as its classes have them."""
+    content, report, layout = dict(content), ReadingReport(), None
+    traditional = content.pop("rope_traditional", None)
+    if traditional is not None:
+        if content.get("model_type") in format_tables()["mlx"]["traditional"]:
+            layout = "interleaved" if traditional else "half"
+        else:
+            detail = "this class of mlx-lm has a layout of its own, whatever rope_traditional says"
+            report.warn("key-not-read", detail, "/rope_traditional")
     name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
-    rule = str(member(content, f"/{name}/rope_type") or member(content, f"/{name}/type"))
-    if rule in {"longrope", "su"}:
-        detail = "mlx-lm 0.32.2 uses long_factor at every length, short_factor never"
-        warnings.append(ConfigWarning("mlx-longrope", detail, f"/{name}"))
-    if rule == "yarn" and member(content, f"/{name}/truncate") is False:
+    own, sources = content.get(name), {}
+    block = dict(own) if isinstance(own, dict) else {}
+    rule = block.get("rope_type") or block.get("type")
+    if rule in ("longrope", "su") and "long_factor" in block:
+        block["short_factor"] = block["long_factor"]
+        sources[f"/{name}/short_factor"] = f"/{name}/long_factor"
+        report.warn("mlx-longrope", "mlx-lm 0.32.2 never uses short_factor", f"/{name}")
+    if rule == "yarn" and block.get("truncate") is False:
+        del block["truncate"]
         detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
-        warnings.append(ConfigWarning("mlx-yarn", detail, f"/{name}/truncate"))
-    content = {key: value for key, value in content.items() if key != "rope_traditional"}
-    return ModelDocument("mlx", found_by, content, layout=layout, warnings=tuple(warnings))
+        report.warn("mlx-yarn", detail, f"/{name}/truncate")
+    if block:
+        content[name] = block
+    warnings = tuple(report.warnings)
+    return ModelDocument("mlx", found_by, content, sources, layout=layout, warnings=warnings)
 
 
 def _params(content: Members, found_by: str) -> ModelDocument:
@@ -299,7 +304,7 @@ def _keras(draft: Translation) -> None:
             draft.facts["not_understood"] = (draft.key("vision_encoder"),)
     elif isinstance(enabled, list):
         # Layers behind the end of the list turn.
-        own = enabled[:layers] + [True] * (layers - len(enabled)) if type(layers) is int else []
+        own = [*enabled, *[True] * MAX_LAYERS][: layers if type(layers) is int else 0]
         draft.split_layers([not flag for flag in draft.flags(name, own)], name)
 
 

@@ -17,7 +17,7 @@ UNREVIEWED = tomllib.loads((_FOLDER / "bodies" / "unreviewed.toml").read_text())
 # Classes whose defaults do not determine their positions: what is missing, or does not fit.
 UNBUILT = {
     "EasyAnimateTransformer3DModel": "patch_size is required",
-    "HiDreamImageTransformer2DModel": "sum(/axes_dims_rope) == /attention_head_dim",
+    "HiDreamImageTransformer2DModel": "the sum of axes_dims_rope must be attention_head_dim",
     "HunyuanDiT2DModel": "patch_size is required",
     "LatteTransformer3DModel": "patch_size is required",
     "OmniGenTransformer2DModel": "short_factor is required",

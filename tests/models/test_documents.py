@@ -594,11 +594,15 @@ def test_what_a_program_ignores_is_a_warning() -> None:
     assert codes(nemo.warnings) == ["key-not-read", "nemo-regimes"]
     assert codes(mla.warnings) == ["key-not-read"]
     assert codes(read({"model_type": "cohere", **quantized}).warnings) == ["key-not-read"]
-    scaled = {"rope_type": "longrope"}
+    scaled = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
     phi = read({"model_type": "phi3", "quantization": {}, "rope_scaling": scaled})
     yarn = {"type": "yarn", "truncate": False}
     qwen = read({"model_type": "qwen3", "quantization": {}, "rope_parameters": yarn})
     assert (codes(phi.warnings), codes(qwen.warnings)) == (["mlx-longrope"], ["mlx-yarn"])
+    # The table is the one that mlx-lm computes.
+    assert phi.content["rope_scaling"]["short_factor"] == [2.0]
+    assert phi.pointer("/rope_scaling/short_factor") == "/rope_scaling/long_factor"
+    assert "truncate" not in qwen.content["rope_parameters"]
 
 
 def test_onnx_genai_has_no_rotary_setting_and_says_where_they_are() -> None:
