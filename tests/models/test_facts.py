@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.data.reviewed_bodies import LOCK, unreviewed
 from tools.deductions import Formulas, Place, Sources, differences
 
 MODELS = Path(__file__).parents[2] / "service" / "models"
@@ -157,6 +158,39 @@ def reviewed() -> tuple[set[str], set[str]]:
             bodies |= {*entry.get("bodies", ()), *entry.get("reviewed", ())}
             names |= {*entry.get("classes", ()), *entry.get("only", ())}
     return bodies, names
+
+
+REVIEWED = json.loads(LOCK.read_text())
+
+
+@pytest.mark.parametrize("library", FACTS)
+def test_no_class_or_function_changed_since_it_was_reviewed(library: str) -> None:
+    assert not unreviewed(FACTS[library], REVIEWED[library.partition("-")[0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("qwen2_vl.Qwen2VLModel.get_rope_index", "qwen2_vl"),
+        ("bloom.BloomModel.build_alibi_tensor", "bloom"),
+        ("swin.SwinRelativePositionBias", "swin"),
+        ("llama.LlamaRotaryEmbedding", "llama"),
+    ],
+)
+def test_a_body_that_changes_fails_its_review_alone(name: str, kind: str) -> None:
+    facts = FACTS["transformers-5.23.0"]
+    old = next(body for body, names in facts["bodies"].items() if name in names)
+    bodies = {**facts["bodies"], old: [each for each in facts["bodies"][old] if each != name]}
+    own = json.loads(json.dumps(facts["types"][kind]).replace(old, "changed"))
+    changed = {"types": {**facts["types"], kind: own}, "bodies": {**bodies, "changed": [name]}}
+
+    assert unreviewed(changed, REVIEWED["transformers"]) == {name: [kind]}
+
+
+def test_a_body_that_is_new_or_gone_is_not_reviewed() -> None:
+    facts = {"types": {}, "bodies": {"0": ["a.New"]}}
+
+    assert unreviewed(facts, {"a.Gone": "1"}) == {"a.New": [], "a.Gone": []}
 
 
 @pytest.mark.parametrize("library", FACTS)
