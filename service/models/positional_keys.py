@@ -129,9 +129,11 @@ class KeyReader:
             return value is False or (value is not True and value in entry.neutral)
         has_rope = self.layout != "none"
         if entry.says == "kind":
-            # Many configs have "absolute" for any class: that of the first with this key.
-            is_absolute = value == "absolute"
-            return self.has_absolute if is_absolute else has_rope and value in {"rope", "rotary"}
+            # Many configs have "absolute" whatever their class: it was the default of all.
+            if value == "absolute":
+                return self.has_absolute or any(map(part_type, self.types))
+            alike = {"rope", "rotary"} | ({"rope_gptj"} if self.layout == "interleaved" else set())
+            return has_rope and value in alike
         is_so = has_rope if "rotary" in entry.says else self.layout == entry.says
         return value is (is_so if entry.says != "no rotary" else not is_so)
 

@@ -6,6 +6,7 @@ import pytest
 
 from service.errors import InvalidBody
 from service.models.resolve import resolve
+from tests.client import Client
 from tests.models.settings import codes_of, llama, scaled
 
 LINEAR = {"rope_type": "linear", "factor": 8.0}
@@ -169,3 +170,28 @@ def test_uncertain_value_has_a_warning_and_a_certain_one_none(
 ) -> None:
     assert code in codes_of(config)
     assert code not in codes_of(silent)
+
+
+@pytest.mark.parametrize(
+    ("config", "is_right"),
+    [
+        ({"model_type": "cohere2", "position_embedding_type": "rope_gptj"}, True),
+        ({"model_type": "llama", "position_embedding_type": "rope_gptj"}, False),
+        ({"model_type": "kimi_k25", "vision_config": {"pos_emb_type": "divided_fixed"}}, True),
+        (
+            {
+                "model_type": "granite_speech",
+                "projector_config": {
+                    "model_type": "blip_2_qformer",
+                    "position_embedding_type": "absolute",
+                },
+            },
+            True,
+        ),
+        ({"model_type": "chatglm", "num_layers": 28, "position_encoding_2d": True}, False),
+    ],
+)
+def test_kinds_of_positions_of_published_configs_are_read_or_refused(
+    client: Client, config: dict[str, Any], is_right: bool
+) -> None:
+    assert client.post("/model", json=config).status_code == (200 if is_right else 422)
