@@ -508,13 +508,16 @@ class _Walk:
         self._add(part, at, place.pointer, "unknown", is_known=False)
 
     def _add(self, wanted: str, at: str, config: str, kind: str, **fields: Any) -> None:
-        """Add an encoding, with an id of its own."""
+        """Add an encoding, with an id of its own, unless it is there: stages may be alike."""
+        encoding = PartEncoding("", at, config, kind, **fields)
+        if any(replace(each, id="") == encoding for each in self.encodings):
+            return
         if len(self.encodings) == _MAX_ENCODINGS:
             raise InvalidBody(f"the model has more than {_MAX_ENCODINGS} positional encodings")
         taken = {each.id for each in self.encodings}
         names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
         unique = next(name for name in names if name not in taken)
-        self.encodings.append(PartEncoding(unique, at, config, kind, **fields))
+        self.encodings.append(replace(encoding, id=unique))
 
 
 def _reason_of_missing(

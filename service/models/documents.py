@@ -348,7 +348,7 @@ def _onnx_node(body: Members, found_by: str) -> ModelDocument:
     if faults:
         raise InvalidBody.at(*faults)
     if not is_rotary and not numbers.get("do_rotary"):
-        reason = "do_rotary is 0: the node turns nothing"
+        reason = "do_rotary is 0: the node has no rotary embedding"
         return ModelDocument("onnx-node", found_by, body, rotary=False, reason=reason)
     reason = (
         "base and rule are in the inputs cos_cache and sin_cache, of length × half the turned "

@@ -410,7 +410,9 @@ class Translation:
         self.report.check()
         known: dict[str, Any] = {"rotary": self.rotary, "layout": layout, "writes": writes}
         if not self.rotary and not self.encodings:
-            known["reason"] = reason or f"{self.form.program} turns nothing in this model"
+            known["reason"] = (
+                reason or f"{self.form.program} has no rotary embedding for this model"
+            )
         return ModelDocument(
             found_by=found_by,
             content=self.content,

@@ -162,7 +162,6 @@ class ModelReport(Report):
     knowledge: Knowledge
     encodings: list[EncodingReport]
     engines: dict[str, dict[str, Any]] = Field(
-        default=ABSENT,
         description="What engines must be told of the text model where it differs from their "
         "defaults, what they cannot express, and the source of the rules.",
     )
@@ -189,7 +188,7 @@ class ModelReport(Report):
         yield from (f"warning: {warning.detail}" for warning in self.warnings)
         for each in self.encodings:
             yield from each.lines()
-        for engine, fields in (self.engines or {}).items():
+        for engine, fields in self.engines.items():
             yield from (f"{engine}.{name}: {_line(own)}" for name, own in fields.items())
 
 
@@ -212,9 +211,7 @@ def report_model(
     encodings = [*map(described.report, model.encodings)]
     # The encodings, or the reason, say what there is in its place.
     warnings = [each for each in described.warnings() if each.code != "no-rotary-embedding"]
-    engines = _engines(model.encodings, encodings, document.format) or None
     given = {
-        "engines": engines,
         "reason": model.reason,
         "weights": document.weights,
         "read": document.read,
@@ -226,6 +223,7 @@ def report_model(
         model_type=model.model_type,
         knowledge=Knowledge(library=model.library, status=model.status),
         encodings=encodings,
+        engines=_engines(model.encodings, encodings, document.format),
         unread=list(dict.fromkeys((*unread, *model.unread, *(noted.others() if noted else ())))),
         not_understood=list(dict.fromkeys((*document.not_understood, *unknown))),
         warnings=warnings,

@@ -628,7 +628,7 @@ def test_onnx_node_tells_layout_and_width_in_both_spellings() -> None:
     assert one.encodings[0]["known"] is False
     assert one.encodings[0]["values"]["rotary_embedding_dim"] == 64
     assert not off.encodings
-    assert off.reason == "do_rotary is 0: the node turns nothing"
+    assert off.reason == "do_rotary is 0: the node has no rotary embedding"
 
 
 TENSORS = {

@@ -487,3 +487,11 @@ def test_value_for_the_numbers_of_tokens_that_cannot_be_read_is_refused(client: 
     assert answer.status_code == 422
     pointers = {each["pointer"] for each in answer.json()["errors"]}
     assert pointers == {"/vision_config/tokens_per_second"}
+
+
+def test_encodings_that_are_alike_are_listed_once(client: Client) -> None:
+    report = client.post("/model", json={"model_type": "swin"}).json()
+
+    assert [each["id"] for each in report["encodings"]].count("relative-bias") == 1
+    assert "relative-bias.2" not in {each["id"] for each in report["encodings"]}
+    assert report["engines"] == {}
