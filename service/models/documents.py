@@ -197,6 +197,10 @@ def _word(word: str) -> Any:
         return word
 
 
+# What mlx-lm reads in place of the values for short lengths.
+_LONG_ALONE = {"short_factor": "long_factor", "short_mscale": "long_mscale"}
+
+
 def _mlx(content: Members, found_by: str) -> ModelDocument:
     """Read a config of MLX, with the layout and the rules as its classes have them."""
     content, report, layout = dict(content), ReadingReport(), None

@@ -507,12 +507,12 @@ class LayerSettings:
         has_lists = self._put_required("short_factor", "long_factor")
         if not self._put_lengths_and_factor() or not has_lists:
             return
-        pairs = self.values["rotary_dim"].value // 2
-        for factors in (self.values["short_factor"], self.values["long_factor"]):
+        pairs, original = self.values["rotary_dim"].value // 2, self.values[_ORIGINAL].value
+        short, long = (self.values[name] for name in ("short_factor", "long_factor"))
+        for factors in (short, long):
             if len(factors.value) != pairs:
                 rule = f"has {len(factors.value)} factors for {pairs} rotated pairs of channels"
                 self.model.report.fault(factors.pointer, factors.value, rule)
-        original = self.values[_ORIGINAL].value
         longest = self.model.value(_LENGTH, warns=False)
         self.lengths = (original, max(longest.value if longest else 0, original + 1))
         self._put("attention_factor")
@@ -520,8 +520,9 @@ class LayerSettings:
         if all(map(self._has, names)):
             self.mscales = tuple(self.block.values[name] for name in names)
             self.values["attention_factor"] = self.mscales[0]
-        detail = f"short_factor is used up to a length of {original}, long_factor beyond"
-        self.warn("longrope-regimes", detail, "long_factor")
+        if short.value != long.value:
+            detail = f"short_factor is used up to a length of {original}, long_factor beyond"
+            self.warn("longrope-regimes", detail, "long_factor")
 
     def read_yarn(self) -> None:
         if not self._put_lengths_and_factor():

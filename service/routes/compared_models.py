@@ -33,7 +33,7 @@ _TEXT = {"text_config", "language_config", "llm_config"}
 # Warnings of what may change the numbers, and of what else is assumed.
 _OPEN = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
-    *("mlx-longrope", "mlx-yarn", "theta-assumed", "architecture-not-reviewed"),
+    *("mlx-yarn", "theta-assumed", "architecture-not-reviewed"),
 )
 _DOUBTS = (
     *_OPEN,

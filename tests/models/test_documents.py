@@ -583,6 +583,18 @@ def test_yarn_of_latent_attention_scales_the_softmax() -> None:
     assert not read({**MLA, "rope_type": "rope"}).scales_softmax
 
 
+def test_mlx_has_the_long_factors_at_every_length() -> None:
+    scaling = {"type": "su", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    sent = {"model_type": "phi3", "quantization": {}, "rope_scaling": scaling}
+
+    document = read(sent)
+
+    assert document.content["rope_scaling"]["short_factor"] == [2.0] * 4
+    assert document.pointer("/rope_scaling/short_factor") == "/rope_scaling/long_factor"
+    assert sent["rope_scaling"] is scaling
+    assert scaling["short_factor"] == [1.0] * 4
+
+
 def test_what_a_program_ignores_is_a_warning() -> None:
     mistral = read(mlc("mistral", rope_scaling={"type": "linear", "factor": 2.0}))
     nemo = read({**NEMO, "seq_len_interpolation_factor": 4, "rotary_interleaved": True})
