@@ -261,7 +261,8 @@ class _Walk:
             resolved = replace(resolved, layout=self.document.layout, writes=self.document.writes)
         pointer = resolved.model.place.pointer
         self.resolved.update((place.pointer, pointer))
-        key = pointer.removeprefix(place.pointer)[1:] or "text_config"
+        own_key = part.type.text.text if part.type.text else None
+        key = pointer.removeprefix(place.pointer)[1:] or own_key or "text_config"
         tower = next((each for each in part.type.towers if each.key == key), Tower(key, None))
         at = _joined(at, tower.at)
         own = part_type(tower.type) if tower.type else part.type
@@ -582,7 +583,8 @@ def _in_words(condition: str) -> str:
 
 def _has_text_inside(tower: Tower) -> bool:
     """Return whether the text model is in a part of a part."""
-    own = part_type(tower.type) if tower.type and tower.key in TEXT_CONFIGS else None
+    is_text = tower.key in {*TEXT_CONFIGS, "vlm_config"}
+    own = part_type(tower.type) if tower.type and is_text else None
     return own is not None and bool(own.towers)
 
 

@@ -68,6 +68,8 @@ def test_the_defaults_of_a_missing_tower_are_not_those_of_a_tower_that_is_sent(
         ("blip-2", "language_model.model.decoder.embed_positions"),
         ("video_llava", "video_tower.embeddings.position_embedding"),
         ("llava", "language_model.rotary_emb"),
+        ("colqwen2", "vlm.language_model.rotary_emb"),
+        ("dia", "decoder.rotary_emb"),
         ("qwen2_5_omni", "thinker.language_model.rotary_emb"),
     ],
 )
