@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.models.blocks import layer_types_of
 from service.models.config_values import ResolvedValue
-from service.models.expressions import Missing, Scope, Unusable
+from service.models.expressions import Missing, Scope, Sources, Unusable
 from service.models.knowledge import part_type
 from service.models.model_types import LayerPattern
 from service.models.resolve import Resolved
@@ -34,7 +34,7 @@ class WindowRule:
     """The rule of some model types, as the head of attention_windows.toml explains it."""
 
     types: tuple[str, ...]
-    window: str | None = None
+    window: Sources | None = None
     sees: Literal["before", "sides", "chunk"] = "before"
     label: str | None = None
     pattern: LayerPattern | None = None
@@ -66,8 +66,9 @@ def window_of(resolved: Resolved) -> Window | None:
     content, kind = model.place.content, part_type(name)
     rule = _rules().get(resolved.text_model_type or "") or _rules().get(name)
     if rule is None or kind is None or any(content.get(key) for key in rule.unless):
-        for key in filter(content.get, _KEYS):
-            if content.get("use_sliding_window") is not False:
+        known = {**(kind.defaults if kind else {}), **content}
+        for key in filter(known.get, _KEYS):
+            if known.get("use_sliding_window") is not False:
                 detail = f"whether {model.name} applies {key}, and in which layers, is not known"
                 model.place.warn("window-not-known", detail, key)
         return None

@@ -260,6 +260,9 @@ class _Walk:
         if self.document.layout is not None:
             resolved = replace(resolved, layout=self.document.layout, writes=self.document.writes)
         pointer = resolved.model.place.pointer
+        first, *others = pointer.removeprefix(place.pointer)[1:].split("/")
+        if others and first in {tower.key for tower in part.type.towers}:
+            return  # The part in between has it.
         self.resolved.update((place.pointer, pointer))
         own_key = part.type.text.text if part.type.text else None
         key = pointer.removeprefix(place.pointer)[1:] or own_key or "text_config"
@@ -278,18 +281,13 @@ class _Walk:
         count = resolved.model.value("num_hidden_layers", warns=False)
         total = count.value if count else None
         for entry in resolved.entries:
-            layers: dict[str, Any] = {"all": total} if entry.every_layer else {}
-            if entry.layers is not None:
-                layers = {"only": list(entry.layers)}
-            if entry.label != "default":
-                layers = {"type": entry.label, **layers}
             label = "" if entry.label == "default" else f".{entry.label}"
             self._add(
                 f"{prefix}rotary{label}",
                 ", ".join(_joined(at, each) for each in dict.fromkeys(modules or ["rotary_emb"])),
                 pointer,
                 "rope",
-                layers=layers,
+                layers=_rotary_layers(entry, total),
                 settings=entry,
                 numbering=part.type.numbering,
                 numbered=self._numbered(part),
@@ -579,6 +577,14 @@ def _in_words(condition: str) -> str:
     for pattern, words in _WORDS.items():
         condition = re.sub(pattern, words, condition)
     return condition
+
+
+def _rotary_layers(entry: LayerSettings, total: int | None) -> dict[str, Any]:
+    """Return which layers have the settings: all of a number, or those of a type or a list."""
+    layers: dict[str, Any] = {"all": total} if entry.every_layer else {}
+    if entry.layers is not None:
+        layers = {"only": list(entry.layers)}
+    return layers if entry.label == "default" else {"type": entry.label, **layers}
 
 
 def _has_text_inside(tower: Tower) -> bool:

@@ -93,6 +93,7 @@ def test_layers_without_a_window_have_none(client: Client, config: dict[str, Any
     "config",
     [
         {"model_type": "llama", "sliding_window": 512},
+        {"model_type": "lfm3"},
         {"model_type": "gemma3_text", "sliding_window": 512, "use_bidirectional_attention": True},
     ],
 )
@@ -119,3 +120,16 @@ def test_first_layer_with_a_window_that_is_no_number_is_refused(client: Client) 
     answer = client.post("/model", json=config | {"sliding_window": 8})
 
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/max_window_layers"]
+
+
+def test_older_key_of_a_window_does_not_count_the_query(client: Client) -> None:
+    config = {"model_type": "mimo_v2_flash", "sliding_window": 128, "sliding_window_size": 128}
+
+    older, newer = (
+        window_of(client, own) for own in (config, {**config, "sliding_window_size": None})
+    )
+
+    assert older is not None
+    assert older["values"]["window"]["value"] == 129
+    assert newer is not None
+    assert newer["values"]["window"]["value"] == 128

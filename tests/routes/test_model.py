@@ -427,11 +427,15 @@ def test_rows_beyond_the_original_length_have_the_frequencies_of_that_length(
         assert [each["shape"][0] for each in rotary["regimes"]] == lengths
 
 
+COLPALI = {"model_type": "paligemma", "text_config": {"model_type": "gemma", "hidden_size": 2048}}
+
+
 def test_text_model_of_a_part_is_listed_once_with_the_path_of_its_module(client: Client) -> None:
     for config, at in (
         ({"model_type": "qwen2_5_omni"}, {"thinker.rotary": "thinker.language_model.rotary_emb"}),
         ({"model_type": "qwen2_5_vl"}, {"rotary": "language_model.rotary_emb"}),
         ({"model_type": "csm"}, {"rotary": "backbone_model.rotary_emb"}),
+        ({"model_type": "colpali", "vlm_config": COLPALI}, {}),
     ):
         encodings = encodings_of(client, config)
 
