@@ -260,24 +260,23 @@ class _Walk:
         if self.document.layout is not None:
             resolved = replace(resolved, layout=self.document.layout, writes=self.document.writes)
         pointer = resolved.model.place.pointer
-        first, *others = pointer.removeprefix(place.pointer)[1:].split("/")
-        if others and first in {tower.key for tower in part.type.towers}:
+        path = pointer.removeprefix(place.pointer)[1:].split("/")
+        towers = {each.key: each for each in part.type.towers}
+        if len(path) > 1 and path[0] in towers:
             return  # The part in between has it.
         self.resolved.update((place.pointer, pointer))
         own_key = part.type.text.text if part.type.text else None
-        key = pointer.removeprefix(place.pointer)[1:] or own_key or "text_config"
-        tower = next((each for each in part.type.towers if each.key == key), Tower(key, None))
+        tower = towers.get(path[0] or own_key or "text_config", Tower("", None))
         at = _joined(at, tower.at)
         own = part_type(tower.type) if tower.type else part.type
         modules = [each.at for each in own.entries if each.resolver] if own else []
         if pointer != place.pointer:
             prefix = f"{prefix}{_id(pointer.rpartition('/')[2])}."
-        if not resolved.entries and place.pointer:
-            for each in [*place.report.warnings]:
-                if each.code == "no-rotary-embedding":
-                    del place.report.warnings[each]
         if not resolved.entries:
             self.reason = resolved.model.type.instead or "there is no rotary embedding"
+            for each in [*place.report.warnings] if place.pointer else ():
+                if each.code == "no-rotary-embedding":
+                    del place.report.warnings[each]
         count = resolved.model.value("num_hidden_layers", warns=False)
         total = count.value if count else None
         for entry in resolved.entries:
