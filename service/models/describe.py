@@ -277,8 +277,6 @@ class _Walk:
             for each in [*place.report.warnings] if place.pointer else ():
                 if each.code == "no-rotary-embedding":
                     del place.report.warnings[each]
-        count = resolved.model.value("num_hidden_layers", warns=False)
-        total = count.value if count else None
         for entry in resolved.entries:
             label = "" if entry.label == "default" else f".{entry.label}"
             self._add(
@@ -286,7 +284,7 @@ class _Walk:
                 ", ".join(_joined(at, each) for each in dict.fromkeys(modules or ["rotary_emb"])),
                 pointer,
                 "rope",
-                layers=_rotary_layers(entry, total),
+                layers=_rotary_layers(entry),
                 settings=entry,
                 numbering=part.type.numbering,
                 numbered=self._numbered(part),
@@ -512,9 +510,8 @@ class _Walk:
             return
         if len(self.encodings) == _MAX_ENCODINGS:
             raise InvalidBody(f"the model has more than {_MAX_ENCODINGS} positional encodings")
-        taken = {each.id for each in self.encodings}
         names = (wanted, *(f"{wanted}.{number}" for number in range(2, _MAX_ENCODINGS + 1)))
-        unique = next(name for name in names if name not in taken)
+        unique = next(name for name in names if all(each.id != name for each in self.encodings))
         self.encodings.append(replace(encoding, id=unique))
 
 
@@ -578,9 +575,10 @@ def _in_words(condition: str) -> str:
     return condition
 
 
-def _rotary_layers(entry: LayerSettings, total: int | None) -> dict[str, Any]:
+def _rotary_layers(entry: LayerSettings) -> dict[str, Any]:
     """Return which layers have the settings: all of a number, or those of a type or a list."""
-    layers: dict[str, Any] = {"all": total} if entry.every_layer else {}
+    count = entry.model.value("num_hidden_layers", warns=False)
+    layers: dict[str, Any] = {"all": count and count.value} if entry.every_layer else {}
     if entry.layers is not None:
         layers = {"only": list(entry.layers)}
     return layers if entry.label == "default" else {"type": entry.label, **layers}
