@@ -400,22 +400,23 @@ TOWERS: Mapping[str, tuple[Callable[..., Tables], list[dict[str, Any]]]] = {
 }
 
 
-def composites() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Yield each model with a tower: its type, the key, the type and the values of the tower."""
+def composites() -> Iterator[tuple[str, str, str]]:
+    """Yield each model with a tower: its type, the key and the type of the tower."""
     for kind in CONFIGS:
         try:
             config = built(kind, {})
         except Exception:  # noqa: BLE001, S112  (a package is missing)
             continue
         for key in getattr(config, "sub_configs", {}):
-            part: Any = getattr(config, key, None)
-            if getattr(part, "model_type", None) in TOWERS and kind not in TOWERS:
-                values = {
-                    name: value
-                    for name, value in part.to_dict().items()
-                    if name not in _NO_VALUES and not name.startswith("_")
-                }
-                yield kind, key, part.model_type, values
+            tower = getattr(getattr(config, key, None), "model_type", None)
+            if tower in TOWERS and kind not in TOWERS:
+                yield kind, key, tower
+
+
+def values_of(kind: str, key: str, change: Mapping[str, Any]) -> Case:
+    """Return the values of a tower, as the model around it makes its config."""
+    values = getattr(built(kind, change), key).to_dict()
+    return {k: v for k, v in values.items() if k not in _NO_VALUES and not k.startswith("_")}
 
 
 _NO_VALUES = {"model_type", "transformers_version", "architectures", "dtype", "layer_types"}
@@ -441,10 +442,11 @@ def main(file: str, *only: str) -> None:
     for kind, (_, changes) in TOWERS.items():
         for change in [{}, *changes] if not only or kind in only else []:
             add({"model_type": kind, **change}, kind, change)
-    for kind, key, tower, values in composites():
+    for kind, key, tower in composites():
         for change in [{}, TOWERS[tower][1][0]] if not only or kind in only else []:
-            inner = {key: change} if change else {}
-            add({"model_type": kind, **inner}, tower, {**values, **change}, part=f"/{key}")
+            inner = {key: {"model_type": tower, **change}} if change else {}
+            values = values_of(kind, key, inner)
+            add({"model_type": kind, **inner}, tower, values, part=f"/{key}")
     np.savez_compressed(file, cases=np.array(json.dumps(cases)), **arrays)
     sys.stdout.write(f"{len(cases)} tables\n")
 
