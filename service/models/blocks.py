@@ -340,16 +340,20 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
         layers = model.value("num_hidden_layers")
         count = layers.value if layers else None
     without = _without_by_position(model, no_rope, flags, count)
+    only = model.place.read(no_rope.only_key, Key(readers.indices)) if no_rope else None
+    if only is not None and types is None:
+        without = set(range(count or 0)) - set(only.value)
     if types is not None:
         without |= {i for i, kind in enumerate(types.value) if kind in types_without}
     if listed is not None:
         _warn_count(model, listed)
+    source = listed or only
     return Layers(
         types.value if types else None,
         count,
         frozenset(without),
-        str(listed) if listed else model.type.origin,
-        listed.pointer if listed else model.place.at("layer_types"),
+        str(source) if source else model.type.origin,
+        source.pointer if source else model.place.at("layer_types"),
     )
 
 
@@ -399,9 +403,6 @@ def _without_by_position(
     """Return the layers that a list of flags, or an interval, excludes from rotation."""
     if flags is not None and flags.value:
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
-    only = model.place.read(no_rope.only_key, Key(readers.indices)) if no_rope else None
-    if only is not None and count is not None and model.given("layer_types") is None:
-        return set(range(count)) - set(only.value)
     if no_rope is None or no_rope.every is None or count is None:
         return set()
     given = model.place.read(no_rope.every_key, Key(readers.count))

@@ -19,6 +19,7 @@ from typing import Any
 from service.encodings.rotary.rules import yarn_mscale
 from service.errors import InvalidBody, shortened
 from service.models.config_values import fault
+from service.models.positional_keys import ALIKE
 from service.models.translation import (
     Members,
     ModelDocument,
@@ -214,6 +215,10 @@ class _Model(Translation):
         self.pointer = pointer
         own = [key for key in keys if key.startswith(f"{self.arch}.")]
         self.place = {key.removeprefix(f"{self.arch}."): keys[key] for key in own}
+        for key in keys.keys() - {*own}:
+            if _HAS_LISTS.search(key) and ALIKE.search(key):
+                rule = f"is not of the architecture {shortened(self.arch)}"
+                self.report.fault(pointer(f"/{key}"), keys[key], rule)
 
     def key(self, name: str) -> str:
         return self.pointer(f"/{self.arch}.{name}")

@@ -226,6 +226,13 @@ def test_layer_types_follow_the_config_or_the_pattern_of_the_class(
     assert entry_of(config, "full_attention").layers == layers
 
 
+def test_the_list_of_layers_with_attention_is_the_origin() -> None:
+    config = {"model_type": "lfm2", "num_hidden_layers": 6, "full_attn_idxs": [2, 5]}
+
+    (warning,) = [each for each in resolve(config).warnings if each.code == "nope-layers"]
+    assert (warning.pointer, "(/full_attn_idxs)" in warning.detail) == ("/full_attn_idxs", True)
+
+
 def test_the_last_layer_is_what_the_class_makes_it() -> None:
     types = ["full_attention", "sliding_attention", "sliding_attention"]
 

@@ -578,6 +578,15 @@ def codes(warnings: tuple[ConfigWarning, ...]) -> list[str]:
     return [warning.code for warning in warnings]
 
 
+def test_a_config_of_litgpt_is_read_like_one_of_transformers() -> None:
+    sizes = {"n_embd": 64, "n_head": 4, "n_layer": 2, "block_size": 32}
+    document = read({**sizes, "rope_base": 5000, "rotary_percentage": 0.5})
+
+    assert document.format == "transformers"
+    found = settings(resolve(document.content))
+    assert (found["head_dim"], found["rotary_dim"], found["rope_theta"]) == (16, 8, 5000.0)
+
+
 def test_yarn_of_latent_attention_scales_the_softmax() -> None:
     assert read({**MLA, "mscale_all_dim": 1.0}).scales_softmax
     assert not read({**MLA, "rope_type": "rope"}).scales_softmax

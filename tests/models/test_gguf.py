@@ -401,6 +401,7 @@ def test_architectures_without_rotary_embedding_say_what_they_have() -> None:
         (model("llama", **{"attention.head_count": [32] * 8}), "/llama.attention.key_length"),
         (model("dbrx", **WINDOW), "/dbrx.attention.sliding_window"),
         (model("qwen2", use_logn_attn=True), "/qwen2.use_logn_attn"),
+        ({**model("llama"), "qwen2.rope.freq_base": 1e6}, "/qwen2.rope.freq_base"),
         (model("gemma4"), "/gemma4.attention.sliding_window"),
         (model("llama", **{"rope.freq_base_swa": 5.0}), "/llama.rope.freq_base_swa"),
         (model("gemma3", **WINDOW, block_count=0), "/gemma3.block_count"),
