@@ -278,7 +278,7 @@ class _Walk:
                 if each.code == "no-rotary-embedding":
                     del place.report.warnings[each]
         for entry in resolved.entries:
-            label = "" if entry.label == "default" else f".{entry.label}"
+            label = "" if entry.label in {"default", "rotary"} else f".{entry.label}"
             self._add(
                 f"{prefix}rotary{label}",
                 ", ".join(_joined(at, each) for each in dict.fromkeys(modules or ["rotary_emb"])),
@@ -581,7 +581,7 @@ def _rotary_layers(entry: LayerSettings) -> dict[str, Any]:
     layers: dict[str, Any] = {"all": count and count.value} if entry.every_layer else {}
     if entry.layers is not None:
         layers = {"only": list(entry.layers)}
-    return layers if entry.label == "default" else {"type": entry.label, **layers}
+    return layers if entry.label in {"default", "rotary"} else {"type": entry.label, **layers}
 
 
 def _has_text_inside(tower: Tower) -> bool:

@@ -499,3 +499,12 @@ def test_encodings_that_are_alike_are_listed_once(client: Client) -> None:
     assert [each["id"] for each in report["encodings"]].count("relative-bias") == 1
     assert "relative-bias.2" not in {each["id"] for each in report["encodings"]}
     assert report["engines"] == {}
+
+
+def test_layers_of_a_file_without_types_are_listed_alone(client: Client) -> None:
+    keys = {**GGUF, "qwen2.block_count": 4, "qwen2.attention.head_count_kv": [0, 2, 0, 2]}
+
+    rotary, none = client.post("/model", json=keys).json()["encodings"]
+
+    assert (rotary["id"], rotary["layers"]) == ("rotary", {"only": [1, 3]})
+    assert none["layers"] == {"only": [0, 2]}
