@@ -78,7 +78,7 @@ def find_blocks(model: TextModel) -> Blocks:
     if "rope_parameters" in model.type.fixed:
         _warn_fixed(model)
         return Blocks((_default_block(EVERY_LAYER, model),))
-    given, has_type = _given(model.place), True
+    given, has_type = _given(model), True
     if given is not None and _is_nested(given, model):
         return _nested_blocks(given, model)
     if given is not None:
@@ -94,7 +94,7 @@ def find_blocks(model: TextModel) -> Blocks:
     values = given.read_all(RULE) if given else {}
     if not has_type:
         del values["rope_type"]
-    for name in values.keys() & set(model.type.not_in_flat):
+    for name in values.keys() & model.type.not_of_rule:
         pointer = values.pop(name).pointer
         model.report.warn("key-not-read", f"{model.type.name} does not read {pointer}", pointer)
     flat = None if given is None else ConfigBlock(EVERY_LAYER, values, given)
@@ -129,13 +129,25 @@ def _flat(given: KeyPlace, model: TextModel) -> tuple[KeyPlace | None, bool]:
     return found, False
 
 
-def _given(place: KeyPlace) -> KeyPlace | None:
-    """Return the object with the parameters; rope_scaling replaces rope_parameters."""
+def _given(model: TextModel) -> KeyPlace | None:
+    """Return the object with the parameters; rope_scaling replaces rope_parameters.
+
+    It is a fault if the class does not read parameters by layer type, or if it would merge both.
+    """
+    place, kind = model.place, model.type
     scaling, parameters = place.inner("rope_scaling"), place.inner("rope_parameters")
-    if scaling and parameters and differ(scaling.content, parameters.content):
+    given = scaling or parameters
+    if given is not None and _is_nested(given, model):
+        if not (kind.has_aliases or kind.by_layer_type or _labels(kind)):
+            rule = f"is by layer type, and the class of {kind.name} has one rule for all layers"
+            model.report.fault(given.pointer, None, rule)
+    elif scaling and parameters and _labels(kind) and _is_nested(parameters, model):
+        rule = f"has one rule for all layers, and {parameters.pointer} has them by layer type"
+        model.report.fault(scaling.pointer, None, rule)
+    elif scaling and parameters and differ(scaling.content, parameters.content):
         detail = "rope_scaling and rope_parameters differ; rope_scaling is used"
         place.warn("rope-scaling-and-rope-parameters-both", detail, "rope_parameters")
-    return scaling or parameters
+    return given
 
 
 def _labels(kind: ModelType) -> tuple[str, ...]:

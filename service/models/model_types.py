@@ -138,6 +138,10 @@ class ModelType:
     unscaled: tuple[str, ...] = ()
     reads: str | None = None
     rope_keys_of_defaults: bool = False
+    has_aliases: bool = True
+    by_layer_type: bool = False
+    alpha: bool = False
+    reads_rotary_dim: bool = False
     not_in_flat: tuple[str, ...] = ()
     keeps_share: tuple[str, ...] = ()
     own_names: tuple[str, ...] = ()
@@ -173,6 +177,16 @@ class ModelType:
         return replace(self, defaults={**kept, **own}, around=name)
 
     @property
+    def has_rotary_dim(self) -> bool:
+        """Whether rotary_dim is read, as remote code does and few classes of transformers."""
+        return self.has_aliases or self.reads_rotary_dim or self.rotary_dim == "rotary_dim"
+
+    @property
+    def not_of_rule(self) -> set[str]:
+        """The parameters of flat frequency rules that are not read."""
+        return {*self.not_in_flat, *(() if self.has_aliases or self.alpha else ("alpha",))}
+
+    @property
     def known_layer_types(self) -> tuple[str, ...]:
         """The layer types of the pattern of layers; none without a pattern."""
         pattern = self.layer_types
@@ -204,8 +218,12 @@ def model_types() -> Mapping[str, ModelType]:
     text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     read = TypeAdapter(ModelType).validate_python
-    names = {name: table.get("same_as", name) for name, table in tables.items()}
-    return {name: read({"name": name, **_entry(own, tables)}) for name, own in names.items()}
+    types: dict[str, ModelType] = {}
+    for name, table in tables.items():
+        own = table.get("same_as", name)
+        is_class = any(own == name and own in facts["types"] for facts in library_facts())
+        types[name] = read({"name": name, "has_aliases": not is_class, **_entry(own, tables)})
+    return types
 
 
 _OF_CLASSES = (
@@ -340,10 +358,7 @@ def head_dim_of(model: TextModel, label: str) -> ResolvedValue | None:
     over hidden_size // num_attention_heads, which an explicit null selects.
     """
     if "head_dim" in model.type.fixed:
-        computed = _share_of_hidden_size(model)
-        if computed is not None:
-            model.warn_unread("head_dim", computed)
-        return computed
+        return _share_of_hidden_size(model)
     by_type = model.type.head_dim_by_layer_type.get(label)
     key = by_type or model.type.head_dim
     if key is not None:
@@ -404,7 +419,7 @@ def find_text_model(
     keys = _keys_of(kind)
     if kind.no_rope is True:
         keys = {"num_hidden_layers": TOP["num_hidden_layers"]}
-    fixed = {name: keys.pop(name) for name in (*kind.fixed, *kind.own_names) if name in keys}
+    others = _unread_keys(kind, keys)
     by_layer = _lists_by_layer(place, kind, keys)
     inner = place.inner(kind.inside) if kind.inside else None
     inside = inner.read_all(keys, kind.names) if inner else {}
@@ -415,14 +430,7 @@ def find_text_model(
     own = {name: place.read(kind.names[name], TOP[name]) for name in kind.own_names}
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
     top |= {name: value.alias() for name, value in own.items() if value}
-    unread = place.read_all(fixed, kind.names)
-    if kind.source.startswith("transformers"):
-        # The library reads the number and the share of channels by the names of the class alone.
-        own_keys = {"partial_rotary_factor", kind.rotary_dim, *kind.names.values()}
-        for name in ("rotary_dim", "partial_rotary_factor"):
-            value = top.get(name)
-            if value is not None and value.pointer.rpartition("/")[2] not in own_keys:
-                unread[name] = top.pop(name)
+    unread = place.read_all(others)
     model_type = whole.value if whole else None
     outer = tuple(_outer(body, place))
     return TextModel(place, kind, known is not None, model_type, top, unread, outer)
@@ -434,6 +442,20 @@ def _outer(body: KeyPlace, place: KeyPlace) -> Iterator[KeyPlace]:
     for name in names:
         yield body
         body = KeyPlace(body.content[name], body.at(name), body.report)
+
+
+def _unread_keys(kind: ModelType, keys: dict[str, Key]) -> dict[str, Key]:
+    """Remove the names from ``keys`` that the class of a type does not read, and return them."""
+    others = (*kind.fixed, *kind.own_names, *(() if kind.has_rotary_dim else ("rotary_dim",)))
+    unread = {name: keys.pop(name) for name in others if name in keys}
+    if not kind.has_aliases:
+        for name, key in keys.items():
+            own = kind.names.get(name)
+            aliases = tuple(each for each in key.aliases if each != own and each not in keys)
+            if aliases:
+                unread[name] = Key(key.read, aliases)
+                keys[name] = Key(key.read)
+    return unread
 
 
 def _lists_by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key]) -> Values:

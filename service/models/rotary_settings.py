@@ -105,7 +105,6 @@ class LayerSettings:
             "rope_type": rope_type,
         }
         self._warn_unknown()
-        self.model.warn_unread("rope_theta", theta)
         self._warn_unread(head_dim, rotary_dim)
         _READERS.get(self.rope_type, LayerSettings.read_keys)(self)
         factor = self.number("factor", 1)
@@ -170,6 +169,9 @@ class LayerSettings:
             rule = f"{shortened(name) or 'without a name'} is not known{hint}"
             self.model.report.fault(given.pointer, given.value, rule)
             return replace(given, value="default")
+        if name == "ntk" and not self.model.type.has_aliases:
+            detail = f"{self.model.type.source.partition(':')[0]} has no rule ntk, as vLLM has"
+            self.warn("rule-of-other-program", detail, "rope_type")
         return given if name == given.value else replace(given.alias(), value=name)
 
     def _warn_unknown(self) -> None:
@@ -177,6 +179,7 @@ class LayerSettings:
         if self.block.is_default:
             return
         known = OF_EVERY_RULE.keys() | RULE_TYPES[self.rope_type]
+        known -= set() if self.model.type.has_rotary_dim else {"rotary_dim"}
         unknown = [
             key
             for key, value in self.block.place.content.items()
@@ -206,7 +209,8 @@ class LayerSettings:
             return head_dim
         share, number = self._share(), self._given_rotary_dim()
         rotated = int(head_dim.value * share.value) if share else None
-        if rope_type == "default" and self.model.type.partial == "ignored":
+        has_alpha = rope_type == "dynamic" and self.model.type.alpha and self.number("alpha")
+        if has_alpha or (rope_type == "default" and self.model.type.partial == "ignored"):
             self._warn_ignored(rotated, share or number, head_dim)
             return head_dim
         if share is None:
@@ -222,14 +226,22 @@ class LayerSettings:
         return computed(rotated, "head_dim · {}", share, head_dim)
 
     def _warn_unread(self, head_dim: ResolvedValue, rotary_dim: ResolvedValue) -> None:
-        """Warn of a number or a share of channels at the top that the class does not read."""
+        """Warn of values at the top that the class does not read, if others are used."""
         unread = self.model.unread
+        for name in (_LENGTH, "hidden_size", "num_attention_heads", "num_hidden_layers"):
+            used = self.model.value(name, warns=False)
+            if used is not None:
+                self.model.warn_unread(name, used)
+        for name in ("head_dim", "rope_theta"):
+            self.model.warn_unread(name, self.values[name])
         for name, factor in (("rotary_dim", 1), (_SHARE, head_dim.value)):
             if name in unread and int(unread[name].value * factor) != rotary_dim.value:
                 detail = f"{self.model.type.name} does not read {unread[name].pointer}"
                 self.model.report.warn("key-not-read", detail, unread[name].pointer)
 
     def _given_rotary_dim(self) -> ResolvedValue | None:
+        if not self.model.type.has_rotary_dim:
+            return None
         return self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
 
     def _share(self) -> ResolvedValue | None:
@@ -375,13 +387,19 @@ class LayerSettings:
         """Return the length that the model was first trained at; None, with a fault, if unknown.
 
         As in transformers 5.23.0, the top and its class default take precedence over a flat block,
-        and max_position_embeddings replaces a missing value.
+        for a layer type only its block counts, and max_position_embeddings replaces a missing
+        value.
         """
-        nested = self.block.is_nested or self.block.layer_type != EVERY_LAYER
-        top = self.model.given(_ORIGINAL) or (None if nested else self.model.default(_ORIGINAL))
-        given = [value for value in (top, self.block.values.get(_ORIGINAL)) if value is not None]
-        if nested:
-            given.reverse()
+        top, own = self.model.given(_ORIGINAL), self.block.values.get(_ORIGINAL)
+        if self.block.layer_type == EVERY_LAYER:
+            top = top or self.model.default(_ORIGINAL)
+        elif top and not own and not self.model.type.has_aliases:
+            detail = f"{self.model.type.name} does not read {top.pointer} for {self.label}"
+            self.model.report.warn("key-not-read", detail, top.pointer)
+            top = None
+        else:
+            top, own = own, top
+        given = [value for value in (top, own) if value is not None]
         if len(given) == 2 and given[0].value != given[1].value:
             used, other = given
             detail = f"{used.pointer} is {used.value} and is used; {other.pointer} is {other.value}"
