@@ -376,10 +376,12 @@ def _is_other(told: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> 
     needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
     needs = [*needs, *(name for name in _AXES if block.get(name))]
     aliases = (own for own in entry.values.values() if own.is_alias)
+    unread = {own.pointer.rpartition("/")[2] for own in entry.model.unread.values()}
     kind = sent.get("rope_type") or sent.get("type") or entry.rope_type
     return (
         any(sent.get(name) is None for name in needs)
         or any(own.pointer.rpartition("/")[2] not in table["keys"] for own in aliases)
+        or not unread.isdisjoint(table["keys"])
         or kind not in {entry.rope_type, *table["kinds"]}
     )
 

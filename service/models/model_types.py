@@ -419,8 +419,8 @@ def find_text_model(
     keys = _keys_of(kind)
     if kind.no_rope is True:
         keys = {"num_hidden_layers": TOP["num_hidden_layers"]}
-    others = _unread_keys(kind, keys)
     by_layer = _lists_by_layer(place, kind, keys)
+    others = _unread_keys(kind, keys)
     inner = place.inner(kind.inside) if kind.inside else None
     inside = inner.read_all(keys, kind.names) if inner else {}
     if "rope_theta" in inside:
@@ -430,7 +430,10 @@ def find_text_model(
     own = {name: place.read(kind.names[name], TOP[name]) for name in kind.own_names}
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
     top |= {name: value.alias() for name, value in own.items() if value}
-    unread = place.read_all(others)
+    read = {value.pointer for value in top.values()}
+    unread = {
+        name: value for name, value in place.read_all(others).items() if value.pointer not in read
+    }
     model_type = whole.value if whole else None
     outer = tuple(_outer(body, place))
     return TextModel(place, kind, known is not None, model_type, top, unread, outer)

@@ -492,9 +492,6 @@ class LayerSettings:
     def read_dynamic(self) -> None:
         self._put_unless_zero("alpha")
         if "alpha" in self.values:
-            head_dim, rotary_dim = self.values["head_dim"], self.values["rotary_dim"]
-            self._warn_ignored(rotary_dim.value, rotary_dim, head_dim)
-            self.values["rotary_dim"] = head_dim
             return
         length = self._required_length()
         if not self._put_required("factor") or length is None:

@@ -296,14 +296,11 @@ def test_overrides_of_vllm_say_what_was_missing(sent: Json) -> None:
     check_same(resolved_of(sent), resolved_of({**own, **overrides}))
 
 
-def test_names_that_vllm_does_not_read_are_told() -> None:
-    for name in ("rotary_base", "rotary_emb_base"):
-        overrides = told(config("llama", **{name: 5e5}))["vllm"]["hf_overrides"]
+def test_names_that_vllm_alone_reads_are_told() -> None:
+    overrides = told(config("llama", rotary_emb_base=5e5))["vllm"]["hf_overrides"]
 
-        assert bool(overrides) == (name == "rotary_base")
-    assert told(config("llama", rotary_base=5e5))["vllm"]["hf_overrides"] == {
-        "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}
-    }
+    assert overrides == {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}
+    assert told(config("llama", rotary_base=5e5))["vllm"]["hf_overrides"] == {}
 
 
 @pytest.mark.parametrize("is_flat", [True, False])

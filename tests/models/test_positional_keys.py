@@ -263,6 +263,11 @@ def test_two_names_of_a_setting_with_different_values_are_a_warning() -> None:
     assert codes_of(llama(rotary_emb_base=10000)) == []
 
 
+def test_names_that_the_class_does_not_read_are_a_warning() -> None:
+    config = {name: value for name, value in llama().items() if name != "rope_theta"}
+    assert codes_of({**config, "rotary_emb_base": 5e5}) == ["class-default-used", "key-not-read"]
+
+
 def test_an_original_length_that_no_rule_reads_is_a_warning() -> None:
     assert codes_of(llama(original_max_position_embeddings=2048)) == ["key-not-read"]
     assert codes_of(llama(original_max_position_embeddings=8192)) == []

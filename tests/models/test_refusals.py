@@ -28,8 +28,9 @@ LONGEST_LISTS = {
 }
 # Blocks and lists together tell apart more types of layers than either.
 TYPES_BY_BASES = {
-    **GRANITE,
-    "layer_rope_theta": [10000.0 + i % 9 for i in range(81)],
+    **STEP,
+    "num_hidden_layers": 81,
+    "rope_theta": [10000.0 + i % 9 for i in range(81)],
     "layer_types": [f"t{i // 9}" for i in range(81)],
     "rope_parameters": {f"t{i}": {"rope_theta": 1e4} for i in range(9)},
 }
@@ -47,7 +48,7 @@ def apertus(**parameters: Any) -> dict[str, Any]:
             for x in ("dynamic", 5, [8.0], True)
         ),
         (
-            llama(rope_parameters={f"type {i}": LINEAR for i in range(65)}),
+            llama(model_type="another", rope_parameters={f"type {i}": LINEAR for i in range(65)}),
             ["/rope_parameters"],
             "at most 64 layer types",
         ),
@@ -113,7 +114,25 @@ def apertus(**parameters: Any) -> dict[str, Any]:
         ),
         (scaled(**PAIRS), ["/rope_scaling/long_factor"], "has 63 factors for 64 rotated pairs"),
         (
-            llama(head_dim=65536, rope_parameters=dict.fromkeys("abc", LONGEST_LISTS)),
+            llama(rope_parameters={"full_attention": LINEAR, "sliding_attention": LINEAR}),
+            ["/rope_parameters"],
+            "the class of llama has one rule for all layers",
+        ),
+        (
+            {
+                **OLMO3,
+                "rope_scaling": LINEAR,
+                "rope_parameters": {"full_attention": LINEAR, "sliding_attention": LINEAR},
+            },
+            ["/rope_scaling"],
+            "has one rule for all layers, and /rope_parameters has them by layer type",
+        ),
+        (
+            llama(
+                model_type="another",
+                head_dim=65536,
+                rope_parameters=dict.fromkeys("abc", LONGEST_LISTS),
+            ),
             ["/rope_parameters/a"],
             "lists of 196608 numbers",
         ),

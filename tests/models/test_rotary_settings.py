@@ -13,6 +13,11 @@ AT_2048 = {ORIGINAL: 2048}
 YARN = {"rope_type": "yarn", "factor": 4.0}
 
 
+def with_alpha(alpha: float) -> dict[str, object]:
+    scaling = {"type": "dynamic", "factor": 1.0, "alpha": alpha}
+    return llama(model_type="hunyuan_v1_dense", rope_scaling=scaling)
+
+
 @pytest.mark.parametrize(
     ("scaling", "rope_type"),
     [
@@ -26,7 +31,9 @@ YARN = {"rope_type": "yarn", "factor": 4.0}
     ],
 )
 def test_rope_type_has_aliases(scaling: dict[str, object], rope_type: str) -> None:
-    assert value_of(llama(rope_scaling=scaling), "rope_type") == rope_type
+    config = llama(model_type="hunyuan_v1_dense", rope_scaling=scaling)
+
+    assert value_of(config, "rope_type") == rope_type
 
 
 LISTS = {"short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0]}
@@ -113,7 +120,7 @@ def test_rotary_dim_is_a_number_or_a_share_of_channels(
         ({**GPTJ, "rotary_dim": 128}, "rotary-dim-and-factor-disagree"),
         (scaled(**YARN, **AT_2048), "implicit-factor-differs"),
         (llama(), "theta-assumed"),
-        (scaled(type="dynamic", factor=1.0, alpha=1000.0), "dynamic-is-stateful"),
+        (with_alpha(1000.0), "dynamic-is-stateful"),
         ({"model_type": "gemma3_text"}, "layers-without-rule"),
         ({"model_type": "gemma3_text", "rope_theta": 5e5}, "key-not-read"),
         ({"head_dim": 64, "rope_theta": 5e5, "rope_local_base_freq": 1e4}, "key-not-read"),
@@ -134,7 +141,10 @@ def test_values_that_agree_have_no_warning(config: dict[str, object], code: str)
         ({"model_type": "gemma4_text", "rope_theta": 7.0}, "theta-not-everywhere"),
         (scaled(type="dynamic", factor=2.0, **AT_2048), "unknown-rope-key"),
         (
-            llama(layer_types=["a", "b", "a"], rope_parameters={"a": {"rope_theta": 5.0}}),
+            {
+                **llama(layer_types=["a", "b", "a"], rope_parameters={"a": {"rope_theta": 5.0}}),
+                "model_type": "olmo3",
+            },
             "layers-without-rule",
         ),
     ],
@@ -143,7 +153,10 @@ def test_values_that_are_not_used_have_a_warning(config: dict[str, object], code
     assert code in codes_of(config)
 
 
-NESTED = llama(rope_parameters={"full_attention": {**YARN, ORIGINAL: 1024}}, **AT_2048)
+NESTED = llama(
+    model_type="olmo3", rope_parameters={"full_attention": {**YARN, ORIGINAL: 1024}}, **AT_2048
+)
+TOP_ONLY = {**NESTED, "rope_parameters": {"full_attention": YARN}}
 MODERN = {"model_type": "modernbert", "rope_theta": 7.0, "global_rope_theta": 8e4}
 DEEPSEEK4 = {
     "model_type": "deepseek_v4",
@@ -161,6 +174,7 @@ SECTIONS = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interl
         # The length at the top wins over that of a flat block, but not over a nested one.
         (scaled(**YARN, **{ORIGINAL: 1024}) | AT_2048, "default", ORIGINAL, 2048),
         (NESTED, "full_attention", ORIGINAL, 1024),
+        (TOP_ONLY, "full_attention", ORIGINAL, 8192),
         (scaled(**{**YARN, "factor": 8.0}, **AT_2048), "default", "factor", 8.0),
         (MODERN, "full_attention", "rope_theta", 8e4),
         (MODERN, "sliding_attention", "rope_theta", 1e4),
@@ -174,7 +188,7 @@ SECTIONS = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interl
         (llama(rope_scaling=SECTIONS), "default", "mrope_interleaved", True),
         ({"model_type": "qwen3_vl_text"}, "default", "mrope_section", (24, 20, 20)),
         ({"model_type": "qwen3_vl_text"}, "default", "mrope_interleaved", True),
-        (scaled(type="dynamic", factor=1.0, alpha=1000.0), "default", "alpha", 1000.0),
+        (with_alpha(1000.0), "default", "alpha", 1000.0),
         (DEEPSEEK4, "compress", "attention_factor", 1.0),
         (DEEPSEEK4, "main", "rope_type", "default"),
         (
@@ -243,7 +257,12 @@ BARE = {name: value for name, value in LLAMA.items() if name != "rope_theta"}
             f"computed: /max_position_embeddings / /rope_scaling/{ORIGINAL}",
         ),
         ({**BARE, "rope_theta": 5e5, "rotary_emb_base": 7}, "rope_theta", 5e5, "/rope_theta"),
-        ({**BARE, "rotary_emb_base": 7e5}, "rope_theta", 7e5, "alias /rotary_emb_base"),
+        (
+            {**BARE, "model_type": "another", "rotary_emb_base": 7e5},
+            "rope_theta",
+            7e5,
+            "alias /rotary_emb_base",
+        ),
         ({**BARE, "rope_ratio": 500}, "rope_theta", 5e6, "computed: 10000 · /rope_ratio"),
         (
             {**BARE, "rope_theta": 1.0, "rope_parameters": {"rope_theta": 9e5}},
@@ -272,7 +291,6 @@ def test_lengths_factors_and_bases_have_an_origin(
     ("scaling", "lengths"),
     [
         ({"type": "dynamic", "factor": 2.0}, (8192, 16384)),
-        ({"type": "dynamic", "factor": 1.0, "alpha": 1000.0}, ()),
         (
             {
                 "type": "longrope",
@@ -288,6 +306,7 @@ def test_rules_that_depend_on_the_length_have_two_regimes(
     scaling: dict[str, object], lengths: tuple[int, ...]
 ) -> None:
     assert entry_of(llama(rope_scaling=scaling)).lengths == lengths
+    assert entry_of(with_alpha(1000.0)).lengths == ()
 
 
 def test_context_length_is_the_original_length_unless_given() -> None:
@@ -339,11 +358,14 @@ def test_rule_without_warnings_of_its_own_needs_only_its_class(
 
 
 @pytest.mark.parametrize(
-    ("rope_type", "name"), [("yarn", "beta_fast"), ("yarn", "beta_slow"), ("dynamic", "alpha")]
+    ("config", "name"),
+    [
+        (scaled(type="yarn", factor=2.0, **AT_2048, beta_fast=0), "beta_fast"),
+        (scaled(type="yarn", factor=2.0, **AT_2048, beta_slow=0), "beta_slow"),
+        (with_alpha(0), "alpha"),
+    ],
 )
-def test_value_0_that_is_ignored_has_a_warning(rope_type: str, name: str) -> None:
-    config = scaled(type=rope_type, factor=2.0, **AT_2048, **{name: 0})
-
+def test_value_0_that_is_ignored_has_a_warning(config: dict[str, object], name: str) -> None:
     assert name not in entry_of(config).values
     assert "zero-ignored" in codes_of(config)
 
@@ -367,7 +389,10 @@ OTHERS = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
             {"model_type": "gemma3_text", "rope_parameters": {**OTHERS, "full_atention": {}}},
             "did you mean full_attention?",
         ),
-        (llama(rope_parameters=OTHERS), "layers of type full_attention have no rotary"),
+        (
+            llama(model_type="another", rope_parameters=OTHERS),
+            "layers of type full_attention have no rotary",
+        ),
     ],
     ids=["typo", "no rope_type", "many keys", "layer type", "block", "types without rotation"],
 )
@@ -408,6 +433,10 @@ def test_orders_of_position_axes_have_the_name_of_their_layout(
     ("config", "name", "value"),
     [
         (llama(rotary_pct=0.5, rope_scaling={"type": "linear", "factor": 2.0}), "rotary_dim", 128),
+        (scaled(type="linear", factor=2.0, rotary_dim=64), "rotary_dim", 128),
+        (scaled(type="dynamic", factor=2.0, alpha=1000.0), "factor", 2.0),
+        (llama(n_embd=1024, n_head=4), "head_dim", 128),
+        ({**BARE, "rotary_emb_base": 5e5}, "rope_theta", 10000.0),
         ({"model_type": "bamba", "partial_rotary_factor": 1.0}, "rotary_dim", 64),
         (
             {

@@ -274,7 +274,10 @@ def test_a_report_has_no_other_formats(client: Client) -> None:
         {f"k{i}": 1 for i in range(300_000)},
         {f"rope_{i}": 1 for i in range(200_000)},
         {"rope_scaling": {"type": "linear", "factor": 2, **{f"k{i}": 1 for i in range(300_000)}}},
-        {"rope_scaling": {f"t{i}": {f"k{j}": 1 for j in range(5000)} for i in range(64)}},
+        {
+            "model_type": "x",
+            "rope_scaling": {f"t{i}": {f"k{j}": 1 for j in range(5000)} for i in range(64)},
+        },
     ],
 )
 def test_the_number_of_warnings_is_bounded(client: Client, hostile: dict[str, object]) -> None:
