@@ -343,13 +343,6 @@ class TextModel:
         value = self.place.content.get(name)
         return self.type.defaults.get(name) if value is None else value
 
-    def warn_unread(self, name: str, used: ResolvedValue) -> None:
-        """Warn of a value that the class ignores, if it differs from the one that is used."""
-        unread = self.unread.get(name)
-        if unread is not None and unread.value != used.value:
-            detail = f"{self.type.name} does not read {unread.pointer}: {name} is {used.value}"
-            self.report.warn("key-not-read", detail, unread.pointer)
-
 
 def head_dim_of(model: TextModel, label: str) -> ResolvedValue | None:
     """Return the channels of a head of a layer type; None, with a fault, if it is unknown.

@@ -97,15 +97,14 @@ class LayerSettings:
         )
         if head_dim is None:
             return False
-        rotary_dim = self._rotary_dim(rope_type.value, head_dim)
         self.values = {
             "head_dim": head_dim,
-            "rotary_dim": rotary_dim,
+            "rotary_dim": self._rotary_dim(rope_type.value, head_dim),
             "rope_theta": theta,
             "rope_type": rope_type,
         }
         self._warn_unknown()
-        self._warn_unread(head_dim, rotary_dim)
+        self._warn_unread()
         _READERS.get(self.rope_type, LayerSettings.read_keys)(self)
         factor = self.number("factor", 1)
         if "factor" in self.values and factor < 1:
@@ -225,24 +224,21 @@ class LayerSettings:
             return head_dim
         return computed(rotated, "head_dim · {}", share, head_dim)
 
-    def _warn_unread(self, head_dim: ResolvedValue, rotary_dim: ResolvedValue) -> None:
+    def _warn_unread(self) -> None:
         """Warn of values at the top that the class does not read, if others are used."""
-        unread = self.model.unread
-        for name in (_LENGTH, "hidden_size", "num_attention_heads", "num_hidden_layers"):
-            used = self.model.value(name, warns=False)
-            if used is not None:
-                self.model.warn_unread(name, used)
-        for name in ("head_dim", "rope_theta"):
-            self.model.warn_unread(name, self.values[name])
-        for name, factor in (("rotary_dim", 1), (_SHARE, head_dim.value)):
-            if name in unread and int(unread[name].value * factor) != rotary_dim.value:
-                detail = f"{self.model.type.name} does not read {unread[name].pointer}"
-                self.model.report.warn("key-not-read", detail, unread[name].pointer)
+        for name, unread in self.model.unread.items():
+            is_share = name == _SHARE
+            number = int(unread.value * self.values["head_dim"].value) if is_share else unread.value
+            used_name = "rotary_dim" if is_share else name
+            used = self.values.get(used_name) or self.model.value(used_name, warns=False)
+            if used is not None and used.value != number:
+                said = f"{unread.pointer}: {used_name} is {used.value}"
+                detail = f"{self.model.type.name} does not read {said}"
+                self.model.report.warn("key-not-read", detail, unread.pointer)
 
     def _given_rotary_dim(self) -> ResolvedValue | None:
-        if not self.model.type.has_rotary_dim:
-            return None
-        return self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
+        given = self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
+        return given if self.model.type.has_rotary_dim else None
 
     def _share(self) -> ResolvedValue | None:
         """Return partial_rotary_factor; a rotary_dim of the config replaces the class default."""
@@ -262,15 +258,9 @@ class LayerSettings:
     def _warn_share(self, used: ResolvedValue, head_dim: ResolvedValue) -> None:
         """Warn of a partial_rotary_factor that contradicts the number of channels."""
         inside = None if self.block.is_default else self.block.values.get(_SHARE)
-        top = self.model.given(_SHARE)
-        share = inside or top
-        if self.model.type.head_dim is not None and top is not None:
-            detail = f"{self.model.type.name} does not read {top.pointer}: {used} is used"
-            self.model.report.warn("key-not-read", detail, top.pointer)
-        if share is None or self.model.type.head_dim is not None:
-            return
-        rotated = int(head_dim.value * share.value)
-        if rotated != used.value:
+        share = inside or self.model.given(_SHARE)
+        rotated = int(head_dim.value * share.value) if share else used.value
+        if share and rotated != used.value and self.model.type.head_dim is None:
             detail = (
                 f"{used} is {used.value} channels, which is used; partial_rotary_factor "
                 f"{share.value!r} of {head_dim.value} is {rotated}"
@@ -281,10 +271,8 @@ class LayerSettings:
         self, rotated: int | None, given: ResolvedValue | None, head_dim: ResolvedValue
     ) -> None:
         """Warn of a number or a share of channels that the class ignores."""
-        if given is None:
-            return
-        rotated = given.value if rotated is None else rotated
-        if rotated != head_dim.value:
+        rotated = given.value if given and rotated is None else rotated
+        if given and rotated != head_dim.value:
             detail = (
                 f"the class of {self.model.type.name} rotates all {head_dim.value} channels where "
                 f"rope_type is {self._rope_type().value}, and ignores {given.pointer}, by which it "
@@ -386,9 +374,8 @@ class LayerSettings:
     def _original_length(self) -> ResolvedValue | None:
         """Return the length that the model was first trained at; None, with a fault, if unknown.
 
-        As in transformers 5.23.0, the top and its class default take precedence over a flat block,
-        for a layer type only its block counts, and max_position_embeddings replaces a missing
-        value.
+        As in transformers 5.23.0, the top and its class default take precedence over a flat block;
+        of a layer type the block alone is read. max_position_embeddings replaces a missing value.
         """
         top, own = self.model.given(_ORIGINAL), self.block.values.get(_ORIGINAL)
         if self.block.layer_type == EVERY_LAYER:
@@ -404,11 +391,9 @@ class LayerSettings:
             used, other = given
             detail = f"{used.pointer} is {used.value} and is used; {other.pointer} is {other.value}"
             self.model.report.warn("original-length-in-two-places", detail, other.pointer)
-        if given:
-            return given[0]
         initial = self.model.given("initial_context_length")
-        if initial is not None:
-            return initial.alias()
+        if given or initial:
+            return given[0] if given else initial and initial.alias()
         length = self._required_length()
         if length is None:
             return None

@@ -75,8 +75,7 @@ def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
     assert "key-not-read" in codes_of(config)
     label = resolve(config).entries[0].label
     assert value_of(config, "rope_theta", label) != 777.0
-    assert value_of(config, "rope_type", label) == "default"
-    for read in ("head_dim", "rotary_dim"):
+    for read in ("rope_type", "head_dim", "rotary_dim"):
         assert value_of(config, read, label) == value_of(plain(name), read, label)
     assert "key-not-read" not in codes_of(plain(name, **{key: None}))
     assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
