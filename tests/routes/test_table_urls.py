@@ -94,7 +94,7 @@ def test_request_with_unknown_parameters_has_no_table() -> None:
         ("/ro\npe?head_dim=8&seq_len=4", r"'\n' is no character"),
         ("/rope?head_dim=8&seq_len=4\t", r"'\t' is no character"),
         ("/rope\0?head_dim=8&seq_len=4", r"'\x00' is no character"),
-        ("/../rope?head_dim=8&seq_len=4", "There is no /"),
+        ("/../rope?head_dim=8&seq_len=4", "there is no path in it"),
         ("//rope?head_dim=8&seq_len=4", "there is no path in it"),
     ],
 )
