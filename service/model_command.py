@@ -19,6 +19,7 @@ from service.formats.format import Format
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.models.documents import read_document
+from service.models.engines import engine_tables
 from service.models.translation import ModelDocument
 from service.numerics.dtypes import FLOAT32
 from service.numerics.tables import Document, StoredTable, Table
@@ -31,11 +32,6 @@ OK, NOT_KNOWN = 0, 3
 _HEAD_BYTES = 64 * 2**20
 _READABLE = orjson.OPT_INDENT_2
 _ALL = "tables.safetensors"
-_TENSORS = {
-    "llama3": ("rope_freqs.weight",),
-    "proportional": ("rope_freqs.weight",),
-    "longrope": ("rope_factors_short.weight", "rope_factors_long.weight"),
-}
 # What llama.cpp divides the frequency of a channel by that stands still.
 _STILL = 1e30
 # What describes a model in a folder; the files of a pipeline are in folders of their own.
@@ -130,19 +126,15 @@ def _bodies(name: str) -> Iterator[tuple[str, bytes]]:
     if name == "-":
         yield "", sys.stdin.buffer.read(_HEAD_BYTES)
     elif not path.is_dir():
-        yield "", _head(path)
+        with path.open("rb") as file:
+            yield "", file.read(_HEAD_BYTES)
     else:
         found = dict.fromkeys(each for pattern in _NAMES for each in sorted(path.glob(pattern)))
         if not found:
             raise FileNotFoundError(f"{name} has none of {', '.join(_NAMES)}")
         configs = [each for each in found if each.suffix in {".json", ".yaml"}]
         for each in configs or found:
-            yield str(each.relative_to(path)), _head(each)
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
+            yield from ((str(each.relative_to(path)), body) for _, body in _bodies(str(each)))
 
 
 def _print(name: str, report: Report, *, is_json: bool) -> None:
@@ -220,8 +212,10 @@ def _rotary(url: str, rates: str | None, engine: str, place: int = 0) -> dict[st
         return tables
     # llama.cpp computes its angles; the divisors of these rules are in its files.
     own = tables.get("inv_freq")
-    names = _TENSORS.get(str(own.parameters.get("rope_type"))) if own else None
-    return {names[place]: own} if own and names else {}
+    rule = str(own.parameters.get("rope_type")) if own else ""
+    names = engine_tables()["llama.cpp"]["tensors"].get(rule)
+    # The last one is of the first regime.
+    return {names[-1 - place]: own} if own and names else {}
 
 
 def _divisors(scaled: Document, request: TableRequest) -> Document:

@@ -72,12 +72,12 @@ class _ChannelTurn:
     scale: float = 1.0
     axis: str = ""
 
-    def is_as(self, other: "_ChannelTurn", rounding: Decimal) -> bool:
+    def equals(self, other: "_ChannelTurn", rounding: Decimal) -> bool:
         """Return whether both are the same at every position along one axis."""
         a, b = self.frequency, other.frequency
-        is_near = a == b or abs(a - b) <= rounding * max(abs(a), abs(b))
-        is_as_long = isclose(self.scale, other.scale, rel_tol=_SCALE_ROUNDING)
-        return is_near and is_as_long and self.partner == other.partner
+        is_near = abs(a - b) <= rounding * max(abs(a), abs(b))
+        are_scales_near = isclose(self.scale, other.scale, rel_tol=_SCALE_ROUNDING)
+        return is_near and are_scales_near and self.partner == other.partner
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def compare_rotations(
     moves: dict[_Move, None] = {}
     channels, by_axis, rounding = [], False, max(one.rounding, other.rounding)
     for channel, (a, b) in enumerate(zip(one.turns(), other.turns(), strict=True)):
-        if not a.is_as(b, rounding):
+        if not a.equals(b, rounding):
             turns, scales = (a.frequency, b.frequency), (a.scale, b.scale)
             moves[_Move(turns, scales, a.partner == b.partner)] = None
         elif a.axis == b.axis or not a.frequency:

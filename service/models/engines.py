@@ -5,7 +5,7 @@ architectures. An engine of which nothing is certain for a model is left out.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
@@ -23,25 +23,13 @@ _MSCALES, _CONFIGS = ("mscale", "mscale_all_dim"), ("transformers", "mlx")
 _TEXTS = {"", "text_config", "language_config", "llm_config", "thinker_config"}
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _ATTENTION, _BASE = "rope.scaling.attn_factor", "rope.freq_base"
-_FLAGS = {
-    "rope.scaling.type": "--rope-scaling",
-    "rope.scaling.factor": "--rope-scale",
-    "rope.scaling.original_context_length": "--yarn-orig-ctx",
-    _BASE: "--rope-freq-base",
-}
-_BETAS = {
-    "beta_fast": ("--yarn-beta-fast", 32),
-    "beta_slow": ("--yarn-beta-slow", 1),
-}
-_TENSORS = {
-    "llama3": ("rope_freqs.weight",),
-    "proportional": ("rope_freqs.weight",),
-    "longrope": ("rope_factors_long.weight", "rope_factors_short.weight"),
-}
+_AXES = ("mrope_section", "mrope_interleaved")
+_VLLM_KEYS = {"rope_type", "rope_theta", *_AXES, *RULE_KEYS} - {"max_position_embeddings"}
 
 
 @cache
-def _tables() -> Mapping[str, Any]:
+def engine_tables() -> Mapping[str, Any]:
+    """Return what engines.toml has, by the name of the engine."""
     text = files("service.models").joinpath("engines.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -54,8 +42,8 @@ def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:
     found: dict[int, Resolved] = {}
     main: list[Resolved] = []
     for each in encodings:
-        resolved = each.resolved
-        if resolved is None or not (each.is_sent or not each.config) or _is_odd(resolved):
+        resolved, is_own = each.resolved, each.is_sent or not each.config
+        if resolved is None or not is_own or not _has_words_for(resolved):
             continue
         found[id(resolved)] = resolved
         if _TEXTS.issuperset(each.config.split("/")):
@@ -63,14 +51,16 @@ def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:
     return [*main[:1], *(each for each in found.values() if each is not main[0])] if main else []
 
 
-def _is_odd(resolved: Resolved) -> bool:
-    """Return whether engines cannot be told of settings: they have no words for them."""
-    kind = resolved.model.type
-    is_odd = bool(kind.inverse or kind.last_channels or kind.not_in_config)
-    for entry in resolved.entries:
-        unread = entry.block.values.keys() - entry.values.keys()
-        is_odd = is_odd or "mrope_layout" in entry.values or "mrope_section" in unread
-    return is_odd or not resolved.entries or not resolved.model.is_known
+def _has_words_for(resolved: Resolved) -> bool:
+    """Return whether engines have words for these settings."""
+    kind, entries = resolved.model.type, resolved.entries
+    if not entries or kind.inverse or kind.last_channels or kind.not_in_config:
+        return False
+    return resolved.model.is_known and not any(
+        "mrope_layout" in entry.values
+        or "mrope_section" in entry.block.values.keys() - entry.values.keys()
+        for entry in entries
+    )
 
 
 def engine_settings(resolved: Resolved, form: str) -> dict[str, dict[str, Any]]:
@@ -83,29 +73,30 @@ def engine_settings(resolved: Resolved, form: str) -> dict[str, dict[str, Any]]:
     engines: dict[str, dict[str, Any]] = {}
     if any(_plain(entry)["rotary_dim"] % 2 for entry in resolved.entries):
         return engines
-    for name, tell in _ENGINES.items():
-        told = _Rotary(name, resolved, form)
-        fields = tell(told)
+    for name, settings_of in _ENGINES.items():
+        rotary = _Rotary(name, resolved, form)
+        fields = settings_of(rotary)
         if fields is not None:
-            told.refuse_values()
-            cannot = {"cannot": [*told.cannot]} if told.cannot else {}
-            source = told.table["source"].format(type=resolved.model_type)
+            rotary.refuse_values()
+            cannot = {"cannot": [*rotary.cannot]} if rotary.cannot else {}
+            source = rotary.table["source"].format(type=resolved.model_type)
             engines[name] = {**fields, **cannot, "source": source}
     return engines
 
 
 class _Rotary:
-    """The rotary embedding of a text model, as one engine is told of it.
+    """The rotary embedding of a text model, for one engine.
 
     Attributes:
         main: the settings of the layers with full attention.
         values: theirs; ``scale`` is the attention factor.
-        cannot_say: the texts of what the engine cannot express, by code.
+        arch, keys: the architecture of a GGUF file, and its keys without that prefix.
+        texts: the texts of what the engine cannot express, by code.
         cannot: those that hold.
     """
 
     def __init__(self, engine: str, resolved: Resolved, form: str) -> None:
-        self.table, self.resolved, self.form = _tables()[engine], resolved, form
+        self.table, self.resolved, self.form = engine_tables()[engine], resolved, form
         self.by_label = {entry.label: entry for entry in resolved.entries}
         self.main = self.by_label.get(_FULL, resolved.entries[0])
         self.values = _plain(self.main)
@@ -113,7 +104,8 @@ class _Rotary:
         self.rule: str = self.values["rope_type"]
         self.theta: float = self.values["rope_theta"]
         self.share = self.values["rotary_dim"] / self.values["head_dim"]
-        self.cannot_say, self.cannot = dict(self.table["cannot"]), dict[str, None]()
+        self.arch, self.keys = "", dict[str, Any]()
+        self.texts, self.cannot = dict(self.table["cannot"]), dict[str, None]()
 
     @property
     def is_whole(self) -> bool:
@@ -134,12 +126,14 @@ class _Rotary:
 
     def refuse(self, code: str, **names: Any) -> None:
         """Add a part of the settings that the engine cannot express."""
-        self.cannot[self.cannot_say[code].format(**names)] = None
+        known = {"arch": self.arch, "rule": self.rule, **names}
+        self.cannot[self.texts[code].format(**known)] = None
 
     def refuse_values(self) -> None:
         """Add the rules and values that have a text of their own; of truncate, that it is false."""
-        for code in self.cannot_say.keys() & {*self.values, *self.rules}:
-            if code in self.rules or bool(self.values[code]) != (code == "truncate"):
+        for code in self.texts:
+            value = self.values.get(code)
+            if code in self.rules or (value is not None and bool(value) != (code == "truncate")):
                 self.refuse(code)
 
     @property
@@ -172,52 +166,53 @@ def _plain(entry: LayerSettings) -> dict[str, Any]:
     return {name: value.value for name, value in entry.at(None).items()}
 
 
-def _llama_cpp(told: _Rotary) -> dict[str, Any] | None:
-    arch, values, keys = _architecture(told), told.values, dict[str, Any]()
+def _llama_cpp(rotary: _Rotary) -> dict[str, Any] | None:
+    arch, values, keys = _architecture(rotary), rotary.values, rotary.keys
     if arch is None:
         return None
-    if told.theta != 10000:
-        keys[_BASE] = told.theta
-    is_cut, is_by_layer = _is_in("cut", arch), arch in told.table["layers"]
-    if told.share != 1 or is_cut or is_by_layer:
+    rotary.arch = arch
+    if rotary.theta != 10000:
+        keys[_BASE] = rotary.theta
+    is_cut, is_by_layer = _is_in("cut", arch), arch in rotary.table["layers"]
+    if rotary.share != 1 or is_cut or is_by_layer:
         keys["rope.dimension_count"] = values["rotary_dim"]
-    if told.share != 1 and arch in told.table["whole_head"]:
-        told.refuse("partial", arch=arch)
-    if is_by_layer or not (told.is_usual_width or is_cut):
+    if rotary.share != 1 and arch in rotary.table["whole_head"]:
+        rotary.refuse("partial")
+    if is_by_layer or not (rotary.is_usual_width or is_cut):
         keys["attention.key_length"] = values["head_dim"]
     sections, kind = values.get("mrope_section"), _kind(arch)
     if sections and kind == ("imrope" if values.get("mrope_interleaved") else "mrope"):
         keys["rope.dimension_sections"] = [*sections, 0]
     elif sections:
-        told.refuse("sections", arch=arch)
-    tensors = _put_rule(told, keys, arch)
-    _put_layers(told, keys, arch)
-    _put_temperature(told, keys, arch)
+        rotary.refuse("sections")
+    tensors = _put_rule(rotary)
+    _put_layers(rotary)
+    _put_temperature(rotary)
     fields = {
         "keys": {f"{arch}.{name}": value for name, value in keys.items()},
-        "flags": " ".join(_flags(told, keys)),
+        "flags": " ".join(_flags(rotary)),
         "tensors": [{"name": name, "shape": [values["rotary_dim"] // 2]} for name in tensors],
         "rope_type": kind,
-        "weights": told.table["permuted"] if _is_in("permuted", arch) else "",
+        "weights": rotary.table["permuted"] if _is_in("permuted", arch) else "",
     }
     return {"architecture": arch, **{name: each for name, each in fields.items() if each}}
 
 
-def _architecture(told: _Rotary) -> str | None:
+def _architecture(rotary: _Rotary) -> str | None:
     """Return the architecture of the model's file; None if it is not certain."""
-    model, own = told.resolved.model, told.table["types"].get(told.type, {})
+    model, own = rotary.resolved.model, rotary.table["types"].get(rotary.type, {})
     configs: list[Any] = [model.place.content, *(place.content for place in model.outer)]
     classes = next(filter(None, (each.get("architectures") for each in configs)), None)
-    if classes is None and told.type == told.resolved.model_type:
+    if classes is None and rotary.type == rotary.resolved.model_type:
         classes = [name for name in [*own][:1] if not name.endswith("Generation")]
     elif classes is None:
-        classes = [told.table["composites"].get(told.resolved.model_type)]
+        classes = [rotary.table["composites"].get(rotary.resolved.model_type)]
     arch: str | None = own.get(classes[0]) if len(classes) == 1 else None
-    if arch is None or told.form not in _CONFIGS:
+    if arch is None or rotary.form not in _CONFIGS:
         return None
     is_half = _kind(arch) != "norm" or _is_in("permuted", arch)
-    has_axes = _kind(arch) not in {"mrope", "imrope"} or "mrope_section" in told.values
-    return arch if has_axes and is_half == (told.resolved.layout == "half") else None
+    has_axes = _kind(arch) not in {"mrope", "imrope"} or "mrope_section" in rotary.values
+    return arch if has_axes and is_half == (rotary.resolved.layout == "half") else None
 
 
 def _is_in(table: str, arch: str) -> bool:
@@ -229,150 +224,149 @@ def _kind(arch: str) -> str:
     return next(kind for kind in ("norm", "neox", "mrope", "imrope") if _is_in(kind, arch))
 
 
-def _flags(told: _Rotary, keys: Mapping[str, Any]) -> Iterator[str]:
+def _flags(rotary: _Rotary) -> Iterator[str]:
     """Yield the arguments that say the same as keys; there are none for lists of factors."""
-    flags = {flag: keys[name] for name, flag in _FLAGS.items() if name in keys}
-    if told.rule == "longrope":
-        flags = {"--rope-freq-base": keys[_BASE]} if _BASE in keys else {}
-    elif told.rule == "linear":
+    table, values = rotary.table, rotary.values
+    names = rotary.keys.keys() & ({_BASE} if rotary.rule == "longrope" else table["flags"].keys())
+    flags = {flag: rotary.keys[name] for name, flag in table["flags"].items() if name in names}
+    if rotary.rule == "linear":
         flags = {"--rope-scaling": "linear", **flags}
-    elif told.rule == "yarn":
-        given = ((flag, told.values.get(name), usual) for name, (flag, usual) in _BETAS.items())
-        flags |= {flag: own for flag, own, usual in given if own not in {None, usual}}
+    elif rotary.rule == "yarn":
+        for name, own in table["betas"].items():
+            if values.get(name) not in {None, own["usual"]}:
+                flags[own["flag"]] = values[name]
     for flag, value in flags.items():
         is_whole = isinstance(value, float) and value.is_integer()
         yield f"{flag} {int(value) if is_whole else value}"
 
 
-def _put_rule(told: _Rotary, keys: dict[str, Any], arch: str) -> tuple[str, ...]:
+def _put_rule(rotary: _Rotary) -> Sequence[str]:
     """Add the keys of the frequency rule; return the tensors that divide frequencies."""
-    values, rule = told.values, told.rule
-    tensors: tuple[str, ...] = _TENSORS.get(rule, ())
+    values, rule, keys, table = rotary.values, rotary.rule, rotary.keys, rotary.table
+    tensors: Sequence[str] = table["tensors"].get(rule, ())
     if rule in {"linear", "yarn"}:
         keys["rope.scaling.factor"] = values["factor"]
     if rule in {"longrope", "yarn"}:
         keys["rope.scaling.type"] = rule
         keys["rope.scaling.original_context_length"] = values[_ORIGINAL]
     if rule == "yarn":
-        _put_yarn(told, keys, arch)
+        _put_yarn(rotary)
     elif rule == "longrope":
-        keys[_ATTENTION] = told.scale
-        if told.main.mscales:
-            told.refuse("mscales")
-    if not tensors and rule not in told.table["rules"]:
-        told.refuse("rule", rule=rule)
-    table = "two_lists" if rule == "longrope" else "may_divide"
-    if tensors and not (_is_in(table, arch) or arch in told.table.get(table, ())):
-        told.refuse("tensor", arch=arch, tensor=" or ".join(tensors))
+        keys[_ATTENTION] = rotary.scale
+        if rotary.main.mscales:
+            rotary.refuse("mscales")
+    if not tensors and rule not in table["rules"]:
+        rotary.refuse("rule")
+    readers = "two_lists" if rule == "longrope" else "may_divide"
+    if tensors and not (_is_in(readers, rotary.arch) or rotary.arch in table.get(readers, ())):
+        rotary.refuse("tensor", tensor=" or ".join(tensors))
     return tensors
 
 
-def _put_yarn(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
-    values, factor = told.values, Decimal(told.values["factor"])
+def _put_yarn(rotary: _Rotary) -> None:
+    values, arch, factor = rotary.values, rotary.arch, Decimal(rotary.values["factor"])
     all_dim, is_mla = values.get("mscale_all_dim"), _is_in("log_tenth", arch)
     usual = yarn_mscale(factor)
     if all_dim and (is_mla or _is_in("log_whole", arch)):
-        keys["rope.scaling.yarn_log_multiplier"] = all_dim / 10 if is_mla else all_dim
+        rotary.keys["rope.scaling.yarn_log_multiplier"] = all_dim / 10 if is_mla else all_dim
         mscale = Decimal(all_dim if arch == "deepseek2" else 1)
         expected = yarn_mscale(factor, mscale) / yarn_mscale(factor, Decimal(all_dim))
-        if not isclose(told.scale, expected):
-            told.refuse("attention", arch=arch)
-    elif not isclose(told.scale, usual):
-        keys[_ATTENTION] = told.scale / float(usual)
-        told.refuse("flag")
-    if is_mla != ("softmax_scale_multiplier" in told.resolved.attention):
-        told.refuse("softmax", arch=arch)
-    for name, (flag, default) in _BETAS.items():
-        if values.get(name, default) != default and not _is_in("reads_betas", arch):
-            told.refuse("betas", arch=arch, name=name, flag=flag)
+        if not isclose(rotary.scale, expected):
+            rotary.refuse("attention")
+    elif not isclose(rotary.scale, usual):
+        rotary.keys[_ATTENTION] = rotary.scale / float(usual)
+        rotary.refuse("flag")
+    if is_mla != ("softmax_scale_multiplier" in rotary.resolved.attention):
+        rotary.refuse("softmax")
+    for name, own in rotary.table["betas"].items():
+        if values.get(name, own["usual"]) != own["usual"] and not _is_in("reads_betas", arch):
+            rotary.refuse("betas", name=name, flag=own["flag"])
 
 
-def _put_layers(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
+def _put_layers(rotary: _Rotary) -> None:
     """Add the keys of layers that differ, or say that they cannot be told apart so."""
-    table = {**format_tables()["gguf"]["layers"], **told.table["layers"]}
-    spec: Any = table.get(arch, {"every": 1, "turns": ""})
-    every, count = spec["every"], told.count("num_hidden_layers") or 0
+    keys, by_layer = rotary.keys, rotary.table["layers"]
+    table = {**format_tables()["gguf"]["layers"], **by_layer}
+    spec: Any = table.get(rotary.arch, {"every": 1, "turns": ""})
+    every, count = spec["every"], rotary.count("num_hidden_layers") or 0
     dense = 0 if spec.get("dense_first") else every - 1
     is_always = spec.get("always") or count == spec.get("layers", 0)
     last = {layer for layer in range(count) if layer % every == dense}
     turns = spec["turns"] if is_always else ""
     expected = {"sliding": last, "not_every": last, "every": {*range(count)} - last}
-    if told.resolved.without != expected.get(turns, set()):
-        told.refuse("without", arch=arch)
-    if len(told.by_label) == 1:
+    if rotary.resolved.without != expected.get(turns, set()):
+        rotary.refuse("without")
+    if len(rotary.by_label) == 1:
         return
-    if told.by_label.keys() != {_FULL, _SLIDING} or spec["turns"] != "all":
-        told.refuse("by_type", arch=arch)
+    if rotary.by_label.keys() != {_FULL, _SLIDING} or spec["turns"] != "all":
+        rotary.refuse("by_type")
         return
-    sliding = _plain(told.by_label[_SLIDING])
-    if arch in told.table["layers"]:
-        layers = told.by_label[_SLIDING].layers or ()
+    sliding = _plain(rotary.by_label[_SLIDING])
+    if rotary.arch in by_layer:
+        layers = rotary.by_label[_SLIDING].layers or ()
         keys["attention.sliding_window_pattern"] = [each in layers for each in range(count)]
         keys["attention.key_length_swa"] = sliding["head_dim"]
         keys["rope.dimension_count_swa"] = sliding["rotary_dim"]
-    elif not told.has_windows(every, dense):
-        told.refuse("window_layers", arch=arch)
-    if sliding["rope_theta"] != spec.get("base", told.theta):
+    elif not rotary.has_windows(every, dense):
+        rotary.refuse("window_layers")
+    if sliding["rope_theta"] != spec.get("base", rotary.theta):
         keys["rope.freq_base_swa"] = sliding["rope_theta"]
-    if sliding["rope_type"] != (told.rule if spec["scaled"] else "default"):
-        told.refuse("window_rule", arch=arch)
-    window = told.resolved.model.raw("sliding_window")
+    if sliding["rope_type"] != (rotary.rule if spec["scaled"] else "default"):
+        rotary.refuse("window_rule")
+    window = rotary.resolved.model.raw("sliding_window")
     if isinstance(window, int):
         keys["attention.sliding_window"] = window
 
 
-def _put_temperature(told: _Rotary, keys: dict[str, Any], arch: str) -> None:
+def _put_temperature(rotary: _Rotary) -> None:
     """Add the key of the factor of queries, or say that it is another one."""
-    own, fixed = told.resolved.attention.get("query_temperature", {}), _temperature(arch)
+    own = rotary.resolved.attention.get("query_temperature", {})
+    fixed = format_tables()["gguf"]["temperature"].get(rotary.arch, {})
+    names = {"attn_scale": "scale", "floor_scale": "length"}
     beta = own.get("llama_4_scaling_beta")
-    if beta and _is_in("log_whole", arch):
-        keys["attention.temperature_scale"] = beta
-    elif (own.get("attn_scale"), own.get("floor_scale")) != fixed or beta:
-        told.refuse("temperature", arch=arch)
+    if beta and _is_in("log_whole", rotary.arch):
+        rotary.keys["attention.temperature_scale"] = beta
+    elif beta or any(own.get(name) != fixed.get(key) for name, key in names.items()):
+        rotary.refuse("temperature")
 
 
-def _temperature(arch: str) -> tuple[Any, Any]:
-    own = format_tables()["gguf"]["temperature"].get(arch, {})
-    return own.get("scale"), own.get("length")
-
-
-def _vllm(told: _Rotary) -> dict[str, Any] | None:
-    if told.form != "transformers" or told.type not in told.table["types"] or not told.is_whole:
+def _vllm(rotary: _Rotary) -> dict[str, Any] | None:
+    entries, is_served = rotary.resolved.entries, rotary.type in rotary.table["types"]
+    if rotary.form != "transformers" or not is_served or not rotary.is_whole:
         return None
-    entries = told.resolved.entries
-    if "mrope_section" in told.values and told.values.keys() & {"attention_factor", *_MSCALES}:
+    if "mrope_section" in rotary.values and rotary.values.keys() & {"attention_factor", *_MSCALES}:
         return None
-    if told.type in told.table["mla"]["types"]:
-        told.cannot_say |= told.table["mla"]["cannot"]
+    if rotary.type in rotary.table["mla"]["types"]:
+        rotary.texts |= rotary.table["mla"]["cannot"]
     is_flat = len(entries) == 1 and not entries[0].block.is_nested
     if not is_flat and not all(entry.block.is_nested for entry in entries):
         return {"hf_overrides": {}}
-    blocks = {entry.label: _block(told, entry) for entry in entries}
+    blocks = {entry.label: _block(rotary, entry) for entry in entries}
     overrides: dict[str, Any] = {}
-    if any(_is_other(told, *pair) for pair in zip(entries, blocks.values(), strict=True)):
+    if any(_is_other(rotary, *pair) for pair in zip(entries, blocks.values(), strict=True)):
         overrides = {"rope_parameters": blocks[entries[0].label] if is_flat else blocks}
-        path = told.resolved.model.place.pointer.split("/")[1:]
-        if not path and told.type != told.resolved.model_type:
+        path = rotary.resolved.model.place.pointer.split("/")[1:]
+        if not path and rotary.type != rotary.resolved.model_type:
             path = ["text_config"]
         for name in reversed(path):
             overrides = {name: overrides}
     return {"hf_overrides": overrides}
 
 
-def _block(told: _Rotary, entry: LayerSettings) -> dict[str, Any]:
+def _block(rotary: _Rotary, entry: LayerSettings) -> dict[str, Any]:
     """Return rope_parameters as vLLM reads them."""
     names = entry.values.keys() & _VLLM_KEYS
     block = {name: _listed(entry.values[name].value) for name in sorted(names)}
-    if block["rope_type"] != "proportional" and told.share != 1:
-        block[_SHARE] = told.share
+    if block["rope_type"] != "proportional" and rotary.share != 1:
+        block[_SHARE] = rotary.share
     elif block["rope_type"] == "proportional" and block.get("factor", 1) != 1:
-        told.refuse("divided")
+        rotary.refuse("divided")
     return block
 
 
-def _is_other(told: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> bool:
+def _is_other(rotary: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> bool:
     """Return whether vLLM reads something else in the config of these layers."""
-    sent, table = entry.block.place.content, told.table
+    sent, table = entry.block.place.content, rotary.table
     needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())
     needs = [*needs, *(name for name in _AXES if block.get(name))]
     aliases = (own for own in entry.values.values() if own.is_alias)
@@ -386,111 +380,101 @@ def _is_other(told: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> 
     )
 
 
-def _onnx(told: _Rotary) -> dict[str, Any]:
-    values, resolved = told.values, told.resolved
+def _onnx(rotary: _Rotary) -> dict[str, Any]:
+    values, resolved = rotary.values, rotary.resolved
     for entry in resolved.entries:
-        if entry.rope_type not in told.table["builder"]:
-            told.refuse("builder", rule=entry.rope_type)
+        if entry.rope_type not in rotary.table["builder"]:
+            rotary.refuse("builder", rule=entry.rope_type)
         if entry.rope_type == "yarn" and _plain(entry).get("truncate", True):
-            told.refuse("rounded")
+            rotary.refuse("rounded")
         if entry.lengths:
-            told.refuse("regimes")
+            rotary.refuse("regimes")
     if resolved.writes:
-        told.refuse("writes", layout=resolved.layout, writes=resolved.writes)
+        rotary.refuse("writes", layout=resolved.layout, writes=resolved.writes)
     fields = {
         "interleaved": int(resolved.layout == "interleaved"),
-        "rotary_embedding_dim": 0 if told.share == 1 else values["rotary_dim"],
+        "rotary_embedding_dim": 0 if rotary.share == 1 else values["rotary_dim"],
     }
-    heads = told.count("num_attention_heads")
+    heads = rotary.count("num_attention_heads")
     return {**fields, "num_heads": heads} if heads else fields
 
 
-def _mlx(told: _Rotary) -> dict[str, Any] | None:
-    own = told.table["types"].get(told.resolved.model_type)
-    is_by_type = len(told.by_label) > 1
-    if own is None or told.resolved.without or is_by_type != ("local" in own):
+def _mlx(rotary: _Rotary) -> dict[str, Any] | None:
+    own = rotary.table["types"].get(rotary.resolved.model_type)
+    is_by_type = len(rotary.by_label) > 1
+    if own is None or rotary.resolved.without or is_by_type != ("local" in own):
         return None
-    if told.form not in _CONFIGS:
+    if rotary.form not in _CONFIGS:
         return None
     keys: dict[str, Any] = {}
-    is_interleaved = told.resolved.layout == "interleaved"
+    is_interleaved = rotary.resolved.layout == "interleaved"
     if is_interleaved != own.get("traditional", is_interleaved):
         keys["rope_traditional"] = is_interleaved
-    if told.theta != own.get("theta"):
-        keys[own.get("theta_key", "rope_theta")] = told.theta
-    if "partial_key" not in own and told.share != 1:
-        told.refuse("partial")
-    elif "partial_key" in own and told.share != own.get("partial"):
-        keys[own["partial_key"]] = told.share
+    if rotary.theta != own.get("theta"):
+        keys[own.get("theta_key", "rope_theta")] = rotary.theta
+    if "partial_key" not in own and rotary.share != 1:
+        rotary.refuse("partial")
+    elif "partial_key" in own and rotary.share != own.get("partial"):
+        keys[own["partial_key"]] = rotary.share
     if is_by_type:
-        sliding = _plain(told.by_label[_SLIDING])
+        sliding = _plain(rotary.by_label[_SLIDING])
         if sliding["rope_theta"] != own["local"]:
             keys["rope_local_base_freq"] = sliding["rope_theta"]
-        if not told.has_windows(6, 5) or sliding["rope_type"] != "default":
-            told.refuse("window_layers")
-    return {"keys": keys | _rule_of_mlx(told, own)}
+        if not rotary.has_windows(6, 5) or sliding["rope_type"] != "default":
+            rotary.refuse("window_layers")
+    return {"keys": keys | _rule_of_mlx(rotary, own)}
 
 
-def _rule_of_mlx(told: _Rotary, own: Mapping[str, Any]) -> dict[str, Any]:
+def _rule_of_mlx(rotary: _Rotary, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of the frequency rule, and say what its class leaves out."""
-    rule, known = told.rule, own.get("rules", [])
+    rule, known, rules = rotary.rule, own.get("rules", []), rotary.table["rules"]
     if rule == "default":
         return {}
-    if rule not in (told.table["rules"] if known is True else known):
-        told.refuse("rule", rule=rule)
+    if rule not in (rules if known is True else known):
+        rotary.refuse("rule")
         return {}
-    block = {own.get("kind_key", "rope_type"): rule, **told.has(*_MLX_KEYS.get(rule, _LLAMA3))}
-    if all(told.values.get(name) for name in _MSCALES):
-        block |= told.has(*_MSCALES)
+    block = {own.get("kind_key", "rope_type"): rule, **rotary.has(*rules[rule])}
+    if all(rotary.values.get(name) for name in _MSCALES):
+        block |= rotary.has(*_MSCALES)
     top = {name: block.pop(name) for name in own.get("at_top", ()) if name in block}
     return {**top, "rope_scaling": block}
 
 
-def _tensorrt_llm(told: _Rotary) -> dict[str, Any] | None:
-    values, resolved = told.values, told.resolved
-    if resolved.model_type not in told.table["types"] or len(resolved.entries) > 1:
+def _tensorrt_llm(rotary: _Rotary) -> dict[str, Any] | None:
+    values, resolved, rule = rotary.values, rotary.resolved, rotary.rule
+    if resolved.model_type not in rotary.table["types"] or len(resolved.entries) > 1:
         return None
     kind = "rope_gptj" if resolved.layout == "interleaved" else "rope_gpt_neox"
     config: dict[str, Any] = {"position_embedding_type": kind}
-    if told.theta != 10000:
-        config["rotary_base"] = told.theta
-    if not told.is_usual_width:
+    if rotary.theta != 10000:
+        config["rotary_base"] = rotary.theta
+    if not rotary.is_usual_width:
         config["head_size"] = values["head_dim"]
-    if told.share != 1:
-        told.refuse("partial")
-    if told.rule not in told.table["rules"]:
-        told.refuse("rule", rule=told.rule)
-        return {"config": config}
-    return {"config": config | _rule_of_tensorrt_llm(told)}
+    if rotary.share != 1:
+        rotary.refuse("partial")
+    names = rotary.table["rules"].get(rule)
+    if names is None:
+        rotary.refuse("rule")
+    elif "mrope_section" in values:
+        scaling = {"type": "mrope", **rotary.has("mrope_section")}
+        config |= {"position_embedding_type": "mrope", "rotary_scaling": scaling}
+    elif rule == "longrope":
+        config |= _longrope_of_tensorrt_llm(rotary)
+    elif rule != "default":
+        config["rotary_scaling"] = {"type": rule, **rotary.has(*names)}
+    return {"config": config}
 
 
-def _rule_of_tensorrt_llm(told: _Rotary) -> dict[str, Any]:
-    values, rule = told.values, told.rule
-    if "mrope_section" in values:
-        scaling = {"type": "mrope", **told.has("mrope_section")}
-        return {"position_embedding_type": "mrope", "rotary_scaling": scaling}
-    if rule == "longrope":
-        lists: dict[str, Any] = {
-            f"longrope_scaling_{name}_factors": _listed(values[f"{name}_factor"])
-            for name in ("short", "long")
-        }
-        if "attention_factor" in values:
-            given = [each.value for each in told.main.mscales] or 2 * [values["attention_factor"]]
-            lists |= zip(("longrope_short_mscale", "longrope_long_mscale"), given, strict=True)
-        return {"position_embedding_type": "long_rope", **told.has(_ORIGINAL), **lists}
-    return {} if rule == "default" else {"rotary_scaling": {"type": rule, **told.has(*_LLAMA3)}}
+def _longrope_of_tensorrt_llm(rotary: _Rotary) -> dict[str, Any]:
+    values, names = rotary.values, ("short", "long")
+    config = {"position_embedding_type": "long_rope", **rotary.has(_ORIGINAL)}
+    config |= {f"longrope_scaling_{name}_factors": [*values[f"{name}_factor"]] for name in names}
+    if "attention_factor" in values:
+        given = [own.value for own in rotary.main.mscales] or 2 * [values["attention_factor"]]
+        config |= zip((f"longrope_{name}_mscale" for name in names), given, strict=True)
+    return config
 
 
-_AXES = ("mrope_section", "mrope_interleaved")
-_VLLM_KEYS = {"rope_type", "rope_theta", "mrope_section", "mrope_interleaved", *RULE_KEYS} - {
-    "max_position_embeddings"
-}
-_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", _ORIGINAL)
-_MLX_KEYS = {
-    "yarn": ("factor", _ORIGINAL, "beta_fast", "beta_slow"),
-    "longrope": (_ORIGINAL, "short_factor", "long_factor"),
-    "proportional": (_SHARE, "factor"),
-}
 _ENGINES: Mapping[str, Callable[[_Rotary], dict[str, Any] | None]] = {
     "llama.cpp": _llama_cpp,
     "vllm": _vllm,

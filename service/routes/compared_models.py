@@ -31,17 +31,13 @@ _LONG = {"query_len": 512, "key_len": 512}
 _TEXT = {"text_config", "language_config", "llm_config"}
 
 # Warnings of what may change the numbers, and of what else is assumed.
-_OPEN = (
+_OTHER_NUMBERS = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
     *("mlx-yarn", "theta-assumed", "architecture-not-reviewed"),
 )
-_DOUBTS = (
-    *_OPEN,
-    "unknown-rope-key",
-    "softmax-scale-unknown",
-    "layers-unknown",
-    "layout-assumed",
-    "file-cut",
+_ASSUMPTIONS = (
+    *_OTHER_NUMBERS,
+    *("unknown-rope-key", "softmax-scale-unknown", "layers-unknown", "layout-assumed", "file-cut"),
 )
 
 
@@ -59,7 +55,7 @@ class Compared:
         endpoint, query, asked: of another table; and the parameters that no config has.
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
-        doubt: why they are not certain; the numbers are open if they may be others.
+        doubt: why they are not certain; the numbers are uncertain if they may be others.
     """
 
     id: str
@@ -81,7 +77,7 @@ class Compared:
     beside: Mapping[str, OriginatedValue] = field(default_factory=dict)
     code: str = ""
     doubt: str | None = None
-    is_open: bool = False
+    is_uncertain: bool = False
     link: str | None = None
     is_url: bool = False
 
@@ -106,11 +102,9 @@ class Compared:
         assert like.endpoint is not None
         model = like.endpoint.parameters
         own = {name: asked.get(name, each) for name, each in self.asked.items()}
-        own = {
-            name: each for name, each in {**self.query, **own}.items() if name in model.model_fields
-        }
-        own |= {"pack": "compact"} if "pack" in model.model_fields else {}
-        return table_document(like.endpoint, read_parameters(model, own))
+        own = {**self.query, **own, "pack": "compact"}
+        known = {name: each for name, each in own.items() if name in model.model_fields}
+        return table_document(like.endpoint, read_parameters(model, known))
 
 
 def of_url(name: str, url: TableUrl) -> Compared:
@@ -145,12 +139,12 @@ def of_document(
         described = DescribedModel(own, document, settings)
         reports = [described.report(each) for each in described.model.encodings]
         warnings = described.warnings()
-    doubts = [each.detail for code in _DOUBTS for each in warnings if each.code == code]
+    doubts = [each.detail for code in _ASSUMPTIONS for each in warnings if each.code == code]
     if described.model.status == "assumed" and not doubts:
         doubts.append("its model_type is not known")
     certainty = {
         "doubt": f"{name}: {doubts[0]}" if doubts else None,
-        "is_open": any(each.code in _OPEN for each in warnings),
+        "is_uncertain": any(each.code in _OTHER_NUMBERS for each in warnings),
         "is_permuted": document.weights is not None,
     }
     items = [
@@ -180,7 +174,7 @@ def _item(
     lists = {"shape": encoding.shape}
     if not encoding.is_known:
         reason = report.reason or "the code of its module is not known"
-        own |= {"doubt": f"{name}: {reason}", "is_open": True}
+        own |= {"doubt": f"{name}: {reason}", "is_uncertain": True}
     if settings is not None and resolved is not None:
         kind, section = settings.model.type, settings.block.values.get("mrope_section")
         multiplier = "softmax_scale_multiplier"

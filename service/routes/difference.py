@@ -20,7 +20,6 @@ from service.routes.compared_models import (
     ROPE,
     Compared,
     Pair,
-    Rest,
     match,
     of_document,
     of_url,
@@ -219,8 +218,8 @@ class _Comparison:
         if a.layout != b.layout and None not in (a.layout, b.layout):
             values["layout"] = BothValues(a=_fixed(a.layout), b=_fixed(b.layout))
         apart = _apart(values)
-        is_open = doubt is not None and (a.is_open or b.is_open or not differs)
-        if differs or is_open:
+        is_uncertain = doubt is not None and (a.is_uncertain or b.is_uncertain or not differs)
+        if differs or is_uncertain:
             values = {key: both for key, both in values.items() if key not in apart}
             fields |= {"values": apart | beside} if apart or beside else {}
         fields |= {"also_spelled_differently": values} if values else {}
@@ -233,7 +232,7 @@ class _Comparison:
             a=a.id,
             b=b.id,
             kind=(b if a.is_url else a).key[1],
-            result="unknown" if is_open else "differs" if differs else "same",
+            result="unknown" if is_uncertain else "differs" if differs else "same",
             **fields,
         )
 
@@ -249,16 +248,12 @@ class _Comparison:
         if (one.kind, one.parameters) == (other.kind, other.parameters):
             return None, None
         found, asked = compare_tables(one, other, self._parameters.epsilon), a.asked or b.asked
-        is_open = found is None and asked
+        is_uncertain = found is None and asked
         doubt = f"the numbers are equal for {urlencode(asked)} and not known beyond"
-        return found, doubt if is_open else None
+        return found, doubt if is_uncertain else None
 
     def _compare_rotations(
-        self,
-        a: Compared,
-        b: Compared,
-        layouts: tuple[str, str],
-        fields: dict[str, Any],
+        self, a: Compared, b: Compared, layouts: tuple[str, str], fields: dict[str, Any]
     ) -> bool:
         """Add how rotary embeddings differ at each context length; return whether they do."""
         given, epsilon = self._parameters.context_length, self._parameters.epsilon
@@ -276,10 +271,11 @@ class _Comparison:
             one, other = map(Compared.rotation, (a, b), ropes, layouts, (width, width))
             found[context_length] = compare_rotations(one, other, epsilon, length)
         first = next(filter(None, found.values()), None)
-        fields |= _numbers(first)
+        fields |= _numbers(first, "at_most", "channels")
+        fields |= {"by_axis": _BY_AXIS} if first and first.by_axis else {}
         if len(found) > 1:
             fields["regimes"] = [
-                RegimeDifference(context_length=length, same=each is None, **_firsts(each))
+                RegimeDifference(context_length=length, same=each is None, **_numbers(each))
                 for length, each in found.items()
             ]
         begins = sorted({each.lengths[0] + 1 for each in (a, b) if each.lengths})
@@ -299,21 +295,13 @@ def _layouts(a: Compared, b: Compared) -> tuple[str, str]:
     return one or other or "half", other or one or "half"
 
 
-def _firsts(found: Difference | None) -> dict[str, Any]:
-    """Return the first position of a difference; null only if there is none."""
+def _numbers(found: Difference | None, *names: str) -> dict[str, Any]:
+    """Return the first position of a difference, null only if there is none, and numbers of it."""
     if found is None:
         return {}
     first = {"first_position": found.first_position} if found.has_positions else {}
-    return first | ({} if found.by is None else {"by": found.by})
-
-
-def _numbers(found: Difference | None) -> dict[str, Any]:
-    if found is None:
-        return {}
-    others = {"at_most": found.at_most, "channels": found.channels}
-    if found.by_axis:
-        others["by_axis"] = _BY_AXIS
-    return _firsts(found) | {key: each for key, each in others.items() if each is not None}
+    own = {name: getattr(found, name) for name in ("by", *names)}
+    return first | {name: each for name, each in own.items() if each is not None}
 
 
 def _fixed(value: Any) -> OriginatedValue:
@@ -346,30 +334,18 @@ def report_diff(
     """Return how two models differ, or a model and a table; raises InvalidBody."""
     sides: dict[str, list[Compared]] = {}
     reasons: list[str] = []
+    # Other formats do not say all that a mask depends on.
+    has_windows = {getattr(each, "format", "") for each in sent.values()} == {"transformers"}
     for name, own in sent.items():
         if isinstance(own, TableUrl):
             sides[name] = [of_url(name, own)]
             continue
-        sides[name], reason = of_document(name, own, parameters.context_length, settings)
+        items, reason = of_document(name, own, parameters.context_length, settings)
+        sides[name] = [each for each in items if has_windows or each.key[1] != "window"]
         reasons += [reason] if reason else []
-    if {getattr(each, "format", "") for each in sent.values()} != {"transformers"}:
-        # Other formats do not say all that a mask depends on.
-        sides = {
-            name: [each for each in own if each.key[1] != "window"] for name, own in sides.items()
-        }
     is_table = any(isinstance(each, TableUrl) for each in sent.values())
-    if is_table:
-        matched: tuple[list[Pair], Rest, Rest] = (_comparable(**sides), [], [])
-    else:
-        matched = match(sides["a"], sides["b"])
-    pairs, *rests = matched
-    only = [
-        [
-            OnlyEncoding(id=item.id, kind=item.key[1], known=not item.is_open, layers=dict(layers))
-            for item, layers in rest
-        ]
-        for rest in rests
-    ]
+    pairs, *rests = (_comparable(**sides), [], []) if is_table else match(sides["a"], sides["b"])
+    only = [[_only(*each) for each in rest] for rest in rests]
     comparison = _Comparison(parameters)
     found = [comparison.of(*pair) for pair in pairs]
     results = {each.result for each in found}
@@ -394,6 +370,11 @@ def report_diff(
         only_in_b=only[1],
         **({"reason": "; ".join(reasons)} if reasons else {}),
     )
+
+
+def _only(item: Compared, layers: Mapping[str, Any]) -> OnlyEncoding:
+    known = not item.is_uncertain
+    return OnlyEncoding(id=item.id, kind=item.key[1], known=known, layers=dict(layers))
 
 
 def _comparable(a: list[Compared], b: list[Compared]) -> list[Pair]:

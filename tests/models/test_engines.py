@@ -154,6 +154,14 @@ def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
     assert (read.layout == resolved.layout) == ("weights" not in own)
 
 
+def test_limits_are_in_the_order_of_the_table() -> None:
+    own = told(CONFIGS["phi3, own factor"])["mlx"]
+
+    texts = [*TYPES["mlx"]["cannot"].values()]
+    assert len(own["cannot"]) == 2
+    assert own["cannot"] == sorted(own["cannot"], key=texts.index)
+
+
 TYPES: Json = tomllib.loads(files("service.models").joinpath("engines.toml").read_text())
 
 

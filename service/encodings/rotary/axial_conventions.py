@@ -5,7 +5,7 @@ refusals of parameters are generated from its entries.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 Share: TypeAlias = Literal["equal", "video", "thirds", "rest"]
@@ -106,6 +106,22 @@ class AxialConvention:
 
 _TIMM_AXES = (2, 1, 3)
 _ANY_AXES = (2, 1, 3, 4)
+
+_LTX = AxialConvention(
+    "diffusers 0.42.1 LTXVideoRotaryPosEmbed",
+    "axes t, h, w, alternating from one frequency to the next, with n = ⌊head_dim/6⌋ "
+    "frequencies each, after pairs that do not rotate; ω_k = π·b^(k/(n − 1)); coordinates "
+    "max(i·grid_step + grid_offset, 0)/reference_grid − ½, where fps divides t first; "
+    "head_dim counts the channels of all heads, which one table serves",
+    axes=(3, 1),
+    series="rising",
+    places="fractions",
+    share="thirds",
+    placing="alternating",
+    is_padded=True,
+    reference=(20, 2048, 2048),
+    example="head_dim=14&grid=1,1,2&grid_step=8,32,32&fps=25",
+)
 
 CONVENTIONS: Mapping[str, AxialConvention] = {
     "qwen2_vl": AxialConvention(
@@ -265,32 +281,12 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         places="floored",
         reference=(256, 256),
     ),
-    "ltx": AxialConvention(
-        "diffusers 0.42.1 LTXVideoRotaryPosEmbed",
-        "axes t, h, w, alternating from one frequency to the next, with n = ⌊head_dim/6⌋ "
-        "frequencies each, after pairs that do not rotate; ω_k = π·b^(k/(n − 1)); coordinates "
-        "max(i·grid_step + grid_offset, 0)/reference_grid − ½, where fps divides t first; "
-        "head_dim counts the channels of all heads, which one table serves",
-        axes=(3, 1),
-        series="rising",
-        places="fractions",
-        share="thirds",
-        placing="alternating",
-        is_padded=True,
-        reference=(20, 2048, 2048),
-        example="head_dim=14&grid=1,1,2&grid_step=8,32,32&fps=25",
-    ),
-    "ltx2": AxialConvention(
-        "diffusers 0.42.1 LTX2AudioVideoRotaryPosEmbed",
-        "as ltx; the coordinate of a token is the mean of ltx's for it and for the next; with one "
-        "axis, of audio or of time alone, n = ⌊head_dim/2⌋",
-        axes=(3, 1),
-        series="rising",
-        places="fractions",
-        share="thirds",
-        placing="alternating",
-        is_padded=True,
-        reference=(20, 2048, 2048),
+    "ltx": _LTX,
+    "ltx2": replace(
+        _LTX,
+        source="diffusers 0.42.1 LTX2AudioVideoRotaryPosEmbed",
+        formula="as ltx; the coordinate of a token is the mean of ltx's for it and for the next; "
+        "with one axis, of audio or of time alone, n = ⌊head_dim/2⌋",
         has_midpoints=True,
         example="head_dim=14&grid=2,1,1&grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
     ),
