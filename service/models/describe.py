@@ -356,7 +356,7 @@ class _Walk:
                 self._add_entry(scope, EncodingEntry(**own), "", "")
                 continue
             values = {
-                name: ResolvedValue(value, "config")
+                name: ResolvedValue(value, "config", (*({f"/{name}"} & document.sources.keys()),))
                 for name, value in own.get("values", {}).items()
             }
             shape = tuple(ResolvedValue(length, "config") for length in own.get("shape", ()))
@@ -447,7 +447,7 @@ class _Walk:
             return
         own = inner.content.get("model_type") if inner is not place else None
         # Configs of parts repeat the type of the whole model, which their classes ignore.
-        name = own if isinstance(own, str) and own != around.type.name else tower.type
+        name = own if isinstance(own, str) and own not in {"", around.type.name} else tower.type
         kind = part_type(name) if name is not None else None
         if kind is None:
             self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)

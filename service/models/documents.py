@@ -142,7 +142,10 @@ def read_json(text: str | bytes) -> Any:
     except UnicodeEncodeError as error:
         raise InvalidBody("the body has an escape that is one half of a surrogate pair") from error
     except ValueError as error:
-        raise InvalidBody(f"the body is not JSON: {shortened(str(error))}") from error
+        reason = f"is not JSON: {shortened(str(error))}"
+        if "integer string" in str(error):
+            reason = "has an integer of more than 4300 digits"
+        raise InvalidBody(f"the body {reason}") from error
     return content
 
 
@@ -341,8 +344,8 @@ def _onnx_node(body: Members, found_by: str) -> ModelDocument:
     known = format_tables()["onnx"]["rotary" if is_rotary else "attention"]
     if not isinstance(own, dict):
         raise InvalidBody.at(fault(f"/{name}", own, "must be an object, or a list of attributes"))
-    own = {key: each for key, each in own.items() if is_rotary or "rotary" in key}
-    numbers = {key: int(each) for key, each in own.items() if re.fullmatch(r"\d{1,9}", str(each))}
+    own = {key: each for key, each in own.items() if key in known or is_rotary or "rotary" in key}
+    numbers = {key: int(each) for key, each in own.items() if re.fullmatch(r"-?\d{1,9}", str(each))}
     faults = unknown(own, f"/{name}", known)
     faults += [
         fault(pointers.get(key, f"/{name}/{key}"), value, "must be an integer")
@@ -360,7 +363,10 @@ def _onnx_node(body: Members, found_by: str) -> ModelDocument:
     )
     interleaved = numbers.get("interleaved", numbers.get("rotary_interleaved"))
     layout = "interleaved" if interleaved else "half"
-    entry = {"kind": "rope", "known": False, "layout": layout, "values": numbers, "reason": reason}
+    scale = own.get("scale")
+    is_number = type(scale) is float and abs(scale) < 2**63
+    values = {**numbers, "scale": scale} if is_number else numbers
+    entry = {"kind": "rope", "known": False, "layout": layout, "values": values, "reason": reason}
     facts: dict[str, Any] = {"layout": layout, "encodings": (entry,), "reason": reason}
     return ModelDocument("onnx-node", found_by, body, rotary=False, **facts)
 
@@ -391,7 +397,8 @@ def _safetensors(header: Members, start: int | None) -> ModelDocument:
         shape, offsets = _sizes(member(own, "/shape")), _sizes(member(own, "/data_offsets"))
         tables = format_tables()["tensors"]
         table = next((each for each in tables if re.search(each["name"], name)), None)
-        if table is None or not offsets or len(shape) != len(table["values"]):
+        sizes = shape[1:] if shape[:1] == [1] and len(shape) == 3 else shape
+        if table is None or not offsets or len(sizes) != len(table["values"]):
             continue
         place = re.sub(r"\.\d+\.", ".*.", name)
         entry = {
@@ -401,7 +408,7 @@ def _safetensors(header: Members, start: int | None) -> ModelDocument:
             "shape": shape,
             "data_offsets": offsets,
             "count": 0,
-            "values": dict(zip(table["values"], shape, strict=True)),
+            "values": dict(zip(table["values"], sizes, strict=True)),
             **({"bytes": [start + offset for offset in offsets]} if start else {}),
         }
         if table["kind"] == "rope":

@@ -281,6 +281,9 @@ class _Model(Translation):
 
     def _read_width(self) -> None:
         heads, hidden = self.content.get("num_attention_heads"), self.content.get("hidden_size")
+        if type(hidden) is int and hidden < 1:
+            self.refuse("embedding_length", "must be an integer from 1 to 2^53")
+            return
         if isinstance(heads, list):
             del self.content["num_attention_heads"]
         if "head_dim" not in self.content:
@@ -434,14 +437,10 @@ class _Model(Translation):
         """Divide the frequencies by the tensors of the file, or say that they may be divided."""
         rule = self.content.get("rope_parameters", {})
         block = rule.get("rotary", rule)
-        kind, attention = block.get("rope_type", "default"), self.place.get(_ATTENTION)
+        kind = block.get("rope_type", "default")
         is_longrope = self.place["rope.scaling.type"] == "longrope"
         if self.divisors is None:
-            if is_longrope or (self.is_in("two_lists") and attention is not None):
-                self._leave_unknown(_DIVISORS[1:])
-            elif self.is_in("two_lists") or self.is_in("may_divide"):
-                detail = f"a tensor {' or '.join(_DIVISORS)} would divide the frequencies"
-                self.report.warn("rope-freqs-not-seen", detail, "")
+            self._leave_unseen(kind, is_longrope=is_longrope)
             return
         if not self.divisors:
             if kind != "yarn" and self.number(_ATTENTION, 1.0) != 1:
@@ -467,13 +466,39 @@ class _Model(Translation):
             name = original if self.place.get(original) is not None else "context_length"
             block["original_max_position_embeddings"] = self.place.get(name)
             self.content["rope_parameters"] = rule or block
+            prefix = "rope_parameters/rotary" if "rotary" in rule else "rope_parameters"
+            sent = [tensor for tensor in _DIVISORS if self.divisors.get(tensor)]
+            for each, tensor in (("long_factor", sent[0]), ("short_factor", sent[-1])):
+                self.sources[f"/{prefix}/{each}"] = f"/{tensor}"
+                self.not_sent.pop(f"/{prefix}/{each}", None)
+
+    def _leave_unseen(self, kind: str, *, is_longrope: bool) -> None:
+        """Give no table of the plain rule where tensors that were not seen may divide it."""
+        may, two = self.is_in("may_divide"), self.is_in("two_lists")
+        if is_longrope or (two and self.place.get(_ATTENTION) is not None):
+            self._leave_unknown(_DIVISORS[1:])
+        elif may or two:
+            tensors = _DIVISORS[0 if may else 1 : 3 if two else 1]
+            reason = (
+                f"a tensor {' or '.join(tensors)} would divide the frequencies, and the list of "
+                "tensors was not sent whole: POST the file with it"
+            )
+            # Converters write no such tensor beside another rule.
+            if kind == "default":
+                self._leave_out("rope-freqs-not-seen", reason)
+            else:
+                self.report.warn("rope-freqs-not-seen", reason, "")
 
     def _leave_unknown(self, tensors: tuple[str, ...]) -> None:
         reason = (
             f"frequencies are divided by {' and '.join(tensors)}, whose values were not sent: POST "
             "the file with them, or the quotients to /identify"
         )
-        self.report.warn("rope-freqs-not-sent", reason, "")
+        self._leave_out("rope-freqs-not-sent", reason)
+
+    def _leave_out(self, code: str, reason: str) -> None:
+        """Warn that the frequencies are not known, and have no table."""
+        self.report.warn(code, reason, "")
         names = ("head_dim", "rotary_dim", "rope_theta")
         values = {name: self.content[name] for name in names if name in self.content}
         entry = {"kind": "rope", "known": False, "values": values, "reason": reason}

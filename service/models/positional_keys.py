@@ -153,8 +153,10 @@ def _objects(place: KeyPlace) -> Iterator[tuple[str, KeyPlace]]:
 
 def is_other_part(key: str, value: object) -> bool:
     """Return whether a member is the config of another part, by its type or its key."""
-    is_named = isinstance(value, dict) and isinstance(value.get("model_type"), str)
-    return isinstance(value, dict) and (is_named or _OF_A_TOWER.search(key) is not None)
+    if not isinstance(value, dict) or key == "slice_config":
+        return False
+    own = value.get("model_type")
+    return (isinstance(own, str) and own != "") or _OF_A_TOWER.search(key) is not None
 
 
 def _other_parts(place: KeyPlace, name: object) -> set[str]:

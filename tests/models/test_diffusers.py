@@ -89,7 +89,7 @@ def test_defaults_that_do_not_determine_the_positions_are_refused(
         {"_class_name": "Flux2Transformer2DModel", "rope_theta": None},
         {"_class_name": "ChronoEditTransformer3DModel", "attention_head_dim": 64},
         {"_class_name": "HunyuanImageTransformer2DModel", "patch_size": [1, 1, 1]},
-        {"_class_name": "UNet2DConditionModel", "attention_head_dim": 8},
+        {"_class_name": "UNet2DConditionModel", "attention_type": "gated"},
         {"_class_name": "DualTransformer2DModel"},
     ],
 )
@@ -166,3 +166,27 @@ def test_rope_scaling_is_read_only_by_the_classes_that_have_it(client: Client) -
     assert encodings(client, name, rope_scaling=factors)["rotary"]["served"]
     config = {"_class_name": "FluxTransformer2DModel", "rope_scaling": factors}
     assert client.post("/model", json=config).status_code == 422
+
+
+UNET = {
+    "_class_name": "UNet2DConditionModel",
+    "block_out_channels": [320, 640, 1280, 1280],
+    "flip_sin_to_cos": True,
+    "freq_shift": 0,
+}
+
+
+def test_an_autoencoder_has_no_positions_and_a_unet_timesteps(client: Client) -> None:
+    vae = {"_class_name": "AutoencoderKL", "scaling_factor": 0.18215}
+    sizes = {"addition_embed_type": "text_time", "addition_time_embed_dim": 256}
+
+    without = client.post("/model", json=vae).json()
+    one, two = client.post("/model", json={**UNET, **sizes}).json()["encodings"]
+
+    assert (without["encodings"], without["reason"]) == (
+        [],
+        "convolutions, and attention without positions",
+    )
+    assert (one["shape"], two["shape"]) == ([3, 320], [3, 256])
+    other = client.post("/model", json={**UNET, "time_embedding_type": "fourier"})
+    assert other.json()["errors"][0]["pointer"] == "/time_embedding_type"

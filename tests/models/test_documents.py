@@ -648,6 +648,7 @@ def test_onnx_node_tells_layout_and_width_in_both_spellings() -> None:
     assert (one.layout, two.layout) == ("interleaved", "interleaved")
     assert one.encodings[0]["known"] is False
     assert one.encodings[0]["values"]["rotary_embedding_dim"] == 64
+    assert one.encodings[0]["values"]["scale"] == 1.0
     assert not off.encodings
     assert off.reason == "do_rotary is 0: the node has no rotary embedding"
 
@@ -673,6 +674,25 @@ TENSORS = {
         "data_offsets": [790272, 790280],
     },
 }
+
+
+@pytest.mark.parametrize(
+    "name", ["embeddings.position_embeddings", "pos_embed", "visual.positional_embedding"]
+)
+@pytest.mark.parametrize("shape", [[577, 1024], [1, 577, 1024]])
+def test_a_parameter_with_positions_is_found_in_a_header(name: str, shape: list[int]) -> None:
+    header = {name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * 577 * 1024]}}
+
+    (entry,) = read(header).encodings
+
+    assert entry["shape"] == shape
+    assert entry["values"] == {"length": 577, "d_model": 1024}
+    assert "OPT" not in entry["reason"]
+
+
+def test_a_long_integer_is_named() -> None:
+    with pytest.raises(InvalidBody, match="an integer of more than 4300 digits"):
+        read('{"a": ' + "9" * 5000 + "}")
 
 
 def test_a_header_of_safetensors_tells_shapes_and_where_the_bytes_are() -> None:

@@ -256,6 +256,7 @@ def test_tensors_of_the_file_divide_the_frequencies() -> None:
     assert values["rope_type"] == "longrope"
     assert values["long_factor"] == values["short_factor"] == tuple(2 * f for f in FACTORS)
     assert values["attention_factor"] == 1.0
+    assert document.pointer("/rope_parameters/long_factor") == "/rope_freqs.weight"
     assert not document.warnings
 
 
@@ -292,7 +293,11 @@ def test_no_table_without_the_values_of_tensors_that_divide() -> None:
 def test_keys_alone_do_not_show_whether_frequencies_are_divided() -> None:
     llama, gemma = (json.dumps(model(arch)).encode() for arch in ("llama", "gemma2"))
 
-    assert codes(read_document(llama).warnings) == ["rope-freqs-not-seen"]
+    document = read_document(llama)
+    assert codes(document.warnings) == ["rope-freqs-not-seen"]
+    assert not document.rotary
+    assert "rope_freqs.weight" in str(document.reason)
+    assert read_document(gemma).rotary
     assert not read_document(gemma).warnings
 
 

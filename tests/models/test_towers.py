@@ -78,3 +78,15 @@ def test_paths_are_those_of_the_whole_model(client: Client, model_type: str, pat
 
     assert [each for each in found if each["at"].startswith(path)]
     assert len({(each["at"], each["id"]) for each in found}) == len(found)
+
+
+def test_a_part_with_an_empty_type_is_of_its_class_or_no_part(client: Client) -> None:
+    parts = {"attn_config": {"model_type": "", "rope_theta": 5e5}, "ffn_config": {"model_type": ""}}
+    sizes = {"d_model": 6144, "n_heads": 48, "n_layers": 4, "max_seq_len": 32768}
+    sam = {"model_type": "sam", "vision_config": {"model_type": "", "hidden_size": 768}}
+
+    dbrx = client.post("/model", json={"model_type": "dbrx", **sizes, **parts}).json()
+    tower = client.post("/model", json=sam).json()
+
+    assert [each["id"] for each in dbrx["encodings"]] == ["rotary"]
+    assert all(each["known"] for each in tower["encodings"])
