@@ -33,7 +33,6 @@ from service.models.positional_keys import check_rule
 EVERY_LAYER = "default"
 MAX_LABELS = 64
 _MAX_NAMED = 8
-_LETTERS = {"L": "sliding_attention", "G": "full_attention"}
 
 
 @dataclass(frozen=True)
@@ -344,7 +343,12 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
     no_rope = model.type.no_rope if isinstance(model.type.no_rope, NoRope) else None
     types_without = blocks.without.union(_types_without(model, no_rope))
     is_typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
-    types = layer_types_of(model) if is_typed or types_without else None
+    only = model.place.read(no_rope.only_key, Key(readers.indices)) if no_rope else None
+    is_typed = (is_typed or bool(types_without)) and (only is None or "layer_types" in model.values)
+    types = layer_types_of(model) if is_typed else None
+    if types is None and no_rope is not None and no_rope.listed:
+        key = model.type.names.get("layer_types", "layer_types")
+        model.report.fault(model.place.at(key), None, "is required: not all layers rotate")
     flags = model.given(no_rope.layers_key) if no_rope else None
     listed = types or (flags if flags and flags.value else None)
     count = len(listed.value) if listed else None
@@ -352,7 +356,6 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
         layers = model.value("num_hidden_layers")
         count = layers.value if layers else None
     without = _without_by_position(model, no_rope, flags, count)
-    only = model.place.read(no_rope.only_key, Key(readers.indices)) if no_rope else None
     if only is not None and types is None:
         without = set(range(count or 0)) - set(only.value)
     if types is not None:
@@ -395,16 +398,17 @@ def layer_types_of(model: TextModel) -> ResolvedValue | None:
     if pattern is None or count is None:
         return None
     key = pattern.every_key
-    if key is not None and isinstance(model.place.content.get(key), str):
-        letters = model.place.read(key, Key(readers.letters))
-        return letters and computed(
-            tuple(_LETTERS[letters.value[i % len(letters.value)]] for i in range(count.value)),
+    if key is not None and isinstance(model.place.content.get(key), str | list):
+        period = model.place.read(key, Key(readers.period))
+        return period and computed(
+            tuple(period.value[i % len(period.value)] for i in range(count.value)),
             "{}, repeated",
-            letters,
+            period,
         )
     given = model.place.read(key, Key(readers.count))
     every = given.value if given else pattern.every
     which = "every layer" if every == 1 else f"one layer in {every}"
+    which += f" (and {', '.join(map(str, pattern.also))})" if pattern.also else ""
     types = pattern.of(count.value, every)
     return computed(types, f"{which} is {pattern.at}, {{}}", given or count)
 

@@ -93,12 +93,21 @@ def name(value: Any) -> str:
     return value
 
 
-def letters(value: Any) -> str:
-    """Return a pattern of layers: L for a sliding window, G for full attention."""
-    pattern = name(value)
-    if not pattern or len(pattern) > MAX_LAYERS or set(pattern) - {"L", "G"}:
-        raise ValueError("must be an integer, or the letters L and G, one for each layer")
-    return pattern
+_PERIODS: Mapping[str, Mapping[object, str]] = {
+    "the letters L and G": {"L": "sliding_attention", "G": "full_attention"},
+    "a list of attention and recurrent": {
+        "attention": "sliding_attention",
+        "recurrent": "linear_attention",
+    },
+}
+
+
+def period(value: Any) -> tuple[str, ...]:
+    """Return the types of layers that repeat, of letters (EXAONE) or a list (RecurrentGemma)."""
+    rule, kinds = list(_PERIODS.items())[isinstance(value, list)]
+    if not value or len(value) > MAX_LAYERS or not all(map(kinds.__contains__, map(str, value))):
+        raise ValueError(f"must be an integer, or {rule}, one for each layer")
+    return tuple(kinds[each] for each in value)
 
 
 def indices(value: Any) -> tuple[int, ...]:

@@ -103,7 +103,8 @@ class Scope:
                     path = "/".join((name, *others))
                     if value is None or isinstance(value, dict):
                         raise Missing
-                    return _checked(value, f"{self.place.pointer}/{path}"), path, is_config
+                    where, like = f"{self.place.pointer}/{path}", self.defaults.get(name)
+                    return _checked(value, where, like), path, is_config
         raise Missing
 
     def _spellings(self, name: str) -> list[str]:
@@ -191,8 +192,8 @@ def _member(value: Any, key: str) -> tuple[Any, bool]:
     return None, False
 
 
-def _checked(value: Any, pointer: str) -> Any:
-    """Return a text, flag, number or list of numbers; raises Unusable for others."""
+def _checked(value: Any, pointer: str, like: object = None) -> Any:
+    """Return a text, flag, number or list of numbers, 4.0 like 4; raises Unusable for others."""
     if isinstance(value, list | tuple):
         if len(value) > _MAX_ITEMS:
             raise Unusable(pointer, None, f"must be a list of at most {_MAX_ITEMS}")
@@ -201,6 +202,8 @@ def _checked(value: Any, pointer: str) -> Any:
         raise Unusable(pointer, value, "must be a number, not text")
     if isinstance(value, float) and not isfinite(value):
         raise Unusable(pointer, str(value), "must be a finite number")
+    if isinstance(value, float) and type(like) is int and value.is_integer():
+        value = int(value)
     if isinstance(value, int) and abs(value) > MAX_COUNT:
         raise Unusable(pointer, None, "must be an integer from -2^53 to 2^53")
     return value

@@ -69,6 +69,7 @@ class NoRope:
         every_key: the key of a config that overrides ``every``.
         layer_types: the layers of these types have none.
         if_key: ``layer_types`` apply only if this key of a config is not null.
+        listed: whether a config must list the types of its layers.
     """
 
     layers_key: str | None = None
@@ -77,6 +78,7 @@ class NoRope:
     every_key: str | None = None
     layer_types: tuple[str, ...] = ()
     if_key: str | None = None
+    listed: bool = False
 
 
 @validated_dataclass(frozen=True, config=_FACTS)
@@ -133,6 +135,8 @@ class ModelType:
     not_read: Mapping[str, str] = field(default_factory=dict)
     not_in_config: str | None = None
     null_theta_is_none: bool = False
+    needs: str | None = None
+    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     inside: str | None = None
     instead: str | None = None
     unscaled: tuple[str, ...] = ()

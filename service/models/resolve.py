@@ -113,6 +113,7 @@ def resolve_at(
     report = body.report
     model = find_text_model(body, inherited, known)
     name = model.type.name if model.is_known else model.model_type
+    _refuse(model)
     if _has_no_rope(model):
         check_text_model(model, "none")
         report.check()
@@ -139,6 +140,20 @@ def resolve_at(
     return Resolved(model, name, layout, warnings, writes, entries, attention, layers.without)
 
 
+def _refuse(model: TextModel) -> None:
+    """Add a fault for each key that changes the layers in a way that is not resolved."""
+    for key, usual in model.type.refused.items():
+        value = model.place.content.get(key)
+        items = value if isinstance(value, list) else [value]
+        if value is not None and any(item not in usual for item in items):
+            rule = f"changes the layers that rotate: only {shortened(usual[0])} is resolved"
+            model.report.fault(model.place.at(key), value, rule)
+    for key, needed in model.type.rope_if.items():
+        value = model.raw(key)
+        if isinstance(needed, bool) and isinstance(value, str):
+            model.report.fault(model.place.at(key), value, "must be true or false, not text")
+
+
 def _has_no_rope(model: TextModel) -> bool:
     """Return whether the model has no rotary embedding, with a warning."""
     kind = model.type
@@ -148,6 +163,8 @@ def _has_no_rope(model: TextModel) -> bool:
         key, instead = unmet[0], f"{unmet[0]} other than {kind.rope_if[unmet[0]]!r}"
     elif _has_null_theta(model):
         key, instead = "rope_theta", "rope_theta is null"
+    elif kind.needs and model.place.content.get(kind.needs, "") is None:
+        key, instead = kind.needs, f"{kind.needs} is null"
     elif kind.no_rope is not True:
         return False
     detail = f"{kind.name} has no rotary embedding"

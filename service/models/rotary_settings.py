@@ -171,7 +171,7 @@ class LayerSettings:
         if name == "ntk" and not self.model.type.has_aliases:
             detail = f"{self.model.type.source.partition(':')[0]} has no rule ntk, as vLLM has"
             self.warn("rule-of-other-program", detail, "rope_type")
-        return given if name == given.value else replace(given.alias(), value=name)
+        return given if name == given.value else computed(name, f"{{}} is {given.value}", given)
 
     def _warn_unknown(self) -> None:
         """Warn of keys of the block that the rule does not use."""

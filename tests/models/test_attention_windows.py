@@ -9,6 +9,7 @@ from tests.client import Client
 # Measured with small models of 14 layers, a window of 6 and max_window_layers of 3: w is a layer
 # whose mask has the window.
 MASKS = {
+    "..w..w..w..w..": "recurrent_gemma",
     "..............": "laguna mellum qwen3_vl_moe_text step3p5",
     "...w...w...w..": "smollm3",
     "...wwwwwwwwwww": "dots1 qwen2 qwen2_5_omni_text qwen2_5_vl_text qwen2_vl_text qwen3",
@@ -27,7 +28,12 @@ MASKS = {
     ),
 }
 CASES = [(name, mask) for mask, names in MASKS.items() for name in names.split()]
-WINDOWS = {"sliding_window": 6, "attention_chunk_size": 6, "local_attention": 12}
+WINDOWS = {
+    "sliding_window": 6,
+    "attention_chunk_size": 6,
+    "attention_window_size": 6,
+    "local_attention": 12,
+}
 SEES = {
     "modernbert": "on each side",
     "openai_privacy_filter": "on each side",

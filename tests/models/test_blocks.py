@@ -246,6 +246,9 @@ def test_the_last_layer_is_what_the_class_makes_it() -> None:
     assert entry_of({**exaone, "sliding_window": None}).every_layer
 
 
+COHERE = {"model_type": "cohere2_moe", "num_hidden_layers": 2}
+GRANITE_HYBRID = {"model_type": "granitemoehybrid", "position_embedding_type": "rope"}
+GRIFFIN = {"model_type": "recurrent_gemma", "num_hidden_layers": 7}
 ZAMBA2 = {"model_type": "zamba2", "num_hidden_layers": 3, "use_mem_rope": True}
 
 
@@ -263,8 +266,12 @@ ZAMBA2 = {"model_type": "zamba2", "num_hidden_layers": 3, "use_mem_rope": True}
         # Layers without attention.
         ({"model_type": "lfm2", "num_hidden_layers": 6, "full_attn_idxs": [2, 5]}, (2, 5)),
         ({"model_type": "bamba", "num_hidden_layers": 6, "attn_layer_indices": [1]}, (1,)),
-        ({"model_type": "recurrent_gemma", "num_hidden_layers": 7}, (2, 5)),
+        (GRIFFIN, (2, 5)),
+        ({**GRIFFIN, "block_types": ["recurrent", "attention"]}, (1, 3, 5)),
         ({**ZAMBA2, "layers_block_type": ["mamba", "hybrid", "mamba"]}, (1,)),
+        ({"model_type": "bamba", "num_hidden_layers": 3}, ()),
+        ({**GRANITE_HYBRID, "num_hidden_layers": 3}, ()),
+        ({**GRANITE_HYBRID, "layer_types": ["mamba", "attention"]}, (1,)),
     ],
 )
 def test_nope_layers_are_left_out_with_a_warning(
@@ -272,6 +279,29 @@ def test_nope_layers_are_left_out_with_a_warning(
 ) -> None:
     assert entry_of(config).layers == layers
     assert "nope-layers" in codes_of(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (ZAMBA2, "layers_block_type"),
+        ({**GRIFFIN, "block_types": ["mamba"]}, "block_types"),
+        ({**COHERE, "first_k_dense_replace": 1}, "first_k_dense_replace"),
+        ({**COHERE, "mlp_layer_types": ["dense", "sparse"]}, "mlp_layer_types"),
+        ({"model_type": "falcon", "alibi": "false"}, "alibi"),
+    ],
+)
+def test_layers_that_are_not_certain_are_refused(config: dict[str, object], key: str) -> None:
+    with pytest.raises(InvalidBody) as raised:
+        resolve(config)
+
+    assert [fault.where for fault in raised.value.faults] == [f"/{key}"]
+
+
+def test_keys_that_change_no_layers_are_not_refused() -> None:
+    config = {**COHERE, "first_k_dense_replace": 0, "mlp_layer_types": ["sparse"] * 2}
+
+    assert entry_of(config).every_layer
 
 
 def test_layers_without_types_are_unknown() -> None:

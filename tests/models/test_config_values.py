@@ -48,7 +48,8 @@ def test_aliases_of_rules_name_rules() -> None:
         (values.indices, [0, 3], (0, 3)),
         (values.names, [], ()),
         (values.shares, [0.5, 1], (0.5, 1.0)),
-        (values.letters, "LLG", "LLG"),
+        (values.period, "LG", ("sliding_attention", "full_attention")),
+        (values.period, ["recurrent"], ("linear_attention",)),
     ],
 )
 def test_reader_returns_the_value_in_its_type(
@@ -87,8 +88,11 @@ def test_reader_returns_the_value_in_its_type(
         (values.names, ["a", 1]),
         (values.names, ["a"] * 4097),
         (values.shares, [0.5, 0]),
-        (values.letters, ""),
-        (values.letters, "LGX"),
+        (values.period, ""),
+        (values.period, "LGX"),
+        (values.period, ["recurrent", "mamba"]),
+        (values.period, [5]),
+        (values.period, []),
     ],
 )
 def test_invalid_value_raises_an_error_that_states_the_rule(

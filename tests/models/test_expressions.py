@@ -59,6 +59,13 @@ def test_default_precedes_what_is_computed_of_the_config() -> None:
     assert found == ResolvedValue(32, "class default", (LIBRARY,))
 
 
+@pytest.mark.parametrize(("sent", "default", "kind"), [(4.0, 5, int), (4.0, 5.0, float)])
+def test_whole_number_is_an_integer_where_that_of_the_class_is(
+    sent: float, default: float, kind: type
+) -> None:
+    assert type(scope({"a": sent}, a=default).value("/a").value) is kind
+
+
 def test_joined_values_keep_every_origin() -> None:
     found = scope({"a": 9}, b=2).value({"join": ["/a // 2", "/b", 1]})
 

@@ -60,6 +60,11 @@ def bodies() -> Iterator[dict[str, Any]]:
             {"num_heads": 71},
         ),
         (
+            {"model_type": "baichuan", "hidden_size": 5120, "num_attention_heads": 40},
+            "/relative/alibi/slopes",
+            {"num_heads": 40},
+        ),
+        (
             {"model_type": "whisper", "d_model": 512, "max_source_positions": 100},
             "/encoding",
             {"convention": "whisper", "d_model": 512, "seq_len": 100},

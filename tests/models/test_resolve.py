@@ -43,6 +43,8 @@ def test_verbatim_published_configs_have_no_assumed_or_unknown_warnings() -> Non
         {"model_type": "falcon", "alibi": True},
         {"model_type": "esm", "position_embedding_type": "absolute"},
         {"model_type": "zamba2"},
+        {"model_type": "cohere2", "sliding_window": None},
+        {"model_type": "flint", "sliding_window": None},
     ],
 )
 def test_models_without_rotary_embedding_have_a_warning(config: dict[str, object]) -> None:
@@ -54,7 +56,7 @@ def test_models_without_rotary_embedding_have_a_warning(config: dict[str, object
 
 def test_rope_if_enables_rotary_embeddings() -> None:
     assert resolve({"model_type": "falcon", "alibi": False}).entries
-    assert resolve({"model_type": "zamba2", "use_mem_rope": True}).entries
+    assert resolve({"model_type": "granitemoehybrid", "position_embedding_type": "rope"}).entries
 
 
 DEEPSEEK = {"model_type": "deepseek_v3"}
