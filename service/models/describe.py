@@ -5,8 +5,7 @@
 A part that is not known is listed as such, and never has a table.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.expressions import Missing, Scope, Source, Sources, Unusable
+from service.models.expressions import Missing, Scope, Source, Sources, Unusable, in_words
 from service.models.knowledge import (
     EncodingEntry,
     Numbering,
@@ -95,7 +94,7 @@ class PartEncoding:
         own = {name: list(each.value) for name, each in asked.items() if name == "grid"}
         scope = replace(self.scope, place=replace(place, content={**place.content, **own}))
         broken = (each for each in self.entry.fits if not scope.holds(each))
-        return next(map(_in_words, broken), None)
+        return next(map(in_words, broken), None)
 
     @property
     def is_assumed(self) -> bool:
@@ -371,7 +370,7 @@ class _Walk:
                 return
             for condition in entry.must:
                 if not scope.holds(condition):
-                    raise _unmet(pointer, condition)
+                    raise scope.unmet(condition)
             values = self._values(scope, entry.query)
             asked = {
                 name: replace(each, origin="example")
@@ -398,7 +397,8 @@ class _Walk:
             scope=scope,
             shape=shape,
             untouched_tokens=untouched,
-            reason=entry.not_served or _reason_of_missing(scope, entry, values),
+            reason=entry.not_served
+            or _reason_of_missing(scope, entry, [*values, *(shape and ["shape"])]),
         )
 
     def _values(self, scope: Scope, query: Mapping[str, Sources]) -> dict[str, ResolvedValue]:
@@ -515,19 +515,21 @@ class _Walk:
         self.encodings.append(replace(encoding, id=unique))
 
 
-def _reason_of_missing(
-    scope: Scope, entry: EncodingEntry, values: Mapping[str, ResolvedValue]
-) -> str | None:
+def _reason_of_missing(scope: Scope, entry: EncodingEntry, found: Collection[str]) -> str | None:
     """Return why there is no table, where a parameter would have to be guessed; None otherwise.
 
     A key whose default is null stands for a parameter that is left out.
     """
-    missing = [
-        name
+    missing: dict[str, object] = {
+        name: sources
         for name, sources in entry.query.items()
-        if name not in values and not scope.is_null_by_default(sources)
-    ]
-    return f"neither the config nor its class has {', '.join(missing)}" if missing else None
+        if name not in found and not scope.is_null_by_default(sources)
+    }
+    if entry.shape and not entry.url and "shape" not in found:
+        missing["shape"] = entry.shape
+    null = [f": {key} must not be null" for key in scope.null_keys(str([*missing.values()]))]
+    names = ", ".join(missing)
+    return f"neither the config nor its class has {names}{''.join(null[:1])}" if missing else None
 
 
 def _counted(found: ResolvedValue, least: int = 0) -> int:
@@ -539,40 +541,6 @@ def _counted(found: ResolvedValue, least: int = 0) -> int:
             pointer, str(found.value), f"does not lead to an integer from {least} to 2^53"
         )
     return value
-
-
-def _unmet(pointer: str, condition: str) -> Unusable:
-    """Return the error for a condition of an entry that a config does not meet."""
-    key = condition.removeprefix("has(").removesuffix(")")
-    if condition == f"has({key})":
-        return Unusable(f"{pointer}{key}", None, "is required, and the class has no default")
-    first = re.search(r"/\w+", condition)
-    where = f"{pointer}{first[0]}" if first else pointer
-    return Unusable(where, None, f"does not fit: {_in_words(condition)}")
-
-
-_WORDS = {
-    r"(\w|\)) % (\d+) == 0": r"\1 must be divisible by \2",
-    r"\(([^()]*)\) must": r"\1 must",
-    r"len\((/[\w/]+)\)": r"the length of \1",
-    r"sum\((/[\w/]+)\)": r"the sum of \1",
-    r"max\((/[\w/]+)\)": r"the largest of \1",
-    " == ": " must be ",
-    " != ": " must not be ",
-    " <= ": " must be at most ",
-    " >= ": " must be at least ",
-    " > ": " must be more than ",
-    "False": "false",
-    " // ": " / ",
-    r"(?<![\w/])/(?=[a-z])": "",
-}
-
-
-def _in_words(condition: str) -> str:
-    """Return the rule that a condition of an entry is, as words with the names of keys."""
-    for pattern, words in _WORDS.items():
-        condition = re.sub(pattern, words, condition)
-    return condition
 
 
 def _rotary_layers(entry: LayerSettings) -> dict[str, Any]:

@@ -145,6 +145,11 @@ class Scope:
             return False
         return any(self.defaults.get(name, ...) is None for name in self._spellings(sources[1:]))
 
+    def null_keys(self, source: str) -> list[str]:
+        """Return the keys of a source that are null in the config, not missing."""
+        names = [name for key in re.findall(r"/(\w+)", source) for name in self._spellings(key)]
+        return [name for name in names if self.place.content.get(name, ...) is None]
+
     def holds(self, condition: str) -> bool:
         """Return whether a condition holds; one with a missing value does."""
         try:
@@ -152,16 +157,31 @@ class Scope:
         except Missing:
             return True
 
+    def unmet(self, condition: str) -> Unusable:
+        """Return the error for a condition that a config does not meet."""
+        content, start = self.place.content, self.place.pointer
+        wanted = condition.removeprefix("has(").removesuffix(")")
+        if condition == f"has({wanted})":
+            is_null = wanted[1:] in content
+            rule = "must not be null" if is_null else "is required, and the class has no default"
+            return Unusable(f"{start}{wanted}", None, rule)
+        names = [name[1:] for name in re.findall(r"/\w+", condition)]
+        name = next((each for each in names if each in content), names[0])
+        rule = f"does not fit: {in_words(condition)}"
+        return Unusable(f"{start}/{name}", content.get(name), rule)
+
     def _of(self, source: Source) -> ResolvedValue:
         if not isinstance(source, str):
             return ResolvedValue(source, "fixed in code", (self.library,))
         if source.startswith("'") and source.endswith("'"):
             return ResolvedValue(source[1:-1], "fixed in code", (self.library,))
         source = _PRESENCE.sub(lambda match: str(self._has(match[1])), source)
-        tree, pointers = _parsed(source)
-        found = [self.find(pointer) for pointer in pointers]
+        tree, names = _parsed(source)
+        found = [self.find(name) for name in names]
         where = self._where(found)
-        value = _checked(_Evaluation([one[0] for one in found], where).of(tree), where)
+        pointers = [f"{self.place.pointer}/{path}" for _, path, _ in found]
+        evaluation = _Evaluation([one[0] for one in found], where, pointers)
+        value = _checked(evaluation.of(tree), where)
         if type(value) is int and abs(value) > MAX_COUNT:
             raise Unusable(self._where(found), None, "is too large")
         from_config = tuple(f"{self.place.pointer}/{path}" for _, path, own in found if own)
@@ -182,6 +202,30 @@ class Scope:
     def _where(self, found: Sequence[tuple[Any, str, bool]]) -> str:
         paths = [path for _, path, own in found if own] or [path for _, path, _ in found]
         return f"{self.place.pointer}/{paths[0]}" if paths else self.place.pointer
+
+
+_WORDS = {
+    r"(\w|\)) % (\d+) == 0": r"\1 must be divisible by \2",
+    r"\(([^()]*)\) must": r"\1 must",
+    r"len\((/[\w/]+)\)": r"the length of \1",
+    r"sum\((/[\w/]+)\)": r"the sum of \1",
+    r"max\((/[\w/]+)\)": r"the largest of \1",
+    " == ": " must be ",
+    " != ": " must not be ",
+    " <= ": " must be at most ",
+    " >= ": " must be at least ",
+    " > ": " must be more than ",
+    "False": "false",
+    " // ": " / ",
+    r"(?<![\w/])/(?=[a-z])": "",
+}
+
+
+def in_words(condition: str) -> str:
+    """Return the rule that a condition of an entry is, as words with the names of keys."""
+    for pattern, words in _WORDS.items():
+        condition = re.sub(pattern, words, condition)
+    return condition
 
 
 def _member(value: Any, key: str) -> tuple[Any, bool]:
@@ -221,10 +265,15 @@ def _parsed(source: str) -> tuple[ast.expr, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """Evaluates expressions over values from a config."""
+    """Evaluates expressions over values from a config, each at a pointer.
+
+    Attributes:
+        where: the pointer of what has none of its own.
+    """
 
     values: Sequence[Any]
     where: str
+    pointers: Sequence[str]
 
     def of(self, node: ast.expr) -> Any:
         """Return the value of a node; raises Unusable."""
@@ -235,6 +284,11 @@ class _Evaluation:
 
     def name(self, node: ast.Name) -> Any:
         return self.values[int(node.id.removeprefix(_PREFIX))]
+
+    def _at(self, node: ast.expr | None) -> str:
+        if isinstance(node, ast.Name):
+            return self.pointers[int(node.id.removeprefix(_PREFIX))]
+        return self.where
 
     def choice(self, node: ast.IfExp) -> Any:
         return self.of(node.body if self.of(node.test) else node.orelse)
@@ -255,9 +309,9 @@ class _Evaluation:
         return not operand if isinstance(node.op, ast.Not) else -self._number(operand)
 
     def binary(self, node: ast.BinOp) -> Any:
-        left, right = self._number(self.of(node.left)), self._number(self.of(node.right))
+        left, right = (self._number(self.of(each), each) for each in (node.left, node.right))
         if right == 0 and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
-            raise Unusable(self.where, None, "leads to a division by 0")
+            raise Unusable(self._at(node.right), right, "leads to a division by 0")
         return _OPERATORS[type(node.op)](left, right)
 
     def call(self, node: ast.Call) -> Any:
@@ -269,11 +323,11 @@ class _Evaluation:
             return _OF_LISTS[name]([*map(self._number, arguments[0])])
         return _OF_NUMBERS[name](*map(self._number, arguments))
 
-    def _number(self, value: Any) -> Any:
+    def _number(self, value: Any, node: ast.expr | None = None) -> Any:
         if type(value) not in {int, float}:
-            raise Unusable(self.where, value, "must be a number here")
+            raise Unusable(self._at(node), value, "must be a number here")
         if abs(value) > MAX_COUNT:
-            raise Unusable(self.where, None, "is too large")
+            raise Unusable(self._at(node), None, "is too large")
         return value
 
 

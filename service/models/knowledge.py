@@ -46,7 +46,7 @@ class EncodingEntry:
         must: conditions that a config meets, or the table is refused.
         layers: the number of layers that have it, or the list of them.
         layout, writes: the pairs of channels that are rotated, and those that are written.
-        shape, stored, resize: of a learned table.
+        shape, stored, resize: of a learned table, whose rows a table with a url chooses.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.
         training_only, ignores: keys without effect in inference, or at all.
@@ -330,6 +330,10 @@ def _placed(
     """Return the entry of a body at its module, with the shape that the facts have."""
     own = entry.at.removeprefix(".") if entry.at.startswith(".") else ""
     at = ".".join(filter(None, (module["at"], own))) if own or not entry.at else entry.at
+    is_learned = entry.kind.startswith("learned") or str(entry.stored).startswith("learned")
+    tensors = [*module.get("tensors", {})]
+    if not entry.at and is_learned and len(tensors) == 1:
+        at = ".".join(filter(None, (at, tensors[0].removesuffix("weight").rstrip("."))))
     shape = () if entry.not_served or entry.url or entry.kind in _NO_TABLE else _shape(module, own)
     return replace(entry, at=at, shape=entry.shape or shape, when=(*entry.when, *when))
 

@@ -31,7 +31,12 @@ BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments", "llama_
 """The keys of objects with the parameters of a frequency rule."""
 
 _OF_ROPE = ("rope_theta", "rope_ratio", "partial_rotary_factor", "rotary_dim")
-_ROTARY = {*BLOCKS, *_OF_ROPE, *(alias for name in _OF_ROPE for alias in TOP[name].aliases)}
+_ROTARY = {
+    *BLOCKS,
+    *_OF_ROPE,
+    "theta",
+    *(alias for name in _OF_ROPE for alias in TOP[name].aliases),
+}
 _IN_A_RULE = re.compile(f"{ALIKE.pattern}|_attention$", re.IGNORECASE)
 _OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
 

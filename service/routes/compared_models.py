@@ -171,7 +171,7 @@ def _item(
     links, listed, own = report.links or {}, encoding.layers, dict(certainty)
     layers = listed.get("only", listed.get("all") and range(listed["all"]))
     beside: dict[str, ResolvedValue | None] = dict(encoding.values)
-    lists = {"shape": encoding.shape}
+    lists = {"shape": () if links else encoding.shape}
     if not encoding.is_known:
         reason = report.reason or "the code of its module is not known"
         own |= {"doubt": f"{name}: {reason}", "is_uncertain": True}

@@ -53,6 +53,10 @@ _OF_TABLES = {"grid", "seq_len", "timesteps"}
 _PACK = re.compile(r"\bpack=\w+")
 _FILE = re.compile(r"^([^.?]+)\.\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
+_TOLD = (
+    "at", "layers", "layout", "writes", "shape", "stored_shape", "stored", "resize", "counts",
+    "reason",
+)  # fmt: skip
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
 
@@ -127,6 +131,9 @@ class EncodingReport(PostingReport):
     untouched_tokens: list[OriginatedValue] = ABSENT
     shape: list[Count] = Field(default=ABSENT, description="The shape of the table.")
     dtype: str = Field(default=ABSENT, description="The type of its elements.")
+    stored_shape: list[Count] = Field(
+        default=ABSENT, description="The shape of a learned table whose rows the table chooses."
+    )
     stored: str = Field(default=ABSENT, description="Where the numbers are: in the checkpoint.")
     resize: str = Field(default=ABSENT, description="How the library resizes the table.")
     position_ids: NumberingReport = Field(
@@ -146,12 +153,14 @@ class EncodingReport(PostingReport):
     def lines(self) -> Iterator[str]:
         for name, link in (self.links or {}).items():
             yield f"{self.id}.{name}: {self.request(link)}"
-        if self.shape:
-            yield f"{self.id}.shape: {to_query(self.shape)}"
+        for name in _TOLD:
+            if own := getattr(self, name):
+                told = json.dumps(own) if isinstance(own, dict) else to_query(own)
+                yield f"{self.id}.{name}: {told}"
+        if self.attention and (factor := self.attention.softmax_scale_multiplier):
+            yield f"{self.id}.softmax_scale_multiplier: {to_query(factor)}"
         for name, value in (self.values or {}).items():
             yield f"{self.id}.{name}: {to_query(value.value)} ({value.origin})"
-        if self.reason:
-            yield f"{self.id}.reason: {self.reason}"
 
 
 class ModelReport(Report):
@@ -498,6 +507,7 @@ def _of_entry(
     if (length_bytes or 0) > limit_bytes:
         rule = f"one answer has at most {limit_bytes} bytes (POSREF_MAX_RESPONSE_BYTES)"
         return fields | {"reason": f"its table has {length_bytes} bytes, and {rule}"}
+    fields["stored_shape"] = fields["shape"]
     fields |= {"shape": list(document.shape or ()), "dtype": document.dtype}
     fields["bytes"] = {"file": length_bytes}
     return fields | _links(endpoint, document, query, tuple(asked), described.settings)
@@ -534,8 +544,10 @@ def _document(
                 name = requested[0] if fault.where not in requested else fault.where
                 raise InvalidParameters(Fault(name, fault.value, fault.detail)) from error
             pointers = [each for each in found.sources if each[:1] in {"", "/"}] if found else []
-            pointer = pointers[0] if pointers else ""
-            faults.append(Fault(pointer, fault.value, fault.detail, in_body=True))
+            pointer, detail = pointers[0] if pointers else "", fault.detail
+            if pointers[1:]:
+                detail = f"{detail}: it is computed from {' and '.join(pointers)}"
+            faults.append(Fault(pointer, fault.value, detail, in_body=True))
         raise InvalidBody.at(*faults) from error
 
 

@@ -494,11 +494,78 @@ def test_value_for_the_numbers_of_tokens_that_cannot_be_read_is_refused(client: 
 
 
 def test_encodings_that_are_alike_are_listed_once(client: Client) -> None:
-    report = client.post("/model", json={"model_type": "swin"}).json()
+    report = client.post("/model", json={"model_type": "swin", "num_heads": [2, 4, 8, 16]}).json()
 
-    assert [each["id"] for each in report["encodings"]].count("relative-bias") == 1
-    assert "relative-bias.2" not in {each["id"] for each in report["encodings"]}
+    listed = [(each["id"], each["stored_shape"]) for each in report["encodings"][:4]]
+    assert listed == [(f"relative-bias.{stage}", [169, 2 << stage]) for stage in range(4)]
     assert report["engines"] == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        ({"model_type": "t5", "num_heads": 4, "relative_attention_num_buckets": 48}, [48, 4]),
+        ({"model_type": "beit", "use_relative_position_bias": True}, [732, 12]),
+        ({"model_type": "deberta-v2", "relative_attention": True}, [1024, 1536]),
+        ({"model_type": "wav2vec2-bert", "num_attention_heads": 8}, [73, 128]),
+    ],
+)
+def test_learned_table_behind_an_index_has_its_shape(
+    client: Client, config: dict[str, Any], shape: list[int]
+) -> None:
+    encodings = client.post("/model", json=config).json()["encodings"]
+
+    assert shape in [each.get("stored_shape") for each in encodings]
+
+
+def test_table_with_a_null_length_has_a_reason(client: Client) -> None:
+    config = {"model_type": "bert", "max_position_embeddings": None}
+
+    (learned,) = client.post("/model", json=config).json()["encodings"]
+
+    assert "shape" not in learned
+    assert learned["reason"].endswith("max_position_embeddings must not be null")
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer", "detail"),
+    [
+        ({"num_heads": 0}, "/num_heads", "num_heads leads to a division by 0"),
+        ({"num_heads": 15}, "/hidden_size", "computed from /hidden_size and /num_heads"),
+    ],
+)
+def test_faults_of_computed_values_name_what_was_sent(
+    client: Client, config: dict[str, Any], pointer: str, detail: str
+) -> None:
+    vision = {"model_type": "qwen2_5_vl_vision", "hidden_size": 1280, **config}
+
+    (error,) = client.post("/model", json=vision).json()["errors"]
+
+    assert error["pointer"] == pointer
+    assert detail in error["detail"]
+
+
+def test_null_is_said_to_be_null(client: Client) -> None:
+    config = {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": None}
+
+    assert client.post("/model", json=config).json()["detail"] == "axes_dims_rope must not be null"
+
+
+def test_base_by_another_name_is_told(client: Client) -> None:
+    config = {"_class_name": "FluxTransformer2DModel", "theta": 5000}
+
+    assert client.post("/model", json=config).json()["unread"] == ["/theta"]
+
+
+def test_text_says_where_an_encoding_is(client: Client) -> None:
+    scaling = {"type": "yarn", "factor": 40, "mscale_all_dim": 1.0}
+    config = {"model_type": "deepseek_v3", "rope_scaling": scaling}
+
+    text = client.post("/model", json=config, headers={"Accept": "text/plain"}).text
+
+    lines = {"at: rotary_emb", 'layers: {"all": 61}', "layout: interleaved", "writes: half"}
+    lines.add("softmax_scale_multiplier: 1.8738542070926265")
+    assert {f"rotary.{line}" for line in lines} <= set(text.splitlines())
 
 
 def test_layers_of_a_file_without_types_are_listed_alone(client: Client) -> None:
