@@ -83,7 +83,7 @@ def test_value_without_any_source_is_missing() -> None:
     [
         ("/a // /b", {"a": "9", "b": 2}, "/part/a"),
         ("/a // /b", {"a": True, "b": 2}, "/part/a"),
-        ("/a // /b", {"a": 9, "b": 0}, "/part/a"),
+        ("/a // /b", {"a": 9, "b": 0}, "/part/b"),
         ("/a * /a * /a", {"a": 2**53}, "/part/a"),
         ("/a", {"a": 2**60}, "/part/a"),
         ("/a", {"a": float("inf")}, "/part/a"),

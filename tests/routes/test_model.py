@@ -234,7 +234,7 @@ def test_keys_of_yaml_are_texts_and_stand_once(client: Client, line: bytes, deta
         ({"model_type": "swin", "window_size": "7"}, "/window_size"),
         ({"model_type": "gpt2", "n_positions": 0}, "/n_positions"),
         ({"model_type": "llama", "_class_name": "FluxTransformer2DModel"}, "/_class_name"),
-        ({"model_type": "efficientloftr", "partial_rotary_factor": 0.5}, "/hidden_size"),
+        ({"model_type": "efficientloftr", "partial_rotary_factor": 0.5}, "/partial_rotary_factor"),
     ],
 )
 def test_values_that_no_class_takes_are_refused(
