@@ -343,7 +343,7 @@ def _vllm(rotary: _Rotary) -> dict[str, Any] | None:
         return {"hf_overrides": {}}
     blocks = {entry.label: _block(rotary, entry) for entry in entries}
     overrides: dict[str, Any] = {}
-    if any(_is_other(rotary, *pair) for pair in zip(entries, blocks.values(), strict=True)):
+    if any(_reads_other(rotary, *pair) for pair in zip(entries, blocks.values(), strict=True)):
         overrides = {"rope_parameters": blocks[entries[0].label] if is_flat else blocks}
         path = rotary.resolved.model.place.pointer.split("/")[1:]
         if not path and rotary.type != rotary.resolved.model_type:
@@ -364,7 +364,7 @@ def _block(rotary: _Rotary, entry: LayerSettings) -> dict[str, Any]:
     return block
 
 
-def _is_other(rotary: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> bool:
+def _reads_other(rotary: _Rotary, entry: LayerSettings, block: Mapping[str, Any]) -> bool:
     """Return whether vLLM reads something else in the config of these layers."""
     sent, table = entry.block.place.content, rotary.table
     needs = () if entry.block.is_default else table["needs"].get(entry.rope_type, ())

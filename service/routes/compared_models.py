@@ -248,8 +248,8 @@ def match(ones: list[Compared], others: list[Compared]) -> tuple[list[Pair], Res
         if key[2]:
             found = [*_by_layers(a, b)]
             pairs += found
-            rests[0].extend(_left(a, [(one, other) for one, other, _ in found]))
-            rests[1].extend(_left(b, [(other, one) for one, other, _ in found]))
+            rests[0].extend(_unmatched(a, [(one, other) for one, other, _ in found]))
+            rests[1].extend(_unmatched(b, [(other, one) for one, other, _ in found]))
             continue
         names = {each.id: place for place, each in enumerate(a)}
         b.sort(key=lambda each, names=names: names.get(each.id, len(names)))  # type: ignore[misc]
@@ -273,7 +273,7 @@ def _by_layers(ones: list[Compared], others: list[Compared]) -> Iterator[Pair]:
             yield a, b, next(whole, {"only": sorted(shared)})
 
 
-def _left(items: list[Compared], pairs: list[tuple[Compared, Compared]]) -> Rest:
+def _unmatched(items: list[Compared], pairs: list[tuple[Compared, Compared]]) -> Rest:
     """Return the encodings without a match, and the layers of others without one."""
     rest: Rest = []
     for item in items:

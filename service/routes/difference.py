@@ -200,7 +200,7 @@ class _Comparison:
         """Return the report about two encodings, in the layers that both have."""
         fields: dict[str, Any] = {"layers": dict(layers)} if layers else {}
         layouts, doubt = _layouts(a, b), a.doubt or b.doubt
-        beside = {} if a.is_url or b.is_url else _apart(_both(a.beside, b.beside))
+        beside = {} if a.is_url or b.is_url else _unequal(_both(a.beside, b.beside))
         if not a.key[2] and None not in (a.layers, b.layers) and a.layers != b.layers:
             beside["layers"] = BothValues(a=_fixed(dict(a.listed)), b=_fixed(dict(b.listed)))
         differs = bool(beside) or layouts[0] != layouts[1]
@@ -217,11 +217,11 @@ class _Comparison:
             values.pop(key, None)
         if a.layout != b.layout and None not in (a.layout, b.layout):
             values["layout"] = BothValues(a=_fixed(a.layout), b=_fixed(b.layout))
-        apart = _apart(values)
+        unequal = _unequal(values)
         is_uncertain = doubt is not None and (a.is_uncertain or b.is_uncertain or not differs)
         if differs or is_uncertain:
-            values = {key: both for key, both in values.items() if key not in apart}
-            fields |= {"values": apart | beside} if apart or beside else {}
+            values = {key: both for key, both in values.items() if key not in unequal}
+            fields |= {"values": unequal | beside} if unequal or beside else {}
         fields |= {"also_spelled_differently": values} if values else {}
         if not doubt and not differs and (a.is_stored or b.is_stored):
             doubt = _STORED
@@ -319,7 +319,7 @@ def _both(
     }
 
 
-def _apart(values: Mapping[str, BothValues]) -> dict[str, BothValues]:
+def _unequal(values: Mapping[str, BothValues]) -> dict[str, BothValues]:
     """Return those that are not equal."""
     return {
         key: both
