@@ -139,7 +139,7 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     walk = _Walk(report, document, context_length)
     body = KeyPlace(content, "", report)
     key = "_class_name" if document.format == "diffusers" else "model_type"
-    name, library, status = _name(content, key), None, "known"
+    name, library, status = _name(content, key), document.program, "known"
     part = part_type(name) if name is not None else None
     if document.format in OWN_CLASSES and part is not None:
         library = part.library
@@ -162,7 +162,7 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
     if any(ALIKE.search(pointer.rpartition("/")[2]) for pointer in pointers):
         status = "assumed"
     return ModelDescription(
-        model_type=name,
+        model_type=name or document.architecture,
         library=library,
         status=status,
         encodings=tuple(walk.encodings),

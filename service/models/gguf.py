@@ -212,7 +212,7 @@ class _Model(Translation):
     ) -> None:
         super().__init__("gguf", {})
         self.arch, self.keys, self.divisors = str(keys.get("general.architecture")), keys, divisors
-        self.pointer = pointer
+        self.pointer, self.facts["architecture"] = pointer, self.arch
         own = [key for key in keys if key.startswith(f"{self.arch}.")]
         self.place = {key.removeprefix(f"{self.arch}."): keys[key] for key in own}
         for key in keys.keys() - {*own}:

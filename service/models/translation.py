@@ -61,6 +61,7 @@ class ModelDocument:
             are known.
         read: how much of a file was read that may be cut.
         not_understood: the pointers of keys with a positional name that are not read.
+        program and architecture: whose rules hold, and its name for the class of the model.
     """
 
     format: str
@@ -78,6 +79,8 @@ class ModelDocument:
     warnings: tuple[ConfigWarning, ...] = ()
     read: Members | None = None
     not_understood: tuple[str, ...] = ()
+    program: str | None = None
+    architecture: str | None = None
 
     def pointer(self, place: str) -> str:
         """Return the pointer into what was sent of a place in content."""
@@ -261,6 +264,7 @@ class Translation:
             found = (key for key in form.class_key if member(self.body, key) is not None)
             pointer = next(found, form.class_key[-1])
             self.choose(form.classes, member(self.body, pointer), pointer)
+            self.facts["architecture"] = member(self.body, pointer)
         if form.kind_key is not None:
             implied = (kind for key, kind in form.kind_if.items() if self.place.get(key))
             kind = next(implied, None) or self.place.get(form.kind_key)
@@ -416,6 +420,7 @@ class Translation:
         return ModelDocument(
             found_by=found_by,
             content=self.content,
+            program=self.form.program,
             sources=self.sources,
             not_sent=self.not_sent,
             encodings=tuple(self.encodings),

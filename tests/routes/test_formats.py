@@ -54,6 +54,8 @@ def test_values_of_a_gguf_file_point_to_its_keys(client: Client) -> None:
     (encoding,) = report["encodings"]
     values = encoding["values"]
     assert not encoding["served"]
+    assert report["model_type"] == "llama"
+    assert report["knowledge"]["library"] == "llama.cpp of autumn 2026"
     assert values["rope_theta"] == {
         "value": 500000.0,
         "origin": "config",
