@@ -581,7 +581,9 @@ class Transformers(Library):
     def _tower(self, kind: Any, key: str, sub: Any) -> Values:
         """Return the type of a part, and the defaults that differ from those of its type.
 
-        Those are of a config that lacks the part, and of one that has it.
+        Those are of a config that lacks the part, and of one that has it. The type is fixed where
+        the class makes it of a config with another type, too; the part is flat where the class
+        reads its keys beside those of the model.
         """
         own, kept = self._defaults(sub.model_type), _kept(sub.to_dict())
         absent = _differing(own, kept)
@@ -590,6 +592,14 @@ class Transformers(Library):
         tower: Values = {"type": sub.model_type, "at": None, "defaults": absent}
         if given := self._given(kind, key, sub):
             tower["given"] = given
+        other = "bert" if sub.model_type == "llama" else "llama"
+        with suppress(Exception):
+            if type(getattr(kind(**{key: {"model_type": other}}), key)) is type(sub):
+                tower["is_fixed"] = True
+        with suppress(Exception):
+            width = 2 * sub.hidden_size
+            if getattr(kind(hidden_size=width), key).hidden_size == width:
+                tower["is_flat"] = True
         return tower
 
     def _given(self, kind: Any, key: str, sub: Any) -> Values:

@@ -458,6 +458,16 @@ class KeyPlace:
             return None
         return KeyPlace(value, self.at(name), self.report) if value else None
 
+    def of_type(self, name: str, around: str) -> "KeyPlace":
+        """Return the config of a part whose type its class has fixed, with a warning of another."""
+        own = self.content.get("model_type")
+        if own == name or not isinstance(own, str):
+            return self
+        if own not in {around, ""}:
+            detail = f"{around} has {name} there, whatever type its config names"
+            self.warn("key-not-read", detail, "model_type")
+        return replace(self, content={**self.content, "model_type": name})
+
     def absent(self, pointer: str) -> "KeyPlace":
         """Return an empty object at a pointer that is not in the body."""
         return KeyPlace({}, pointer, self.report)

@@ -446,6 +446,8 @@ class _Walk:
             self._add_absent(around, tower, path)
             return
         own = inner.content.get("model_type") if inner is not place else None
+        if tower.is_fixed and tower.type and part_type(str(own)) is not None:
+            inner, own = inner.of_type(tower.type, around.type.name), tower.type
         # Configs of parts repeat the type of the whole model, which their classes ignore.
         name = own if isinstance(own, str) and own not in {"", around.type.name} else tower.type
         kind = part_type(name) if name is not None else None
@@ -454,14 +456,11 @@ class _Walk:
             return
         defaults = tower.given if name == tower.type and inner is not place else {}
         prefix = f"{around.prefix}{_id(tower.key)}."
-        if not (kind.entries or kind.unknown or kind.towers or kind.text or kind.none):
-            self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
-            return
         self.add(_Part(inner, kind, prefix, path, defaults, around.depth + 1, inner is place))
 
     def _add_absent(self, around: _Part, tower: Tower, path: str) -> None:
         """Add a part that has no config, as its class makes it; its defaults have no warnings."""
-        kind = part_type(tower.type) if tower.type is not None else None
+        kind = tower.part(tower.type)
         report, pointer = ReadingReport(), around.place.at(tower.key)
         prefix, first = f"{around.prefix}{_id(tower.key)}.", len(self.encodings)
         if kind is None:

@@ -90,6 +90,8 @@ class Tower:
         at: the path of its modules.
         defaults: those of a model without this config that differ from the defaults of the type.
         given: those of a model with this config.
+        is_fixed: whether the part has its type whatever type its config names.
+        half: the half of an encoder-decoder that the part is; None for a whole one.
     """
 
     key: str
@@ -97,6 +99,18 @@ class Tower:
     at: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    is_fixed: bool = False
+    half: str | None = None
+
+    def part(self, name: str | None) -> "PartType | None":
+        """Return the facts of a type, without the half that this part lacks; None if unknown."""
+        kind = part_type(name) if name is not None else None
+        if kind is None or self.half is None:
+            return kind
+        other = {"encoder": "decoder.", "decoder": "encoder."}[self.half]
+        own = tuple(entry for entry in kind.entries if not entry.at.startswith(other))
+        unknown = tuple(path for path in kind.unknown if not path.startswith(other))
+        return replace(kind, entries=own or kind.entries, unknown=unknown)
 
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -272,6 +286,8 @@ def _from_facts(
             tower.get("at") or "",
             tower["defaults"],
             tower.get("given", {}),
+            tower.get("is_fixed", False),
+            own.get("halves", {}).get(key),
         )
         for key, tower in known.get("towers", {}).items()
     )

@@ -153,6 +153,9 @@ class ModelType:
     defaults: Members = field(default_factory=dict)
     absent_text: Members = field(default_factory=dict)
     given_text: Members = field(default_factory=dict)
+    has_fixed_text: bool = False
+    has_flat_text: bool = True
+    keeps_text_theta: bool = False
     around: str | None = None
     layer_types: LayerPattern | None = None
     rope_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -252,6 +255,7 @@ def _entry(name: str, tables: Mapping[str, Members]) -> Members:
         text = {"text_model_type": tower["type"], **own}
         inner = _entry(text["text_model_type"], tables)
         text |= {"absent_text": tower["defaults"], "given_text": tower.get("given", {})}
+        text |= {"has_fixed_text": "is_fixed" in tower, "has_flat_text": "is_flat" in tower}
         return {"layout": inner["layout"], "partial": inner["partial"], **text, **tables[name]}
     names = {key: value for key, value in known.get("names", {}).items() if key in _OF_CLASSES}
     names |= own.get("names", {})
@@ -401,14 +405,9 @@ def find_text_model(
     """
     report, whole = body.report, body.read("model_type", _MODEL_TYPE)
     place, name, around = (body, known.name, None) if known else _innermost(body, inherited)
-    if known is None and name is not None:
-        known = model_types().get(name)
+    known = known or model_types().get(name or "")
     if known is not None and around is not None and known.name == around.text_model_type:
-        own = place.content.get(around.text or "")
-        is_given = place.pointer != body.pointer or isinstance(own, dict)
-        is_flat = not is_given and place.has(*_spellings("hidden_size"), *_BASES)
-        defaults = around.given_text if is_given else {} if is_flat else around.absent_text
-        known = known.within(defaults, around.name)
+        place, known = _within(around, place, known, is_inner=place.pointer != body.pointer)
     if known is None:
         _require_rope(place, name or (whole.value if whole else None))
         _warn_type(name, place)
@@ -432,14 +431,38 @@ def find_text_model(
         name: value for name, value in place.read_all(others).items() if value.pointer not in read
     }
     model_type = whole.value if whole else None
-    outer = tuple(_outer(body, place))
+    outer = tuple(_outer(body, place)) or (
+        (body,) if len(place.content) < len(body.content) else ()
+    )
     return TextModel(place, kind, known is not None, model_type, top, unread, outer)
+
+
+def _within(
+    around: ModelType, place: KeyPlace, known: ModelType, *, is_inner: bool
+) -> tuple[KeyPlace, ModelType]:
+    """Return the config of a text model that the model around it reads, and what that gives it."""
+    if is_inner:
+        if around.keeps_text_theta and place.has("rope_theta") and not place.has("rope_parameters"):
+            rule = f"is not read without rope_parameters: {around.name} has its own"
+            place.report.fault(place.at("rope_theta"), place.content["rope_theta"], rule)
+        return place, known.within(around.given_text, around.name)
+    key, is_flat = around.text or "", around.has_flat_text
+    is_given = isinstance(place.content.get(key), dict)
+    if not is_given and place.has(*_spellings("hidden_size"), *(_BASES if is_flat else ())):
+        if not is_flat:
+            detail = f"it is missing: keys beside it are read, but not by {around.source}"
+            place.warn("key-not-read", detail, key)
+        return place, known
+    if not is_flat:
+        for key in filter(place.has, (*_spellings("rope_theta"), *_BASES)):
+            place.warn("key-not-read", f"{known.name} does not read {place.at(key)}", key)
+        place = KeyPlace({"model_type": around.name}, place.pointer, place.report)
+    return place, known.within(around.given_text if is_given else around.absent_text, around.name)
 
 
 def _outer(body: KeyPlace, place: KeyPlace) -> Iterator[KeyPlace]:
     """Yield the objects from the body to that of a place, without it."""
-    names = place.pointer.removeprefix(body.pointer).split("/")[1:]
-    for name in names:
+    for name in place.pointer.removeprefix(body.pointer).split("/")[1:]:
         yield body
         body = KeyPlace(body.content[name], body.at(name), body.report)
 
@@ -477,6 +500,8 @@ def _innermost(
     place: KeyPlace, inherited: str | None, depth: int = 0, around: ModelType | None = None
 ) -> tuple[KeyPlace, str | None, ModelType | None]:
     """Return the config of the text model within a config, its type, and the type around it."""
+    if around is not None and around.has_fixed_text and inherited is not None:
+        place = place.of_type(inherited, around.name)
     own = place.read("model_type", _MODEL_TYPE)
     name = own.value if own else inherited
     kind = None if name is None else model_types().get(name)

@@ -38,7 +38,10 @@ _ROTARY = {
     *(alias for name in _OF_ROPE for alias in TOP[name].aliases),
 }
 _IN_A_RULE = re.compile(f"{ALIKE.pattern}|_attention$", re.IGNORECASE)
-_OF_A_TOWER = re.compile(r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$")
+_OF_A_TOWER = re.compile(
+    r"(?:vision|audio|image|video|speech)_(?:config|encoder|tower)$"
+    r"|^(?:img_processor|embd_layer|audio_processor|visual)$"
+)
 
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -90,3 +90,104 @@ def test_a_part_with_an_empty_type_is_of_its_class_or_no_part(client: Client) ->
 
     assert [each["id"] for each in dbrx["encodings"]] == ["rotary"]
     assert all(each["known"] for each in tower["encodings"])
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "qwen3_5", "text_config": {"model_type": "llama"}}, "/text_config"),
+        ({"model_type": "qwen2_vl", "vision_config": {"model_type": "vit"}}, "/vision_config"),
+        (
+            {"model_type": "qwen2_5_omni", "thinker_config": {"model_type": "bert"}},
+            "/thinker_config",
+        ),
+    ],
+)
+def test_a_part_whose_class_is_fixed_has_the_same_encodings_whatever_type_it_names(
+    client: Client, config: dict[str, Any], pointer: str
+) -> None:
+    answer = client.post("/model", json=config).json()
+    plain = client.post("/model", json={"model_type": config["model_type"]}).json()
+    told = {(each["code"], each["pointer"]) for each in answer["warnings"]}
+
+    assert ("key-not-read", f"{pointer}/model_type") in told
+    tables = [[each["at"] for each in of["encodings"]] for of in (answer, plain)]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "theta", "warned"),
+    [
+        ({"model_type": "gemma3", "rope_theta": 777.0}, 1e6, "/rope_theta"),
+        ({"model_type": "llava", "rope_theta": 777.0}, 1e4, "/rope_theta"),
+        (
+            {
+                "model_type": "llava",
+                "rope_theta": 777.0,
+                "hidden_size": 5120,
+                "num_attention_heads": 40,
+            },
+            777.0,
+            "/text_config",
+        ),
+        ({"model_type": "qwen2_vl", "rope_theta": 777.0}, 777.0, None),
+    ],
+)
+def test_keys_beside_a_missing_text_config_are_read_as_the_class_does_or_warned_of(
+    client: Client, config: dict[str, Any], theta: float, warned: str | None
+) -> None:
+    answer = client.post("/model", json=config).json()
+    bases = [
+        each["values"]["rope_theta"]["value"]
+        for each in answer["encodings"]
+        if each["kind"] == "rope" and "sliding" not in each["id"]
+    ]
+    told = [each["pointer"] for each in answer["warnings"] if each["code"] == "key-not-read"]
+
+    assert bases == [theta]
+    assert told == ([] if warned is None else [warned])
+
+
+def test_a_base_that_the_rule_of_the_model_around_replaces_is_refused(client: Client) -> None:
+    text = {"model_type": "llama", "rope_theta": 777.0}
+    refused = client.post("/model", json={"model_type": "glmasr", "text_config": text})
+
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/text_config/rope_theta"
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"model_type": "musicgen"}, "decoder.block"),
+        (
+            {"model_type": "vision-encoder-decoder", "decoder": {"model_type": "mbart"}},
+            "encoder.embed_positions",
+        ),
+    ],
+)
+def test_a_part_that_is_half_of_a_model_lacks_the_encodings_of_the_other_half(
+    client: Client, config: dict[str, Any], path: str
+) -> None:
+    encodings = client.post("/model", json=config).json()["encodings"]
+
+    assert encodings
+    assert not [each["at"] for each in encodings if path in each["at"]]
+
+
+@pytest.mark.parametrize("key", ["img_processor", "embd_layer", "audio_processor", "visual"])
+def test_parts_under_other_keys_are_named(client: Client, key: str) -> None:
+    config = {"model_type": "phi3_v", "hidden_size": 3072, "num_attention_heads": 32}
+    answer = client.post("/model", json={**config, key: {"width": 1664}}).json()
+
+    assert ("tower-not-known", f"/{key}") in {
+        (each["code"], each["pointer"]) for each in answer["warnings"]
+    }
+
+
+def test_the_tables_of_bark_have_the_rows_of_its_parts(client: Client) -> None:
+    own = {"model_type": "semantic", "block_size": 256, "hidden_size": 1024}
+    answer = client.post("/model", json={"model_type": "bark", "semantic_config": own}).json()
+
+    assert answer["encodings"][0]["shape"] == [256, 1024]
+    assert "tower-not-known" not in {each["code"] for each in answer["warnings"]}
