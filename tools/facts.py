@@ -597,8 +597,7 @@ class Transformers(Library):
             if type(getattr(kind(**{key: {"model_type": other}}), key)) is type(sub):
                 tower["is_fixed"] = True
         with suppress(Exception):
-            width = 2 * sub.hidden_size
-            if getattr(kind(hidden_size=width), key).hidden_size == width:
+            if "777.0" in str(getattr(kind(rope_theta=777.0), key).to_dict()):
                 tower["is_flat"] = True
         return tower
 
