@@ -450,8 +450,9 @@ class _Walk:
             inner, own = inner.of_type(tower.type, around.type.name), tower.type
         # Configs of parts repeat the type of the whole model, which their classes ignore.
         name = own if isinstance(own, str) and own not in {"", around.type.name} else tower.type
-        kind = part_type(name) if name is not None else None
-        if kind is None:
+        path = path if name == tower.type else path.removesuffix(".bert")
+        kind = tower.part(name)
+        if not (kind and (kind.entries or kind.unknown or kind.towers or kind.text or kind.none)):
             self._add_unknown(inner, around.prefix, Tower(tower.key, name), path)
             return
         defaults = tower.given if name == tower.type and inner is not place else {}

@@ -175,9 +175,7 @@ class ModelType:
 
     def within(self, given: Members, name: str = "the model around it") -> "ModelType":
         """Return the type as a part of a model that gives it other defaults."""
-        own = _defaults(given, self.names)
-        if "head_dim" in given:
-            own["head_dim"] = given["head_dim"]
+        own = _defaults(given, self.names) | {k: given[k] for k in {"head_dim"} & given.keys()}
         if not own:
             return self
         kept = {k: v for k, v in self.defaults.items() if k not in given or k in own}
@@ -222,8 +220,7 @@ def library_facts() -> tuple[Mapping[str, Any], ...]:
 @cache
 def model_types() -> Mapping[str, ModelType]:
     """Return all model types, by name."""
-    text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
+    tables = tomllib.loads(files("service.models").joinpath("model_types.toml").read_text("utf-8"))
     read = TypeAdapter(ModelType).validate_python
     types: dict[str, ModelType] = {}
     for name, table in tables.items():
@@ -553,13 +550,11 @@ def _require_rope(place: KeyPlace, name: str | None) -> None:
 
 
 def _warn_type(name: str | None, place: KeyPlace) -> None:
-    if name is None:
-        detail = "there is no model_type: layout and defaults are assumed"
-        place.warn("model-type-missing", detail, "model_type")
-    else:
+    code, detail = "missing", "there is no model_type: layout and defaults are assumed"
+    if name is not None:
         hint = did_you_mean(name, model_types(), cutoff=0.87)
-        detail = f"unknown model_type {shortened(name)}{hint}"
-        place.warn("model-type-unknown", detail, "model_type")
+        code, detail = "unknown", f"unknown model_type {shortened(name)}{hint}"
+    place.warn(f"model-type-{code}", detail, "model_type")
 
 
 _LOCAL_THETA = {"full_attention": {}, "sliding_attention": {"rope_theta": "rope_local_base_freq"}}
