@@ -394,7 +394,13 @@ def layer_types_of(model: TextModel) -> ResolvedValue | None:
         if pattern is None or not pattern.ends or given.value[-1] == pattern.at:
             return given
         return computed((*given.value[:-1], pattern.at), f"{{}}, but {pattern.at} at last", given)
-    count = model.value("num_hidden_layers") if pattern else None
+    own = model.type.defaults.get("layer_types")
+    count = model.value("num_hidden_layers") if pattern or own else None
+    if own is not None and count is not None and len(own) == count.value:
+        name = model.type.names.get("layer_types", "layer_types")
+        detail = f"{name} is not in the config: the list of {len(own)} layers is the "
+        model.place.warn("class-default-used", f"{detail}{model.type.origin}", name)
+        return model.type.default(tuple(own), model.place.at(name))
     if pattern is None or count is None:
         return None
     key = pattern.every_key

@@ -257,6 +257,8 @@ def _entry(name: str, tables: Mapping[str, Members]) -> Members:
     names = {key: value for key, value in known.get("names", {}).items() if key in _OF_CLASSES}
     names |= own.get("names", {})
     defaults = {**_defaults(known["defaults"], names), **own.get("defaults", {})}
+    if own.get("no_rope", {}).get("listed"):
+        defaults["layer_types"] = known["defaults"][names.get("layer_types", "layer_types")]
     for key in own.pop("not_of_class", ()):
         del defaults[key]
     return {"layout": _layout(known, facts), **own, "names": names, "defaults": defaults}

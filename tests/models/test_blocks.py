@@ -269,6 +269,7 @@ ZAMBA2 = {"model_type": "zamba2", "num_hidden_layers": 3, "use_mem_rope": True}
         (GRIFFIN, (2, 5)),
         ({**GRIFFIN, "block_types": ["recurrent", "attention"]}, (1, 3, 5)),
         ({**ZAMBA2, "layers_block_type": ["mamba", "hybrid", "mamba"]}, (1,)),
+        ({**ZAMBA2, "num_hidden_layers": 54}, (6, 12, 18, 24, 30, 36, 42, 47, 51)),
         ({"model_type": "bamba", "num_hidden_layers": 3}, ()),
         ({**GRANITE_HYBRID, "num_hidden_layers": 3}, ()),
         ({**GRANITE_HYBRID, "layer_types": ["mamba", "attention"]}, (1,)),

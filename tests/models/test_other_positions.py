@@ -232,7 +232,6 @@ SWITCHES = [
     for name, facts in FACTS["types"].items()
     for variant in facts.get("variants", ())
 ]
-NEEDED = {"zamba2": {"layers_block_type": ["hybrid"]}}
 # The rotary embedding of the text model has its own name, and entries the paths of the whole model.
 ELSEWHERE = {"rotary_embeddings", "position_emb", "encoder.layers.*.self_attn"}
 
@@ -243,7 +242,7 @@ ELSEWHERE = {"rotary_embeddings", "position_emb", "encoder.layers.*.self_attn"}
 def test_a_switch_has_the_modules_of_its_position_and_no_others(
     client: Client, name: str, variant: dict[str, Any]
 ) -> None:
-    config = {"model_type": name, **variant["when"], **NEEDED.get(name, {})}
+    config = {"model_type": name, **variant["when"]}
     answer = client.post("/model", json=config)
     found = [each["at"] for each in answer.json().get("encodings", ())]
     new = {module["at"] for module in variant["modules"]}

@@ -265,9 +265,13 @@ def test_types_without_a_client_describe_an_answer(
     assert told == picked(answer, "layout", "shapes", "data")
 
 
+RENAMED = re.compile(r"\bfor\b( \(reserved word\))? cannot be used as", re.IGNORECASE)
+"""Generators rename the parameter ``for`` of /model, a keyword of several languages."""
+
+
 @pytest.mark.parametrize("name", CLIENTS)
 def test_generator_has_no_complaints(name: str, clients: Mapping[str, Future[Client]]) -> None:
-    assert clients[name].result().complaints == []
+    assert [told for told in clients[name].result().complaints if not RENAMED.search(told)] == []
 
 
 @pytest.mark.parametrize(
