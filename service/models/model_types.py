@@ -405,15 +405,18 @@ def find_text_model(
     report, whole = body.report, body.read("model_type", _MODEL_TYPE)
     place, name, around = (body, known.name, None) if known else _innermost(body, inherited)
     known = known or model_types().get(name or "")
-    if known is not None and around is not None and known.name == around.text_model_type:
-        place, known = _within(around, place, known, is_inner=place.pointer != body.pointer)
+    if known is not None and around is not None:
+        if known.name == around.text_model_type:
+            place, known = _within(around, place, known, is_inner=place.pointer != body.pointer)
+        elif "rope_parameters" in around.given_text and not place.has("rope_theta", *_BLOCKS):
+            rule = f"is required: {around.name} has its own for its text model"
+            report.fault(place.at("rope_theta"), None, rule)
     if known is None:
         _require_rope(place, name or (whole.value if whole else None))
         _warn_type(name, place)
     kind = known or _unknown_type(place, name)
-    keys = _keys_of(kind)
-    if kind.no_rope is True:
-        keys = {"num_hidden_layers": TOP["num_hidden_layers"]}
+    only_count = {"num_hidden_layers": TOP["num_hidden_layers"]}
+    keys = only_count if kind.no_rope is True else _keys_of(kind)
     by_layer = _lists_by_layer(place, kind, keys)
     others = _unread_keys(kind, keys)
     inner = place.inner(kind.inside) if kind.inside else None
@@ -426,13 +429,9 @@ def find_text_model(
     top = {**inside, **place.read_all(keys, kind.names), **by_layer}
     top |= {name: value.alias() for name, value in own.items() if value}
     read = {value.pointer for value in top.values()}
-    unread = {
-        name: value for name, value in place.read_all(others).items() if value.pointer not in read
-    }
+    unread = {name: own for name, own in place.read_all(others).items() if own.pointer not in read}
     model_type = whole.value if whole else None
-    outer = tuple(_outer(body, place)) or (
-        (body,) if len(place.content) < len(body.content) else ()
-    )
+    outer = tuple(_outer(body, place)) or (body,) * (len(place.content) < len(body.content))
     return TextModel(place, kind, known is not None, model_type, top, unread, outer)
 
 

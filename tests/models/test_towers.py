@@ -30,7 +30,6 @@ def test_another_base_is_not_right(client: Client) -> None:
     [
         ({"model_type": "voxtral"}, 128, 1e8),
         ({"model_type": "voxtral", "text_config": {"hidden_size": 4096}}, 128, 1e8),
-        ({"model_type": "voxtral", "text_config": {"model_type": "qwen2"}}, 128, 1e4),
         ({"model_type": "glmasr", "text_config": {"hidden_size": 320}}, 20, 1e4),
         ({"model_type": "got_ocr2"}, 64, 1e6),
         ({"model_type": "got_ocr2", "text_config": {"model_type": "qwen2"}}, 128, 1e4),
@@ -45,6 +44,19 @@ def test_a_text_model_has_the_defaults_that_the_model_around_it_gives(
 
     assert rotary["values"]["head_dim"]["value"] == head_dim
     assert rotary["values"]["rope_theta"]["value"] == theta
+
+
+def test_another_text_model_needs_the_base_that_the_model_around_it_may_give(
+    client: Client,
+) -> None:
+    text: dict[str, Any] = {"model_type": "qwen2"}
+    answer = client.post("/model", json={"model_type": "voxtral", "text_config": text})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/text_config/rope_theta"
+
+    text["rope_theta"] = 1e6
+    rotary = client.post("/model", json={"model_type": "voxtral", "text_config": text}).json()
+    assert rotary["encodings"][0]["values"]["rope_theta"]["value"] == 1e6
 
 
 @pytest.mark.parametrize(
