@@ -171,6 +171,8 @@ def _other_parts(place: KeyPlace, name: object) -> set[str]:
     """Return the keys of the configs of other parts of a model of this type."""
     kind = part_type(str(name))
     towers = {tower.key for tower in kind.towers} if kind else set()
+    read = str([entry.query for entry in kind.entries]) if kind else ""
+    towers |= {key for key, _ in _objects(place) if f"/{key}/" in read}
     return towers | {key for key, own in place.content.items() if is_other_part(key, own)}
 
 

@@ -94,6 +94,14 @@ def test_positional_keys_stand_anywhere() -> None:
     assert codes_of(llama(foo={"rope_foo": 3})) == ["unknown-rope-key"]
 
 
+def test_an_object_that_an_encoding_of_the_type_reads_is_another_part() -> None:
+    protein = {"model_type": "", "hidden_size": 1280, "num_attention_heads": 20}
+
+    assert codes_of({"model_type": "evolla", "protein_encoder_config": protein}) == codes_of(
+        {"model_type": "evolla", "protein_encoder_config": {**protein, "rope_theta": 5e4}}
+    )
+
+
 def test_unread_values_around_a_text_model_are_a_warning() -> None:
     outer = {"model_type": "llava", "rope_theta": 5e5, "text_config": llama()}
 
