@@ -16,6 +16,7 @@ from service.encodings.rotary.rules import yarn_mscale
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.models.config_values import (
     MAX_LAYERS,
+    RULE_TYPE_ALIASES,
     ReadingReport,
     ResolvedValue,
     did_you_mean,
@@ -200,7 +201,7 @@ def _word(word: str) -> Any:
         return word
 
 
-# What mlx-lm reads in place of the values for short lengths.
+# What mlx-lm reads in place of the values for short lengths; phimoe alone reads the second pair.
 _LONG_ALONE = {"short_factor": "long_factor", "short_mscale": "long_mscale"}
 
 
@@ -215,21 +216,37 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
             detail = "this class of mlx-lm has a layout of its own, whatever rope_traditional says"
             report.warn("key-not-read", detail, "/rope_traditional")
     name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
-    own, sources = content.get(name), {}
+    own = content.get(name)
     block = dict(own) if isinstance(own, dict) else {}
-    rule = block.get("rope_type") or block.get("type")
-    if rule in ("longrope", "su") and "long_factor" in block:
-        block["short_factor"] = block["long_factor"]
-        sources[f"/{name}/short_factor"] = f"/{name}/long_factor"
-        report.warn("mlx-longrope", "mlx-lm 0.32.2 never uses short_factor", f"/{name}")
-    if rule == "yarn" and block.get("truncate") is False:
-        del block["truncate"]
-        detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
-        report.warn("mlx-yarn", detail, f"/{name}/truncate")
+    sources = _as_mlx_reads(block, f"/{name}", content.get("model_type") == "phimoe", report)
     if block:
         content[name] = block
     warnings = tuple(report.warnings)
     return ModelDocument("mlx", found_by, content, sources, layout=layout, warnings=warnings)
+
+
+def _as_mlx_reads(
+    block: dict[str, Any], at: str, has_mscales: bool, report: ReadingReport
+) -> dict[str, str]:
+    """Change the keys of a rule to what mlx-lm reads; return the sources of those replaced."""
+    sent, sources = str(block.get("rope_type") or block.get("type")), dict[str, str]()
+    rule = RULE_TYPE_ALIASES.get(sent, sent)
+    unread = ["attention_factor", "attn_factor"] if rule in ("longrope", "yarn") else []
+    if rule == "longrope" and not has_mscales:
+        unread += ["short_mscale", "long_mscale"]
+    for key in unread:
+        if block.pop(key, None) is not None:
+            report.warn("key-not-read", f"mlx-lm 0.32.2 does not read {key}", f"{at}/{key}")
+    if rule == "longrope" and "long_factor" in block:
+        for short, long in _LONG_ALONE.items():
+            if long in block:
+                block[short], sources[f"{at}/{short}"] = block[long], f"{at}/{long}"
+        report.warn("mlx-longrope", "mlx-lm 0.32.2 never uses short_factor", at)
+    if rule == "yarn" and block.get("truncate") is False:
+        del block["truncate"]
+        detail = "mlx-lm 0.32.2 rounds the range of YaRN, which truncate: false forbids"
+        report.warn("mlx-yarn", detail, f"{at}/truncate")
+    return sources
 
 
 def _params(content: Members, found_by: str) -> ModelDocument:

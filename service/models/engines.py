@@ -13,6 +13,7 @@ from math import isclose
 from typing import Any
 
 from service.encodings.rotary.rules import RULE_KEYS, rule_of, yarn_mscale
+from service.models.config_values import TEXT_CONFIGS
 from service.models.describe import PartEncoding
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
@@ -20,7 +21,7 @@ from service.models.translation import format_tables
 
 _SHARE, _ORIGINAL = "partial_rotary_factor", "original_max_position_embeddings"
 _MSCALES, _CONFIGS = ("mscale", "mscale_all_dim"), ("transformers", "mlx")
-_TEXTS = {"", "text_config", "language_config", "llm_config", "thinker_config"}
+_TEXTS = {"", *TEXT_CONFIGS}
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _ATTENTION, _BASE = "rope.scaling.attn_factor", "rope.freq_base"
 _AXES = ("mrope_section", "mrope_interleaved")
@@ -43,7 +44,7 @@ def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:
     main: list[Resolved] = []
     for each in encodings:
         resolved, is_own = each.resolved, each.is_sent or not each.config
-        if resolved is None or not is_own or not _has_words_for(resolved):
+        if resolved is None or not is_own or not _can_express(resolved):
             continue
         found[id(resolved)] = resolved
         if _TEXTS.issuperset(each.config.split("/")):
@@ -51,8 +52,8 @@ def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:
     return [*main[:1], *(each for each in found.values() if each is not main[0])] if main else []
 
 
-def _has_words_for(resolved: Resolved) -> bool:
-    """Return whether engines have words for these settings."""
+def _can_express(resolved: Resolved) -> bool:
+    """Return whether engines can express these settings at all."""
     kind, entries = resolved.model.type, resolved.entries
     if not entries or kind.inverse or kind.last_channels or kind.not_in_config:
         return False
@@ -279,7 +280,11 @@ def _put_yarn(rotary: _Rotary) -> None:
     if is_mla != ("softmax_scale_multiplier" in rotary.resolved.attention):
         rotary.refuse("softmax")
     for name, own in rotary.table["betas"].items():
-        if values.get(name, own["usual"]) != own["usual"] and not _is_in("reads_betas", arch):
+        if values.get(name, own["usual"]) == own["usual"]:
+            continue
+        if _is_in("reads_betas", arch):
+            rotary.keys[f"rope.scaling.yarn_{name}"] = values[name]
+        else:
             rotary.refuse("betas", name=name, flag=own["flag"])
 
 

@@ -12,7 +12,7 @@ from service.delivery.plans import table_document
 from service.encodings.rotary.mrope import LAYOUTS
 from service.errors import InvalidBody
 from service.grammar import to_json
-from service.models.config_values import ResolvedValue
+from service.models.config_values import TEXT_CONFIGS, ResolvedValue
 from service.models.describe import PartEncoding
 from service.models.diff import ROUNDING, STORED, Rotation
 from service.models.knowledge import part_type
@@ -28,12 +28,11 @@ _ROWS = {"seq_len", "start", "positions"}
 _NOT_NUMBERS = {"pack", "part", "dtype", "batch", "revision"}
 # Examples are shorter than the distances of many buckets.
 _LONG = {"query_len": 512, "key_len": 512}
-_TEXT = {"text_config", "language_config", "llm_config"}
 
 # Warnings of what may change the numbers, and of what else is assumed.
 _OTHER_NUMBERS = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
-    *("mlx-yarn", "theta-assumed", "architecture-not-reviewed"),
+    *("mlx-yarn", "theta-assumed", "scaled-rope-assumed"),
 )
 _ASSUMPTIONS = (
     *_OTHER_NUMBERS,
@@ -166,7 +165,7 @@ def _item(
     certainty: Mapping[str, Any],
 ) -> Compared:
     settings, entry, resolved = encoding.settings, encoding.entry, encoding.resolved
-    keys = (key for key in encoding.config.split("/") if key not in _TEXT)
+    keys = (key for key in encoding.config.split("/") if key not in TEXT_CONFIGS)
     part = ".".join(key.removesuffix("_config") for key in keys if key)
     links, listed, own = report.links or {}, encoding.layers, dict(certainty)
     layers = listed.get("only", listed.get("all") and range(listed["all"]))

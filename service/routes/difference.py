@@ -176,7 +176,7 @@ class DiffReport(Report):
     reason: str = Field(default=ABSENT, description="Why the encodings of a side are not known.")
 
     def lines(self) -> Iterator[str]:
-        """Yield the verdict with the first position, then each encoding that is not the same."""
+        """Yield the verdict with the first position, then each encoding."""
         firsts = [each.first_position for each in self.encodings if each.first_position is not None]
         where = f" from position {min(firsts)} on by more than {self.epsilon:g}" if firsts else ""
         yield self.verdict + where * (self.verdict == "differs")
@@ -334,15 +334,20 @@ def report_diff(
     """Return how two models differ, or a model and a table; raises InvalidBody."""
     sides: dict[str, list[Compared]] = {}
     reasons: list[str] = []
-    # Other formats do not say all that a mask depends on.
+    # Other formats do not say all that a mask depends on: one that they do not list may be there.
     has_windows = {getattr(each, "format", "") for each in sent.values()} == {"transformers"}
     for name, own in sent.items():
         if isinstance(own, TableUrl):
             sides[name] = [of_url(name, own)]
             continue
         items, reason = of_document(name, own, parameters.context_length, settings)
-        sides[name] = [each for each in items if has_windows or each.key[1] != "window"]
+        sides[name] = items
         reasons += [reason] if reason else []
+    shared = set.intersection(*({each.key for each in own} for own in sides.values()))
+    for name, own in sides.items():
+        sides[name] = [
+            each for each in own if has_windows or each.key[1] != "window" or each.key in shared
+        ]
     is_table = any(isinstance(each, TableUrl) for each in sent.values())
     pairs, *rests = (_comparable(**sides), [], []) if is_table else match(sides["a"], sides["b"])
     only = [[_only(*each) for each in rest] for rest in rests]

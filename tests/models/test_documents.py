@@ -604,6 +604,30 @@ def test_mlx_has_the_long_factors_at_every_length() -> None:
     assert scaling["short_factor"] == [1.0] * 4
 
 
+@pytest.mark.parametrize(("model_type", "scale"), [("phimoe", 1.5), ("phi3", None)])
+def test_mlx_has_no_attention_factor_but_the_long_one_of_phimoe(
+    model_type: str, scale: float | None
+) -> None:
+    mscales = {"short_mscale": 1.25, "long_mscale": 1.5, "attention_factor": 2.0}
+    scaling = {"type": "longrope", "long_factor": [2.0] * 4, **mscales}
+
+    document = read({"model_type": model_type, "quantization": {}, "rope_scaling": scaling})
+
+    block, ignored = document.content["rope_scaling"], ["key-not-read"] * (3 if not scale else 1)
+    assert (block.get("short_mscale"), block.get("long_mscale")) == (scale, scale)
+    assert "attention_factor" not in block
+    assert codes(document.warnings) == [*ignored, "mlx-longrope"]
+
+
+def test_mlx_has_no_attention_factor_of_yarn() -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.0}
+
+    document = read({"model_type": "qwen2", "quantization": {}, "rope_scaling": scaling})
+
+    assert document.content["rope_scaling"] == {"rope_type": "yarn", "factor": 4.0}
+    assert [each.pointer for each in document.warnings] == ["/rope_scaling/attention_factor"]
+
+
 def test_what_a_program_ignores_is_a_warning() -> None:
     mistral = read(mlc("mistral", rope_scaling={"type": "linear", "factor": 2.0}))
     nemo = read({**NEMO, "seq_len_interpolation_factor": 4, "rotary_interleaved": True})

@@ -154,6 +154,17 @@ def test_keys_of_gguf_give_the_frequencies_of_the_model(name: str) -> None:
     assert (read.layout == resolved.layout) == ("weights" not in own)
 
 
+@pytest.mark.parametrize("model_type", ["mistral3", "ministral3"])
+def test_betas_are_keys_of_architectures_that_read_them(model_type: str) -> None:
+    text = config("ministral3", **rule(**YARN, beta_fast=16.0, beta_slow=2.0))
+    sent = {"model_type": "mistral3", "text_config": text} if model_type == "mistral3" else text
+    resolved, own = resolved_of(sent), told(sent)["llama.cpp"]
+
+    assert own["keys"]["mistral3.rope.scaling.yarn_beta_fast"] == 16
+    assert own["keys"]["mistral3.rope.scaling.yarn_beta_slow"] == 2
+    check_same(resolved, resolved_of(written(resolved, own)))
+
+
 def test_limits_are_in_the_order_of_the_table() -> None:
     own = told(CONFIGS["phi3, own factor"])["mlx"]
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.models.config_values import CODES
+from service.routes.compared_models import _ASSUMPTIONS, _OTHER_NUMBERS
 from tests.client import Client
 
 LLAMA: dict[str, Any] = {
@@ -174,7 +176,6 @@ SPELLED = [
     ),
     (model({"rope_type": "linear", "factor": 1.0}), model()),
     (model(), model(head_dim=None)),
-    (model(LLAMA3), {"dim": 4096, "n_heads": 32, "rope_theta": 5e5, "use_scaled_rope": True}),
     (model(), dumped(LLAMA_GGUF)),
     (QWEN, dumped(QWEN_GGUF)),
     (dumped(LLAMA_GGUF), {"dim": 4096, "n_heads": 32, "n_layers": 4, "rope_theta": 5e5}),
@@ -407,6 +408,31 @@ def test_windows_are_compared(client: Client) -> None:
     assert [each["id"] for each in without["only_in_a"]] == ["window"]
     keys = {**QWEN_GGUF, "qwen2.attention.sliding_window": 512}
     assert reported(client, QWEN, dumped(keys))["same"]
+    quantized = reported(client, {**a, "quantization": {"bits": 4}}, b)
+    assert quantized["encodings"][1]["result"] == quantized["verdict"] == "differs"
+
+
+def test_codes_of_doubts_are_those_of_warnings() -> None:
+    assert CODES.keys() >= {*_OTHER_NUMBERS, *_ASSUMPTIONS}
+
+
+@pytest.mark.parametrize("factor", [8.0, 32.0])
+def test_assumed_factor_of_meta_is_a_doubt(client: Client, factor: float) -> None:
+    meta = {"dim": 4096, "n_heads": 32, "rope_theta": 5e5, "use_scaled_rope": True}
+
+    report = reported(client, model({**LLAMA3, "factor": factor}), meta)
+
+    assert report["verdict"] == "unknown"
+    assert "use_scaled_rope" in report["encodings"][0]["reason"]
+
+
+def test_text_model_is_compared_with_the_same_one_within_another(client: Client) -> None:
+    thinker = {"model_type": "qwen2_5_omni_thinker"}
+
+    report = reported(client, {"model_type": "qwen2_5_omni", "thinker_config": thinker}, thinker)
+
+    assert [each["result"] for each in report["encodings"] if each["kind"] == "rope"]
+    assert not report["only_in_b"]
 
 
 def test_longer_table_differs_from_its_first_further_row_on(client: Client) -> None:
