@@ -218,7 +218,7 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
     name = "rope_scaling" if content.get("rope_scaling") else "rope_parameters"
     own = content.get(name)
     block = dict(own) if isinstance(own, dict) else {}
-    sources = _as_mlx_reads(block, f"/{name}", content.get("model_type") == "phimoe", report)
+    sources = _as_mlx_reads(block, f"/{name}", content.get("model_type"), report)
     if block:
         content[name] = block
     warnings = tuple(report.warnings)
@@ -226,13 +226,13 @@ def _mlx(content: Members, found_by: str) -> ModelDocument:
 
 
 def _as_mlx_reads(
-    block: dict[str, Any], at: str, has_mscales: bool, report: ReadingReport
+    block: dict[str, Any], at: str, model_type: Any, report: ReadingReport
 ) -> dict[str, str]:
     """Change the keys of a rule to what mlx-lm reads; return the sources of those replaced."""
     sent, sources = str(block.get("rope_type") or block.get("type")), dict[str, str]()
     rule = RULE_TYPE_ALIASES.get(sent, sent)
     unread = ["attention_factor", "attn_factor"] if rule in ("longrope", "yarn") else []
-    if rule == "longrope" and not has_mscales:
+    if rule == "longrope" and model_type != "phimoe":
         unread += ["short_mscale", "long_mscale"]
     for key in unread:
         if block.pop(key, None) is not None:

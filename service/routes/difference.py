@@ -344,9 +344,9 @@ def report_diff(
         sides[name] = items
         reasons += [reason] if reason else []
     shared = set.intersection(*({each.key for each in own} for own in sides.values()))
-    for name, own in sides.items():
+    for name, items in sides.items():
         sides[name] = [
-            each for each in own if has_windows or each.key[1] != "window" or each.key in shared
+            each for each in items if has_windows or each.key[1] != "window" or each.key in shared
         ]
     is_table = any(isinstance(each, TableUrl) for each in sent.values())
     pairs, *rests = (_comparable(**sides), [], []) if is_table else match(sides["a"], sides["b"])
