@@ -44,16 +44,17 @@ _NAMES = (
 def run(options: argparse.Namespace) -> int:
     """Print the report about a file, or about each file of a folder; return the exit code.
 
-    0: every part is known; 3: a part, or a model of a folder, is not known or assumed. With another
-    model to compare with, 0: they are the same; 3: they differ, or a part is not known.
+    0: every part is known; 3: a part is not known, or is assumed. In a folder, a model that is not
+    known counts as a part that is not known. With another model to compare with, 0: they are the
+    same; 3: they differ, or a part is not known.
 
     Raises:
         PosrefError: the model is refused; the file of a folder is a note.
-        OSError: a file cannot be read or written.
+        OSError: a file cannot be read or written, or two models have tables of the same names.
     """
     if options.diff is not None:
         return _compare(options)
-    code, written = OK, list[dict[str, Any]]()
+    code, written, writers = OK, list[dict[str, Any]](), dict[Path, str]()
     for name, report in _reports(options):
         if report is None:
             code = NOT_KNOWN
@@ -62,19 +63,24 @@ def run(options: argparse.Namespace) -> int:
         known = report.knowledge.status == "known"
         if not known or not all(each.known for each in report.encodings):
             code = NOT_KNOWN
-        if options.write:
-            written += _tables(report, options.write, Path(name).parent, options.engine)
+        if options.write and any(any(_requests(each, options.engine)) for each in report.encodings):
+            folder = Path(name).parent
+            other = writers.setdefault(folder, name)
+            if other != name:
+                raise FileExistsError(f"{other} and {name} have tables of the same names: name one")
+            written += _tables(report, options.write, folder, options.engine)
     if options.write:
         files = {"tables": [each for each in written if "shape" in each]}
         files["of_all_tables"] = [each for each in written if "shape" not in each]
         manifest = {"for": options.engine, **files}
         text = orjson.dumps(manifest, option=_READABLE)
+        options.write.mkdir(parents=True, exist_ok=True)
         (options.write / "manifest.json").write_bytes(text + b"\n")
     return code
 
 
 def _reports(options: argparse.Namespace) -> Iterator[tuple[str, ModelReport | None]]:
-    """Yield the report about each file; None if it is of a folder, and not known beside others."""
+    """Yield the report about each file; None for one that is not known in a folder with others."""
     parameters = read_parameters(ModelParameters, parse_query(options.query.encode()))
     unknown, is_read = dict[str, ModelNotKnown](), False
     for name, body in _bodies(options.file):
@@ -139,7 +145,8 @@ def _bodies(name: str) -> Iterator[tuple[str, bytes]]:
 
 def _print(name: str, report: Report, *, is_json: bool) -> None:
     if is_json:
-        sys.stdout.buffer.write(orjson.dumps(report.content(), option=_READABLE) + b"\n")
+        content = ({"file": name} if name else {}) | report.content()
+        sys.stdout.buffer.write(orjson.dumps(content, option=_READABLE) + b"\n")
     else:
         print(f"{name}: {report.text()}" if name else report.text(), end="")
     sys.stdout.flush()
@@ -191,7 +198,7 @@ def _requests(
             suffix = "" if engine == "ggml" else f".{each.context_length}"
             for name, request in tables.items():
                 yield f"{encoding.id}{suffix}.{name}", request, each.context_length
-    elif "table" in links:
+    elif "table" in links and (rule, engine) != ("rope-axial", "vllm"):
         rates = links.get("frequencies") if rule == "rope" else None
         for name, request in _rotary(links["table"], rates, engine).items():
             yield f"{encoding.id}.{name}", request, None

@@ -6,7 +6,7 @@ warning: nothing is guessed.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -78,6 +78,8 @@ def window_of(resolved: Resolved) -> Window | None:
         return None
     try:
         size = scope.value(rule.window)
+        if isinstance(size.value, float) and size.value.is_integer():
+            size = replace(size, value=int(size.value))
         if type(size.value) is not int or size.value < 0:
             where = next(iter(size.sources), model.place.pointer)
             raise Unusable(where, size.value, "must be a number of positions")

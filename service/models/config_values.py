@@ -8,6 +8,7 @@ Mistral's params.json, of gpt-oss's original config.json, of litgpt and of vLLM 
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -466,7 +467,10 @@ class KeyPlace:
         if own not in {around, ""}:
             detail = f"{around} has {name} there, whatever type its config names"
             self.warn("key-not-read", detail, "model_type")
-        return replace(self, content={**self.content, "model_type": name})
+        # A copy of noted keys shares the notes.
+        content: Any = copy(self.content)
+        content["model_type"] = name
+        return replace(self, content=content)
 
     def absent(self, pointer: str) -> "KeyPlace":
         """Return an empty object at a pointer that is not in the body."""

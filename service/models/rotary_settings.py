@@ -79,11 +79,11 @@ class LayerSettings:
         """Return the values at a context length, the original one unless given."""
         values = dict(self.values)
         if self.lengths:
-            length, rope_type = context_length or self.lengths[0], self.values["rope_type"]
-            values["context_length"] = computed(length, "the original length", rope_type)
+            length, pointer = context_length or self.lengths[0], self.values["rope_type"].pointer
+            own = computed(length, "the original length", values.get(_ORIGINAL, self.length))
             if context_length:
-                requested = ResolvedValue(length, "request", ("?context_length",))
-                values["context_length"] = replace(requested, pointer=rope_type.pointer)
+                own = ResolvedValue(length, "request", ("?context_length",))
+            values["context_length"] = replace(own, pointer=pointer)
             if self.mscales:
                 values["attention_factor"] = self.mscales[length > self.lengths[0]]
         return {**values, _LENGTH: self.length}

@@ -120,6 +120,17 @@ def test_window_that_is_no_number_is_refused(client: Client) -> None:
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/sliding_window"]
 
 
+@pytest.mark.parametrize("name", ["ministral3", "gpt_oss"])
+def test_window_may_be_written_as_a_whole_real_number(client: Client, name: str) -> None:
+    window = window_of(client, {"model_type": name, "sliding_window": 128.0})
+    answer = client.post("/model", json={"model_type": name, "sliding_window": 128.5})
+
+    assert window is not None
+    assert window["values"]["window"]["value"] == 128
+    assert isinstance(window["values"]["window"]["value"], int)
+    assert answer.status_code == 422
+
+
 def test_first_layer_with_a_window_that_is_no_number_is_refused(client: Client) -> None:
     config = {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": "3"}
 

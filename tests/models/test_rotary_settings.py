@@ -316,6 +316,7 @@ def test_context_length_is_the_original_length_unless_given() -> None:
     entry = entry_of(scaled(type="dynamic", factor=2.0))
 
     assert entry.at(None)["context_length"].value == 8192
+    assert entry.at(None)["context_length"].sources == ("/max_position_embeddings",)
     assert entry.at(20000)["context_length"].value == 20000
     assert entry.at(20000)["context_length"].sources == ("?context_length",)
     assert "context_length" not in entry_of(llama()).at(20000)

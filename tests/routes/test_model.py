@@ -405,6 +405,33 @@ def test_all_keys_that_nothing_reads_are_listed_on_request(client: Client) -> No
     assert client.post("/model?unread=all", json={"dim": 8, "n_heads": 1}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("config", "unread"),
+    [
+        (
+            {
+                "model_type": "qwen2_5_vl",
+                "vision_config": {"model_type": "qwen2_vl", "num_heads": 16, "hidden_act": "silu"},
+            },
+            ["/vision_config/model_type", "/vision_config/hidden_act"],
+        ),
+        (
+            {
+                "model_type": "qwen3_5",
+                "text_config": {"model_type": "llama", "head_dim": 64, "hidden_act": "silu"},
+            },
+            ["/text_config/model_type", "/text_config/hidden_act"],
+        ),
+    ],
+)
+def test_keys_of_a_part_whose_class_has_its_own_type_are_read(
+    client: Client, config: dict[str, Any], unread: list[str]
+) -> None:
+    answer = client.post("/model?unread=all", json=config).json()
+
+    assert answer["unread"] == unread
+
+
 def test_rows_beyond_the_original_length_have_the_frequencies_of_that_length(
     client: Client,
 ) -> None:
