@@ -55,6 +55,7 @@ class Compared:
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
         doubt: why they are not certain; the numbers are uncertain if they may be others.
+        is_usual: whether the doubt is of the usual numbers alone: those of Llama 3.1.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Compared:
     beside: Mapping[str, OriginatedValue] = field(default_factory=dict)
     code: str = ""
     doubt: str | None = None
+    is_usual: bool = False
     is_uncertain: bool = False
     link: str | None = None
     is_url: bool = False
@@ -141,7 +143,9 @@ def of_document(
     doubts = [each.detail for code in _ASSUMPTIONS for each in warnings if each.code == code]
     if described.model.status == "assumed" and not doubts:
         doubts.append("its model_type is not known")
+    codes = {each.code for each in warnings}.intersection(_ASSUMPTIONS)
     certainty = {
+        "is_usual": codes == {"scaled-rope-assumed"},
         "doubt": f"{name}: {doubts[0]}" if doubts else None,
         "is_uncertain": any(each.code in _OTHER_NUMBERS for each in warnings),
         "is_permuted": document.weights is not None,

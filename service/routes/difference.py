@@ -218,7 +218,10 @@ class _Comparison:
         if a.layout != b.layout and None not in (a.layout, b.layout):
             values["layout"] = BothValues(a=_fixed(a.layout), b=_fixed(b.layout))
         unequal = _unequal(values)
-        is_uncertain = doubt is not None and (a.is_uncertain or b.is_uncertain or not differs)
+        doubted = [each for each in (a, b) if each.doubt]
+        is_usual = not differs and bool(doubted) and all(each.is_usual for each in doubted)
+        is_uncertain = doubt is not None and not is_usual
+        is_uncertain &= a.is_uncertain or b.is_uncertain or not differs
         if differs or is_uncertain:
             values = {key: both for key, both in values.items() if key not in unequal}
             fields |= {"values": unequal | beside} if unequal or beside else {}
