@@ -1,7 +1,7 @@
 """Describe a model: every positional encoding in it, with the origin of each value.
 
 ``describe`` walks the parts of a config. Of each part, ``knowledge`` has the encodings, and
-``expressions`` finds their values; the rotary embeddings of text models are those of ``resolve``.
+``expressions`` finds their values; ``resolve`` reads the rotary ones of text.
 A part that is not known is listed as such, and never has a table.
 """
 
@@ -98,7 +98,7 @@ class PartEncoding:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether its settings are assumed: those of a class that is not known."""
+        """True for the settings of a class that is not known."""
         return self.resolved is not None and not self.resolved.model.is_known
 
 

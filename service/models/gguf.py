@@ -473,7 +473,7 @@ class _Model(Translation):
                 self.not_sent.pop(f"/{prefix}/{each}", None)
 
     def _leave_unseen(self, kind: str, *, is_longrope: bool) -> None:
-        """Give no table of the plain rule where tensors that were not seen may divide it."""
+        """List the embedding as unknown if tensors that were not seen may divide it."""
         may, two = self.is_in("may_divide"), self.is_in("two_lists")
         if is_longrope or (two and self.place.get(_ATTENTION) is not None):
             self._leave_unknown(_DIVISORS[1:])

@@ -37,7 +37,7 @@ class EncodingEntry:
             begins with a point. Of several modules with the same body, only the one at this path
             has the encoding.
         below: the entry holds only for modules in a part of the model with this name.
-        resolver: ``text`` if the settings are those of ``resolve``.
+        resolver: ``text`` if the settings are those of ``resolve_at``.
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
         example: a value of each of these, with which the links work.
@@ -45,7 +45,7 @@ class EncodingEntry:
         when: the entry holds only for configs that meet these conditions.
         must: conditions that a config meets, or the table is refused.
         layers: the number of layers that have it, or the list of them.
-        layout, writes: the pairs of channels that are rotated, and those that are written.
+        layout: the pairs of channels that are rotated.
         shape, stored, resize: of a learned table, whose rows a table with a url chooses.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.
@@ -67,7 +67,6 @@ class EncodingEntry:
     must: tuple[str, ...] = ()
     layers: Sources | None = None
     layout: Pairs | None = None
-    writes: Pairs | None = None
     pack: str | None = None
     shape: tuple[Sources, ...] = ()
     stored: str | None = None
@@ -115,7 +114,7 @@ class Tower:
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Numbering:
-    """How a model numbers its tokens on several axes, as the head of position_ids.toml explains it.
+    """The numbering of tokens on several axes, as the head of position_ids.toml explains it.
 
     Attributes:
         name: of the convention; None for functions that nobody has reviewed.
@@ -216,7 +215,7 @@ _ENTRY = TypeAdapter(EncodingEntry)
 def _types() -> Mapping[str, Any]:
     """Return what is known of each type by its name: all tables that name no bodies."""
     path = files("service.models") / "types.toml"
-    own = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    own = tomllib.loads(path.read_text(encoding="utf-8"))
     of_names = {name: each for name, each in _tables() if not _OF_BODIES & each.keys()}
     return {**of_names, **own}
 

@@ -183,7 +183,7 @@ class ModelType:
 
     @property
     def has_rotary_dim(self) -> bool:
-        """Whether rotary_dim is read, as remote code does and few classes of transformers."""
+        """True for classes that read rotary_dim: those of remote code, and few of transformers."""
         return self.has_aliases or self.reads_rotary_dim or self.rotary_dim == "rotary_dim"
 
     @property

@@ -65,7 +65,7 @@ def positional_keys() -> Mapping[str, PositionalKey]:
 
 @dataclass(frozen=True)
 class KeyReader:
-    """What reads the keys of an object: a class, a frequency rule, or another program.
+    """A reader of the keys of an object: a class, a frequency rule, or another program.
 
     Attributes:
         name: for the details of faults.

@@ -1,6 +1,6 @@
 """Resolve the rotary settings of a model from its config.json.
 
-``resolve`` uses these modules one after the other:
+``resolve_at`` uses these modules one after the other:
 
 * ``model_types``: the config of the text model, its type, and the values at its top;
 * ``blocks``: the parameters of frequency rules, and the layers that each applies to;
@@ -33,7 +33,6 @@ from service.models.blocks import (
 from service.models.config_values import (
     ConfigWarning,
     KeyPlace,
-    ReadingReport,
     ResolvedValue,
     computed,
     did_you_mean,
@@ -81,19 +80,6 @@ class Resolved:
     def model_type(self) -> str | None:
         """The type of the whole config."""
         return self.model.model_type
-
-
-def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Resolved:
-    """Resolve the rotary settings of a model.
-
-    Args:
-        config: its config.json or params.json.
-        context_length: of the model in use; a warning if no rule depends on it.
-
-    Raises:
-        InvalidBody: with a pointer to each invalid or missing value.
-    """
-    return resolve_at(KeyPlace(config, "", ReadingReport()), context_length)
 
 
 def resolve_at(

@@ -475,7 +475,6 @@ def _of_entry(
     values = dict(encoding.values)
     fields: dict[str, Any] = {
         "layout": entry.layout,
-        "writes": entry.writes,
         "counts": entry.counts,
         "asks": dict(entry.asks),
         "values": described.found(values),

@@ -1,8 +1,10 @@
 """Configs of Llama, and the values, origins and warnings that a config resolves to."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from service.models.resolve import resolve
+from service.models.config_values import KeyPlace, ReadingReport
+from service.models.resolve import Resolved, resolve_at
 from service.models.rotary_settings import LayerSettings
 
 LLAMA: dict[str, Any] = {
@@ -13,6 +15,11 @@ LLAMA: dict[str, Any] = {
     "max_position_embeddings": 8192,
     "rope_theta": 10000.0,
 }
+
+
+def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Resolved:
+    """Return the rotary settings of a config; raises InvalidBody."""
+    return resolve_at(KeyPlace(config, "", ReadingReport()), context_length)
 
 
 def llama(**keys: Any) -> dict[str, Any]:

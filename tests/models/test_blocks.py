@@ -6,8 +6,7 @@ import pytest
 
 from service.errors import InvalidBody
 from service.models.blocks import which_have
-from service.models.resolve import resolve
-from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
+from tests.models.settings import codes_of, entry_of, llama, origin_of, resolve, value_of
 
 LINEAR = {"rope_type": "linear", "factor": 8.0}
 

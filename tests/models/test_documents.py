@@ -12,8 +12,9 @@ from safetensors.numpy import save
 from service.errors import InvalidBody, InvalidParameters, PosrefError
 from service.models.config_values import ConfigWarning
 from service.models.documents import format_names, read_document
-from service.models.resolve import Resolved, resolve
+from service.models.resolve import Resolved
 from service.models.translation import ModelDocument, format_tables
+from tests.models.settings import resolve
 
 Json = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pytest
 
 from service.errors import InvalidBody
 from service.models.documents import read_document
-from service.models.resolve import resolve
 from service.models.translation import ModelDocument, format_tables
 from tests.fuzz.harness import held_to
 from tests.models.gguf_files import ARRAY, I32, STRING, U32, U64, gguf_file, model, text
+from tests.models.settings import resolve
 from tests.models.test_documents import WRONG, codes, linear, plain, settings, spoiled
 
 Json = dict[str, Any]

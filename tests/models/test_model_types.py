@@ -8,8 +8,7 @@ from pydantic import TypeAdapter
 
 from service.errors import InvalidBody
 from service.models.model_types import LayerPattern, ModelType, model_types
-from service.models.resolve import resolve
-from tests.models.settings import LLAMA, codes_of, origin_of, value_of
+from tests.models.settings import LLAMA, codes_of, origin_of, resolve, value_of
 
 TYPES = model_types()
 

@@ -7,8 +7,7 @@ import pytest
 from service.errors import InvalidBody, ModelNotKnown
 from service.models.config_values import TOP
 from service.models.positional_keys import positional_keys
-from service.models.resolve import resolve
-from tests.models.settings import codes_of, llama, scaled
+from tests.models.settings import codes_of, llama, resolve, scaled
 
 ASSUMED = {
     "model_type": "unheard-of",

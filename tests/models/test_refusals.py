@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidBody
-from service.models.resolve import resolve
 from tests.client import Client
-from tests.models.settings import codes_of, llama, scaled
+from tests.models.settings import codes_of, llama, resolve, scaled
 
 LINEAR = {"rope_type": "linear", "factor": 8.0}
 YARN = {"rope_type": "yarn", "factor": 4.0}

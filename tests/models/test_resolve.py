@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.models.resolve import resolve
 from tests.exact import yarn_mscale
-from tests.models.settings import codes_of, llama
+from tests.models.settings import codes_of, llama, resolve
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
 

@@ -4,9 +4,17 @@ import pytest
 
 from service.errors import InvalidBody
 from service.models import rotary_settings
-from service.models.resolve import resolve
 from tests.exact import yarn_mscale
-from tests.models.settings import LLAMA, codes_of, entry_of, llama, origin_of, scaled, value_of
+from tests.models.settings import (
+    LLAMA,
+    codes_of,
+    entry_of,
+    llama,
+    origin_of,
+    resolve,
+    scaled,
+    value_of,
+)
 
 ORIGINAL = "original_max_position_embeddings"
 AT_2048 = {ORIGINAL: 2048}
