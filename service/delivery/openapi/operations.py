@@ -287,11 +287,13 @@ class _Operations:
         return self.components.ref("parameters", described, *names)
 
     def _document(self, headers: Json, prefix: str) -> Json:
-        """Return the response with arrays."""
-        name = self.endpoint.operation
-        value = json.loads(b"".join(JSON.body(self.answer).blocks()))
-        example = self.components.ref("examples", {"value": value}, name)
-        shown = {"schema": {"$ref": DOCUMENT}, "examples": {"answer": example}}
+        """Return the response with arrays; that of a POST beside a GET has no example of its own."""
+        name, shown = "Arrays", Json({"schema": {"$ref": DOCUMENT}})
+        if headers is TABLE_HEADERS or not self.endpoint.has_get:
+            name = self.endpoint.operation
+            value = json.loads(b"".join(JSON.body(self.answer).blocks()))
+            example = self.components.ref("examples", {"value": value}, name)
+            shown["examples"] = {"answer": example}
         content = {**_FILES, JSON.media_type: shown}
         described = {"description": "The arrays", "headers": headers, "content": content}
         return self.components.ref("responses", described, f"{prefix}{name}")
