@@ -287,7 +287,7 @@ class _Operations:
         return self.components.ref("parameters", described, *names)
 
     def _document(self, headers: Json, prefix: str) -> Json:
-        """Return the response with arrays; that of a POST beside a GET has no example of its own."""
+        """Return the response with arrays; a POST beside a GET has no example of its own."""
         name, shown = "Arrays", Json({"schema": {"$ref": DOCUMENT}})
         if headers is TABLE_HEADERS or not self.endpoint.has_get:
             name = self.endpoint.operation
