@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import ml_dtypes
 import numpy as np
+import orjson
 import safetensors.numpy
 from safetensors import deserialize
 
@@ -75,6 +76,16 @@ class Service:
                 f"{path}.safetensors?{urlencode(spell(query))}",
                 content=safetensors.numpy.save(tensors),
                 headers={"Content-Type": "application/vnd.safetensors"},
+            )
+        )
+
+    def answered(self, path: str, body: Mapping[str, Any]) -> Arrays:
+        """POST a JSON object of parameters and arrays; return the arrays of the answer."""
+        return _safetensors(
+            self._client.post(
+                f"{path}.safetensors",
+                content=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
+                headers={"Content-Type": "application/json"},
             )
         )
 

@@ -1,7 +1,8 @@
 """Cases of calls of real libraries with their inputs and outputs.
 
-A folder of them holds ``cases.json`` and ``arrays.npz``; POSREF_GOLDEN_DIR names another one than
-that of the tests, with other cases of the same families.
+A folder of them holds ``cases.json`` and ``arrays.npz``. POSREF_GOLDEN_DIR (tables) and
+POSREF_POSITIONS_DIR (positions, rotations with them, resizes) name other folders than those of the
+tests, with other cases of the same families.
 """
 
 import json
@@ -29,8 +30,8 @@ class Case:
         family: the cases with the same mapping.
         params: of the call, by the library's names.
         conventions: layout, order of axes, first position, precision; in words.
-        atol: tolerance of each output against the exact formula.
-        relative_error: the measured relative error of each output, where there is one.
+        tolerance: of the outputs, as the case describes it.
+        has_defect: whether the library's output is wrong, and the right one beside it, ``exact``.
     """
 
     id: str
@@ -42,13 +43,28 @@ class Case:
     conventions: str
     inputs: Arrays = field(repr=False)
     outputs: Arrays = field(repr=False)
-    atol: Mapping[str, float]
-    relative_error: Mapping[str, float]
+    tolerance: Mapping[str, Any] = field(repr=False)
+    has_defect: bool
+
+    @property
+    def atol(self) -> Mapping[str, float]:
+        """The tolerance of each output against the exact formula."""
+        return self.tolerance.get("suggested_atol_against_exact", {})  # type: ignore[no-any-return]
+
+    @property
+    def relative_error(self) -> Mapping[str, float]:
+        """The measured relative error of each output, where there is one."""
+        return self.tolerance.get("max_relative_error_vs_exact", {})  # type: ignore[no-any-return]
 
 
 def golden_folder() -> Path:
-    """Return the folder of the cases."""
+    """Return the folder of the cases of tables."""
     return Path(os.environ.get("POSREF_GOLDEN_DIR") or _OWN)
+
+
+def positions_folder() -> Path:
+    """Return the folder of the cases of positions, rotations with them and resizes."""
+    return Path(os.environ.get("POSREF_POSITIONS_DIR") or _OWN / "positions")
 
 
 def read_cases(folder: Path) -> list[Case]:
@@ -59,14 +75,13 @@ def read_cases(folder: Path) -> list[Case]:
 
 
 def _case(entry: Mapping[str, Any], stored: Mapping[str, Array]) -> Case:
-    tolerance = entry["tolerance"]
     described = ("id", "group", "family", "library", "call", "params", "conventions")
     return Case(
         **{name: entry[name] for name in described},
         inputs=dict(_arrays(entry, stored, "input")),
         outputs=dict(_arrays(entry, stored, "output")),
-        atol=tolerance.get("suggested_atol_against_exact", {}),
-        relative_error=tolerance.get("max_relative_error_vs_exact", {}),
+        tolerance=entry["tolerance"],
+        has_defect="known_defect" in entry,
     )
 
 
