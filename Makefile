@@ -6,11 +6,17 @@ FUZZ_SECONDS ?= 30
 # A Python that has transformers 5.23.0 and torch.
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# Environments of libraries: for make facts and facts-check, and for make sweep-position-ids.
 FACTS := .cache/facts
-FACTS_PIP := $(FACTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+POSITIONS_5 := .cache/positions-5
+POSITIONS_4 := .cache/positions-4
+LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
   --require-hashes -r
+# Random inputs of each family in make sweep-position-ids, and their seed.
+CASES ?= 300
+SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -53,6 +59,13 @@ sweep-towers: $(VENV)/dev.stamp ## Compare the rotary tables of vision towers wi
 	mkdir -p .cache
 	$(LIBRARY) tools/library_towers.py .cache/library_towers.npz
 	$(BIN)/python -m tests.models.sweep_towers .cache/library_towers.npz
+
+sweep-position-ids: $(VENV)/dev.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp ## Compare positions, rotations and resizes with those of libraries
+	for environment in $(POSITIONS_5) $(POSITIONS_4); do \
+	  $$environment/bin/python tools/library_positions.py $$environment/cases $(CASES) $(SEED) && \
+	  POSREF_POSITIONS_DIR=$$environment/cases \
+	    $(BIN)/python -m pytest -n auto tests/parity/test_positions.py || exit 1; \
+	done
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \
@@ -133,11 +146,16 @@ $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp
 	$(PIP) --require-hashes -r requirements/fuzz.txt
 	touch $@
 
+$(FACTS)/venv.stamp: requirements/facts.txt
+$(POSITIONS_5)/venv.stamp: requirements/facts.txt requirements/timm.txt
+$(POSITIONS_4)/venv.stamp: requirements/transformers-4.txt
+
 # The build of torch without CUDA where pip finds one; the registry's on Linux needs CUDA to import.
-$(FACTS)/venv.stamp: requirements/facts.txt requirements/facts-torch-cpu.txt requirements/facts-torch.txt
-	$(PYTHON) -m venv $(FACTS)
-	$(FACTS_PIP) requirements/facts.txt
-	$(FACTS_PIP) requirements/facts-torch-cpu.txt || $(FACTS_PIP) requirements/facts-torch.txt
+TORCH := requirements/facts-torch-cpu.txt requirements/facts-torch.txt
+$(FACTS)/venv.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp: $(TORCH)
+	$(PYTHON) -m venv $(@D)
+	for file in $(filter-out $(TORCH),$^); do $(LIBRARY_PIP) $$file || exit 1; done
+	$(LIBRARY_PIP) requirements/facts-torch-cpu.txt || $(LIBRARY_PIP) requirements/facts-torch.txt
 	touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
