@@ -27,7 +27,7 @@ def measure(folder: Path, rounds: int) -> Measured:
     """Return the seconds from the first byte sent to the last received; not pinned."""
     queries = np.random.default_rng(1).standard_normal(SHAPE, dtype=np.float32)
     with running(POSREF, folder) as posref, running(PEER, folder) as peer:
-        rotate = _Client(posref, "/rope/apply", queries)
+        rotate = _Client(posref, "/rope/apply?axes=batch,head,seq,channel", queries)
         echo = _Client(peer, "/echo", queries)
         rotate.check(_rotated(queries))
         echo.check(queries)

@@ -28,7 +28,7 @@ _HEAD_DIM = 128
 _ROTATED = ((1, 1, 32), (1, 4, 64), (2, 8, 64), (1, 8, 256))
 """Batch, heads and positions of arrays of 16 KiB to 1 MiB."""
 
-_APPLY_TARGET = "/rope/apply"
+_APPLY_TARGET = "/rope/apply?axes=batch,head,seq,channel"
 _NPY = "application/x-npy"
 _TOLERANCE = 1e-5
 

@@ -25,11 +25,11 @@ from service.encodings.family import (
     Parameters,
     RealDTypeName,
     TableFamily,
-    TransformFamily,
     about,
     optional,
 )
 from service.encodings.registry import FAMILIES
+from service.encodings.transforms import TransformFamily
 from service.errors import Fault, InvalidBody, ModelNotKnown, PosrefError, shortened
 from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object

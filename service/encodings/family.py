@@ -6,7 +6,7 @@ canonical parameters, OpenAPI, documentation and contract tests are generated fr
 ``Family.registered``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import get_annotations
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
@@ -510,22 +510,7 @@ class ComposedFamily(Family):
         return selected(self.document(arrays), self)
 
 
-class TransformFamily(Family):
-    """A transformation of all arrays in a body, each of shape (…, positions, channels)."""
-
-    def apply(self, x: StoredTable) -> tuple[Table, Mapping[str, ParameterValue]]:
-        """Return the transformed array and the canonical parameters of the transformation.
-
-        Raises InvalidParameters or InvalidBody if the array does not fit the parameters.
-        """
-        raise NotImplementedError
-
-    def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
-        """Return the document of all transformed arrays."""
-        return transformed(self.kind(), self.apply, arrays)
-
-
-_BASES = frozenset({Family, TableFamily, ComposedFamily, TransformFamily})
+_BASES = frozenset({Family, TableFamily, ComposedFamily})
 
 
 def selected(document: Document, parameters: Parameters) -> Document:
@@ -543,44 +528,7 @@ def selected(document: Document, parameters: Parameters) -> Document:
     return document.part(part)
 
 
-def transformed(
-    kind: str,
-    apply: Callable[[StoredTable], tuple[Table, Mapping[str, ParameterValue]]],
-    arrays: Mapping[str, StoredTable],
-) -> Document:
-    """Return the document of transformed arrays.
-
-    Its parameters are those with the same value for all arrays. Raises InvalidBody, with the name
-    of the array, if one cannot be transformed.
-    """
-    results = {}
-    for name, array in arrays.items():
-        try:
-            results[name] = apply(_vectors(array))
-        except InvalidBody as error:
-            where = shortened(name)
-            raise InvalidBody(f"{where}: {error.detail}", f"/{where}") from error
-    first, *others = [parameters for _, parameters in results.values()]
-    common = {
-        name: value
-        for name, value in first.items()
-        if all(name in other and other[name] == value for other in others)
-    }
-    tables = {name: table for name, (table, _) in results.items()}
-    return Document(kind, common, tables, layout=channel_order(common))
-
-
 def channel_order(parameters: Mapping[str, ParameterValue]) -> str | None:
     """Return the order of the channels in the rows of an answer; None if parameters have none."""
     order = parameters.get("output_layout", parameters.get("layout"))
     return None if order is None else str(order)
-
-
-def _vectors(array: StoredTable) -> StoredTable:
-    if array.dtype is INT64:
-        raise InvalidBody("elements are integers or booleans: send floating-point numbers")
-    if array.dtype in COMPLEX_DTYPES:
-        raise InvalidBody("elements are complex numbers: send floating-point numbers")
-    if len(array.shape) < 2:
-        raise InvalidBody("it has 1 axis, and needs at least 2: positions, then channels, last")
-    return array

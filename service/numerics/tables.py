@@ -10,14 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import (
     FLOAT64,
     DType,
@@ -307,26 +306,6 @@ class StoredTable:
         return StoredTable(elements, self.dtype)
 
 
-class Transform(Protocol):
-    """A function of the rows of an array, each alone."""
-
-    def __call__(
-        self,
-        source: Callable[[range], Elements],
-        factors: Float64s,
-        columns: range,
-        block: Elements,
-    ) -> None:
-        """Fill a block with some columns of the transformed rows.
-
-        Args:
-            source: returns columns of the rows, as sent.
-            factors: those of each row's position, (parts, rows, n / parts).
-            columns: the columns of the block.
-            block: (rows, columns), to be filled.
-        """
-
-
 # Whole parts of rows of this many elements are counted once.
 _COUNTED = 2**15
 
@@ -366,88 +345,6 @@ class RunningCount:
                     self._known[first] = count
             total, first = total + count, last
         return total
-
-
-# Steps of a transformation are this much smaller: with smaller ones calls take longer than numbers.
-_ARRAYS = 2
-
-# The factors of this many bytes are computed once for all heads and sequences.
-_KEPT_FACTOR_BYTES = 4 * 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedTable:
-    """An array that a function of its rows and their positions transforms, block by block.
-
-    Attributes:
-        source: the array, (…, positions, channels).
-        factors: the numbers that the function needs for each position, float64 (positions, n).
-        transform: the function.
-        transform_seconds: the processor seconds of an element in it, without rounding.
-        parts: how many arrays the factors are parted into, for instance cosines and sines: loops
-            over contiguous ones are a quarter faster.
-    """
-
-    source: StoredTable
-    factors: Table
-    transform: Transform
-    transform_seconds: float = ELEMENT_SECONDS
-    parts: int = 1
-    _kept: ByteBoundedLRU[int, Elements] = field(
-        default_factory=lambda: ByteBoundedLRU(_KEPT_FACTOR_BYTES), init=False, repr=False
-    )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.source.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.source.dtype
-
-    @property
-    def element_seconds(self) -> float:
-        factor_seconds = self.factors.element_seconds
-        return self.transform_seconds + factor_seconds + self.dtype.rounding_seconds
-
-    @property
-    def setup(self) -> Setup:
-        return setup_of(self.factors)
-
-    @property
-    def is_finite(self) -> bool:
-        """True if all results are finite; computes them."""
-        return all_read_finite(self)
-
-    def read(self, start: int, stop: int) -> Elements:
-        return read_blocks(start, stop, self.shape[-1], self.dtype, self._fill)
-
-    def _fill(self, rows: range, columns: range, block: Elements) -> None:
-        *_, positions, width = self.shape
-        step = max(1, STEP_ELEMENTS // (_ARRAYS * max(width, self.factors.shape[-1])))
-        repeats = max(1, step // positions)
-        period = positions * repeats
-        done = 0
-        while done < len(rows):
-            number, first = divmod((rows.start + done) % period, step if repeats == 1 else period)
-            factors = self._factors_of(number, step, repeats)
-            factors = factors[:, first : first + len(rows) - done]
-            some = range(rows.start + done, rows.start + done + factors.shape[1])
-            source = partial(self.source.part, some)
-            self.transform(source, factors, columns, block[done : done + len(some)])
-            done += len(some)
-
-    def _factors_of(self, number: int, step: int, repeats: int) -> Elements:
-        """Return the factors of a step of positions, or of all of them, several times."""
-        kept = self._kept.get(number)
-        if kept is None:
-            positions, width = self.factors.shape
-            first, last = number * step, min((number + 1) * step, positions)
-            rows = self.factors.read(first * width, last * width)
-            rows = rows.reshape(last - first, self.parts, -1).swapaxes(0, 1)
-            kept = np.tile(rows, (1, repeats, 1))
-            self._kept.put(number, kept, kept.nbytes)
-        return kept
 
 
 # Integers whose range is less than this many times their count are not sorted: the whole range

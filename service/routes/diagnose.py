@@ -462,7 +462,10 @@ def diagnose_rotation(
     if request.resource == "rope/apply":
         with pointing_at_to(url):
             parameters = read_parameters(RopeApply, request.parameters)
-            angles = parameters.angles_of(x.shape)
+            if parameters.axes is not None:
+                x = parameters.vectors("x", x).in_rows()
+                rotated = parameters.vectors("rotated", rotated).in_rows()
+            angles = parameters.angles_of(*x.shape[-2:])
         document = packed(angles, "compact", FLOAT64)
         # A GET returns its cosines and sines.
         request = TableRequest("rope", {**document.parameters, "pack": parameters.layout})

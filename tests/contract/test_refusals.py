@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.encodings.family import ComposedFamily, Family, TransformFamily
+from service.encodings.family import ComposedFamily, Family
 from service.encodings.registry import FAMILIES
+from service.encodings.transforms import TransformFamily
 from tests.client import Client
 
 REFUSALS = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ from service.app import create_app
 from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, Report, ReportedArrays
 from service.delivery.handler import add_endpoint
 from service.delivery.parameters import NoParameters
-from service.encodings.family import Choice, InputArray, Parameters, transformed
+from service.encodings.family import Choice, InputArray, Parameters
+from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
@@ -25,17 +26,20 @@ from service.settings import Settings, default_settings
 from tests.client import Client, client_of, npy_bytes
 
 
-def identity(x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
-    return x, {"start": 0, "seq_len": x.shape[0]}
+class Identity(TransformFamily):
+    path: ClassVar[str] = "/identity"
+
+    def apply(self, x: Vectors) -> tuple[StoredTable, Mapping[str, Any]]:
+        return x, {"start": 0, "seq_len": x.rows}
 
 
 def test_transform_reports_the_common_parameters_of_its_arrays() -> None:
     shapes = {"q": (1, 2), "k": (3, 2)}
     arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
-    document = transformed("rope-apply", identity, arrays)
+    document = Identity().resolve(arrays)
 
-    assert document.parameters == {"start": 0}
+    assert document.parameters == {"start": 0, "axes": "seq,channel"}
     assert {name: table.shape for name, table in document.arrays.items()} == shapes
 
 

@@ -1,6 +1,5 @@
 """Tables: any range of flat elements equals a slice of the whole; gathered rows."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from math import prod
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.absolute.sinusoidal import ColumnsTable
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType, Elements
-from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Geometric
+from service.numerics.phase import FREQUENCY_SECONDS, Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.setups import setup_of
@@ -25,7 +24,6 @@ from service.numerics.tables import (
     GatheredTable,
     StoredTable,
     Table,
-    TransformedTable,
     distinct_integers,
     gather_biases,
     gather_rows,
@@ -210,45 +208,3 @@ def test_an_array_in_any_memory_order_is_read_in_c_order(data: st.DataObject) ->
 
     assert table.read(start, stop).dtype == np.int64
     assert table.read(start, stop).tolist() == expected[start:stop].tolist()
-
-
-def add_factors(
-    source: Callable[[range], Elements], factors: Float64s, columns: range, block: Elements
-) -> None:
-    block[...] = source(columns) + 1000 * factors[0, :, columns.start : columns.stop]
-
-
-@given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 7), st.integers(1, 400), st.data())
-def test_a_transformed_array_has_the_same_elements_in_any_range(
-    leading: int, positions: int, channels: int, step: int, data: st.DataObject
-) -> None:
-    shape = leading, positions, channels
-    x = np.arange(prod(shape), dtype=np.float64).reshape(shape)
-    factors = np.arange(positions * channels, dtype=np.float64).reshape(positions, channels)
-    of_positions = StoredTable(factors, FLOAT64)
-    table = TransformedTable(StoredTable(x, FLOAT64), of_positions, add_factors)
-    start = data.draw(st.integers(0, x.size))
-    stop = data.draw(st.integers(start, x.size))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.numerics.tables.STEP_ELEMENTS", step)
-        found = table.read(start, stop)
-
-    assert found.tolist() == (x + 1000 * factors).reshape(-1)[start:stop].tolist()
-
-
-def test_factors_are_computed_once_for_all_heads() -> None:
-    reads = []
-
-    class Counted(StoredTable):
-        def read(self, start: int, stop: int) -> Elements:
-            reads.append((start, stop))
-            return super().read(start, stop)
-
-    x = StoredTable(np.zeros((8, 4, 2)), FLOAT64)
-    table = TransformedTable(x, Counted(np.zeros((4, 2)), FLOAT64), add_factors)
-
-    for start in range(0, 64, 16):
-        table.read(start, start + 16)
-
-    assert reads == [(0, 8)]

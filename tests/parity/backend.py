@@ -61,9 +61,10 @@ class Service:
         return {"rope": _npy(answer)} if extension == "npy" else _safetensors(answer)
 
     def rotated(self, x: Array, query: Query) -> Array:
+        axes = {"axes": ["any"] * (x.ndim - 2) + ["seq", "channel"]}
         return _npy(
             self._client.post(
-                f"/rope/apply.npy?{urlencode(spell(query))}",
+                f"/rope/apply.npy?{urlencode(spell(axes | query))}",
                 content=npy_bytes(x.astype(np.float64)),
                 headers={"Content-Type": "application/x-npy"},
             )

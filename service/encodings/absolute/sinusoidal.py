@@ -30,13 +30,13 @@ from service.encodings.family import (
     RealPositionParameters,
     StartParameters,
     TableFamily,
-    TransformFamily,
     about,
     impossible,
     optional,
     refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody
 from service.grammar import Boolean
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
@@ -48,12 +48,11 @@ from service.numerics.tables import (
     DerivedTable,
     Document,
     ParameterValue,
-    StoredTable,
     Table,
-    TransformedTable,
     read_blocks,
     row_steps,
 )
+from service.numerics.transformed import TransformedTable
 
 
 class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
@@ -190,8 +189,8 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         "Whether the embeddings are multiplied by √d_model before the sum.", False, default=False
     )
 
-    def apply(self, x: StoredTable) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
-        *_, count, width = x.shape
+    def apply(self, x: Vectors) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
+        count, width = x.rows, x.width
         if width > MAX_CHANNELS:
             rule = f"it has {width} channels, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
@@ -205,7 +204,7 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         positions = self.positions_of(count)
         _check_offset(rows, positions)
         table = rows.table(positions, FLOAT64, (count, width))
-        return TransformedTable(x, table, partial(self._add, x.dtype)), {
+        return x.transformed(table, partial(self._add, x.dtype)), {
             **rows.canonical,
             **rows.canonical_rows(positions),
             "scale_embeddings": self.scale_embeddings,
@@ -219,11 +218,11 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         columns: range,
         block: Elements,
     ) -> None:
-        """Fill a block (rows, columns) with embeddings plus factors, the rows of the table."""
+        """Fill a block (…, columns) with embeddings plus factors, the rows of the table."""
         factor = sqrt(factors.shape[-1]) if self.scale_embeddings else 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             total = to_float64(source(columns), dtype) * factor
-            total += factors[0, :, columns.start : columns.stop]
+            total += factors[0, ..., columns.start : columns.stop]
         round_results(total, block, dtype)
 
 

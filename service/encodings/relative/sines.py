@@ -7,10 +7,10 @@ the left. The relative shift rearranges scores by relative position as scores by
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from service.encodings.family import (
     ChannelCount,
@@ -24,6 +24,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
+from service.encodings.transforms import AxisNames
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
 from service.numerics.dtypes import DType, Elements
@@ -252,6 +253,17 @@ def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
     return Positions.of_runs(run for run in runs if run.count)
 
 
+_SCORE_NAMES = AxisNames(
+    required=("query", "key"),
+    others=("batch", "head"),
+    defaults=(("query", "key"), ("query", "key", "batch")),
+    usual={
+        "query,key,batch,head": "Transformer-XL",
+        "batch,head,query,key": "XLNet in transformers",
+    },
+)
+
+
 class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
     """Relative shift of scores x (query, row of R, …): column j of a row is its score for key j.
 
@@ -273,7 +285,7 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "x",
-            "scores (query, row of R), optionally followed by batch and head axes",
+            "scores (query, row of R), or with further axes, named by axes",
             ranks=(2, 3, 4),
             example=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]],
         ),
@@ -296,18 +308,26 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         ge=1,
         le=MAX_LENGTH,
     )
+    axes: Annotated[
+        tuple[str, ...] | None,
+        BeforeValidator(_SCORE_NAMES.parse),
+        _SCORE_NAMES.schema,
+        _SCORE_NAMES.field,
+    ] = None
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         x = arrays["x"]
+        axes = _SCORE_NAMES.of(self.axes, len(x.shape), "x")
+        query, key = axes.index("query"), axes.index("key")
         parameters: dict[str, ParameterValue] = {"convention": self.convention}
         if self.convention == "transformer-xl":
             self._refuse_key_len()
             parameters["zero_triu"] = self.zero_triu
-            table = ShiftedTable(x.in_order(), 1, x.shape[1], self.zero_triu)
+            table = ShiftedTable(x, query, key, 1, x.shape[key], self.zero_triu)
         else:
-            parameters["key_len"] = key_len = self._checked_key_len(x.shape[1] - 1)
-            table = ShiftedTable(x.in_order(), 0, key_len)
-        axes = ("query", "key", "batch", "head")[: len(x.shape)]
+            parameters["key_len"] = key_len = self._checked_key_len(x.shape[key] - 1)
+            table = ShiftedTable(x, query, key, 0, key_len)
+        parameters["axes"] = ",".join(axes)
         return self.describe({"shift": table}, parameters, axes=axes, states_axes=True)
 
     def _refuse_key_len(self) -> None:
@@ -328,28 +348,34 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
 
 @dataclass(frozen=True, eq=False)
 class ShiftedTable:
-    """Scores (query, row of R, …), shifted to scores (query, key, …).
+    """Scores of queries for rows of R, shifted to scores for keys.
 
     Attributes:
-        scores: in C order.
+        scores: with axes of queries, of rows of R and any others.
+        query: the axis of queries.
+        key: the axis of rows of R, and of keys in the result.
         zeros: the number of columns of zeros before the scores, 0 or 1.
         keys: the number of columns of the result.
         is_masked: whether scores that a causal mask hides are 0.
     """
 
     scores: StoredTable
+    query: int
+    key: int
     zeros: int
     keys: int
     is_masked: bool = False
 
     @property
     def element_seconds(self) -> float:
-        # A place is found once for all other axes.
-        return ELEMENT_SECONDS * (0.5 + 4.5 / prod(self.shape[2:]))
+        # Where the last axis is another one, a place is found once for all of it.
+        others = 1 if len(self.shape) - 1 in {self.query, self.key} else self.shape[-1]
+        return ELEMENT_SECONDS * (4 + 8 / others)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.scores.shape[0], self.keys, *self.scores.shape[2:]
+        before, after = self.scores.shape[: self.key], self.scores.shape[self.key + 1 :]
+        return (*before, self.keys, *after)
 
     @property
     def dtype(self) -> DType:
@@ -361,12 +387,14 @@ class ShiftedTable:
         return all_read_finite(self)
 
     def read(self, start: int, stop: int) -> Elements:
-        return read_blocks(start, stop, prod(self.shape[2:]), self.dtype, self._fill)
+        return read_blocks(start, stop, self.shape[-1], self.dtype, self._fill)
 
-    def _fill(self, places: range, others: range, block: Elements) -> None:
-        """Fill a block with the scores of some places, counted along queries and keys."""
-        queries, columns = self.scores.shape[:2]
-        query, key = np.divmod(np.arange(places.start, places.stop), self.keys)
+    def _fill(self, rows: range, last: range, block: Elements) -> None:
+        """Fill a block with the scores of some places, counted along all axes but the last."""
+        queries, columns = self.scores.shape[self.query], self.scores.shape[self.key]
+        leading = np.unravel_index(np.arange(rows.start, rows.stop), self.shape[:-1])
+        places = [*(place[:, np.newaxis] for place in leading), np.arange(last.start, last.stop)]
+        query, key = places[self.query], places[self.key]
         # (query, column) is read as (column, query), and the first row dropped: one query more, and
         # a column less in each row.
         width = columns + self.zeros
@@ -374,7 +402,6 @@ class ShiftedTable:
         is_zero = column < self.zeros
         if self.is_masked:
             is_zero |= key > query + columns - queries
-        scores = self.scores.elements.reshape(queries * columns, -1)
-        found = np.where(is_zero, 0, row * columns + column - self.zeros)
-        block[...] = scores[:, others.start : others.stop][found]
-        block[is_zero] = 0
+        places[self.query], places[self.key] = row, np.maximum(column - self.zeros, 0)
+        found = self.scores.elements[tuple(places)]
+        block[...] = np.where(is_zero, found.dtype.type(0), found)

@@ -11,13 +11,13 @@ from service.encodings.family import (
     IndexDType,
     StartParameters,
     TableFamily,
-    TransformFamily,
     about,
     impossible,
     optional,
 )
 from service.encodings.rotary.angles import RotaryAngles
 from service.encodings.rotary.rope import AngleParameters, WidthParameters, even_channels
+from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
 from service.numerics.dtypes import (
@@ -35,9 +35,8 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     ParameterValue,
-    StoredTable,
-    TransformedTable,
 )
+from service.numerics.transformed import TransformedTable
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
@@ -85,20 +84,23 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         default=False,
     )
 
-    def apply(self, x: StoredTable) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
-        angles = self.angles_of(x.shape)
+    def apply(self, x: Vectors) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
+        angles = self.angles_of(x.rows, x.width)
+        channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
+        factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
+        rotate = partial(self._rotate, x.dtype)
+        table = x.transformed(factors, rotate, transform_seconds=2 * ELEMENT_SECONDS, parts=2)
         parameters = {**angles.parameters(), "layout": self.layout}
         if self._result_layout != self.layout:
             parameters["output_layout"] = self._result_layout
         if self.rotary_offset:
             parameters["rotary_offset"] = self.rotary_offset
-        return self._rotate(x, angles), {**parameters, "inverse": self.inverse}
+        return table, {**parameters, "inverse": self.inverse}
 
-    def angles_of(self, shape: tuple[int, ...]) -> RotaryAngles:
-        """Return the angles for an array of this shape; raises InvalidParameters or InvalidBody."""
-        *_, rows, head_dim = shape
+    def angles_of(self, rows: int, head_dim: int) -> RotaryAngles:
+        """Return the angles of an array's vectors; raises InvalidParameters or InvalidBody."""
         if self.head_dim not in {None, head_dim}:
-            rule = f"the last axis has {head_dim} channels, but head_dim is {self.head_dim}"
+            rule = f"it has {head_dim} channels, but head_dim is {self.head_dim}"
             raise InvalidBody(rule)
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
         if angles.by_channel:
@@ -116,13 +118,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
             raise impossible("rotary_offset", self.rotary_offset, rule)
         return angles
 
-    def _rotate(self, x: StoredTable, angles: RotaryAngles) -> TransformedTable:
-        channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
-        factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
-        transform = partial(self._rotate_rows, x.dtype)
-        return TransformedTable(x, factors, transform, 2 * ELEMENT_SECONDS, parts=2)
-
-    def _rotate_rows(
+    def _rotate(
         self,
         dtype: DType,
         source: Callable[[range], Elements],
@@ -130,58 +126,66 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         columns: range,
         block: Elements,
     ) -> None:
-        """Fill a block (rows, columns) with rotated rows; factors are their cosines and sines."""
-        width = 2 * factors.shape[-1]
-        start, stop = self.rotary_offset, self.rotary_offset + width
-        first, last = max(start, columns.start), min(stop, columns.stop)
-        if first >= last:
-            block[...] = source(columns)
+        """Fill a block (…, columns) with rotated vectors; factors are their cosines and sines."""
+        rotary = range(self.rotary_offset, self.rotary_offset + 2 * factors.shape[-1])
+        before = range(columns.start, min(rotary.start, columns.stop))
+        after = range(max(rotary.stop, columns.start), columns.stop)
+        for copied in filter(None, (before, after)):
+            block[..., _slice_of(copied, columns)] = source(copied)
+        targets = _pair_channels(self._result_layout, rotary)
+        wanted = [_overlap(channels, columns) for channels in targets]
+        low = min((pairs.start for pairs in wanted if pairs), default=0)
+        high = max((pairs.stop for pairs in wanted if pairs), default=0)
+        if low == high:
             return
-        for passing in (range(columns.start, first), range(last, columns.stop)):
-            block[:, passing.start - columns.start : passing.stop - columns.start] = source(passing)
-        rotated = block[:, first - columns.start : last - columns.start]
-        if rotated.shape[1] == width:
-            self._rotate_pairs(source(range(start, stop)), factors, dtype, rotated)
-            return
-        # A part of a row that is longer than a block.
-        whole = np.empty((len(block), width), dtype=dtype.storage)
-        self._rotate_pairs(source(range(start, stop)), factors, dtype, whole)
-        rotated[...] = whole[:, first - start : last - start]
-
-    def _rotate_pairs(
-        self, rotary: Elements, factors: Float64s, dtype: DType, rotated: Elements
-    ) -> None:
-        """Rotate the rotary channels of rows, (rows, r), by cosines and sines, (2, rows, r/2)."""
-        cos, sin = factors
-        width = 2 * cos.shape[-1]
+        cos, sin = factors[..., low:high]
         if self.inverse:
             sin = 0.0 - sin
         first, second = (
-            to_float64(rotary[:, part], dtype) for part in _pair_channels(self.layout, width)
+            to_float64(source(channels[low:high]), dtype)
+            for channels in _pair_channels(self.layout, rotary)
         )
-        to_first, to_second = _pair_channels(self._result_layout, width)
         with np.errstate(over="ignore", invalid="ignore"):
             results = first * cos
             results -= second * sin
-            round_results(results, rotated[:, to_first], dtype)
-            np.multiply(second, cos, out=results)
-            results += first * sin
-            round_results(results, rotated[:, to_second], dtype)
+            for channels, pairs in zip(targets, wanted, strict=True):
+                if pairs:
+                    rotated = block[..., _slice_of(channels[pairs.start : pairs.stop], columns)]
+                    round_results(
+                        results[..., pairs.start - low : pairs.stop - low], rotated, dtype
+                    )
+                if channels is targets[0]:
+                    np.multiply(second, cos, out=results)
+                    results += first * sin
 
     @property
     def _result_layout(self) -> Layout:
         return self.output_layout or self.layout
 
 
-def _pair_channels(layout: Layout, width: int) -> tuple[slice, slice]:
+def _pair_channels(layout: Layout, rotary: range) -> tuple[range, range]:
     """Return the first channels of all pairs, and the second channels.
 
     ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and
     k + r/2 (GPT-NeoX, transformers).
     """
     if layout == "half":
-        return slice(0, width // 2), slice(width // 2, width)
-    return slice(0, width, 2), slice(1, width, 2)
+        return rotary[: len(rotary) // 2], rotary[len(rotary) // 2 :]
+    return rotary[::2], rotary[1::2]
+
+
+def _overlap(channels: range, columns: range) -> range:
+    """Return the places in channels that are columns."""
+    first, last = (
+        -((channels.start - end) // channels.step) for end in (columns.start, columns.stop)
+    )
+    return range(len(channels))[max(first, 0) : max(last, 0)]
+
+
+def _slice_of(channels: range, columns: range) -> slice:
+    """Return the slice of columns that are channels."""
+    first = channels.start - columns.start
+    return slice(first, channels.stop - columns.start, channels.step)
 
 
 class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):

@@ -122,7 +122,7 @@ def test_a_table_of_2_to_the_53_rows_is_read_at_its_end() -> None:
 def applied(
     x: np.ndarray[tuple[int, ...], np.dtype[np.float64]], **given: Any
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    total, _ = SinusoidSum.model_validate(given).apply(StoredTable(x, FLOAT64))
+    total = SinusoidSum.model_validate(given).resolve({"x": StoredTable(x, FLOAT64)}).arrays["x"]
     return total.read(0, x.size).reshape(x.shape)
 
 

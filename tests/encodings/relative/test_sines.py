@@ -94,8 +94,11 @@ def stored(x: NDArray[Any], dtype: str = "float64") -> StoredTable:
 
 
 def shifted_table(x: StoredTable, **parameters: Any) -> ShiftedTable:
-    document = RelativeShift.model_validate(parameters).document({"x": x})
-    assert document.axes == ("query", "key", "batch", "head")[: len(x.shape)]
+    axes = ("query", "key", "batch", "head")[: len(x.shape)]
+    given = {"axes": ",".join(axes)} if len(axes) > 3 else {}
+    document = RelativeShift.model_validate({**given, **parameters}).document({"x": x})
+    assert document.parameters["axes"] == ",".join(document.axes)
+    assert "axes" in parameters or document.axes == axes
     table = document.arrays["shift"]
     assert isinstance(table, ShiftedTable)
     return table
@@ -117,6 +120,17 @@ def test_a_key_gets_the_score_of_its_distance(
     for i, j in np.ndindex(queries, keys):
         if j + queries - 1 - i < keys:
             assert (values[i, j] == x[i, j + queries - 1 - i]).all()
+
+
+@given(st.permutations(["query", "key", "batch", "head"]), st.booleans())
+def test_the_shift_is_the_same_in_any_order_of_axes(order: list[str], zero_triu: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4, 2, 5))
+    moved = [("query", "key", "batch", "head").index(name) for name in order]
+
+    usual = shifted(stored(x), zero_triu=zero_triu)
+    values = shifted(stored(x.transpose(moved)), axes=order, zero_triu=zero_triu)
+
+    assert (values == usual.transpose(moved)).all()
 
 
 def test_a_masked_key_gets_the_next_score_in_memory() -> None:
@@ -205,7 +219,8 @@ def test_batch_and_head_axes_are_kept(client: Client) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5, 2, 4)).astype(np.float16)
     headers = {"Content-Type": "application/x-npy"}
 
-    answer = client.post(SHIFT, content=npy_bytes(x), headers=headers)
+    url = f"{SHIFT}?axes=query,key,batch,head"
+    answer = client.post(url, content=npy_bytes(x), headers=headers)
 
     assert answer.headers["Array-Axes"] == "query, key, batch, head"
     values = load_npy(answer)
@@ -222,10 +237,14 @@ def test_the_two_conventions_differ_by_the_column_of_zeros(client: Client) -> No
     cut = client.post(f"{SHIFT}?convention=xlnet&key_len=1", json={"x": x}).json()
 
     assert plain["data"] == [[2.0, 3.0, 0.0], [4.0, 5.0, 6.0]]
-    assert plain["parameters"] == {"convention": "transformer-xl", "zero_triu": False}
+    assert plain["parameters"] == {
+        "convention": "transformer-xl",
+        "zero_triu": False,
+        "axes": "query,key",
+    }
     assert xlnet["data"] == [[3.0, 4.0], [5.0, 6.0]]
     assert cut["data"] == [[3.0], [5.0]]
-    assert xlnet["parameters"] == {"convention": "xlnet", "key_len": 2}
+    assert xlnet["parameters"] == {"convention": "xlnet", "key_len": 2, "axes": "query,key"}
 
 
 def test_scores_of_one_column_are_refused_with_xlnet(client: Client) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.rotary.rope_apply import HeadOrder, PermutationTable, RopeApply
+from service.encodings.transforms import Vectors
 from service.numerics import tables as table_module
 from service.numerics.dtypes import (
     FLOAT16,
@@ -24,7 +25,7 @@ from service.numerics.dtypes import (
     round_into,
     to_float64,
 )
-from service.numerics.tables import StoredTable, TransformedTable
+from service.numerics.transformed import TransformedTable
 from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT
 
@@ -42,7 +43,7 @@ def test_the_refusal_of_two_arrays_as_npy_names_part(client: Client) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_queries_with_any_leading_axes_are_rotated(client: Client, dtype: str, layout: str) -> None:
-    x = np.random.default_rng(0).standard_normal((2, 3, 5, 8)).astype(dtype)
+    x = np.random.default_rng(0).standard_normal((6, 5, 8)).astype(dtype)
     angle = np.arange(9, 14)[:, np.newaxis] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
     pairs = {
         "interleaved": (np.s_[..., 0:8:2], np.s_[..., 1:8:2]),
@@ -117,7 +118,7 @@ def test_the_refusal_of_a_tensor_names_it(client: Client) -> None:
 
     answer = client.post("/rope/apply?head_dim=8", content=body, headers=SAFETENSORS)
 
-    assert answer.json()["detail"].startswith("k: the last axis has 16 channels")
+    assert answer.json()["detail"].startswith("k: it has 16 channels")
 
 
 @pytest.mark.parametrize(
@@ -222,8 +223,9 @@ def vectors(seed: int, *shape: int) -> NDArray[np.float64]:
 
 def rotate(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> TransformedTable:
     family = RopeApply.model_validate({"rotary_dim": 8, **parameters})
-    result, _ = family.apply(StoredTable(x, dtype))
-    return result
+    axes = ("any",) * (x.ndim - 2) + ("seq", "channel")
+    table, _ = family.apply(Vectors(x, dtype, axes))
+    return table
 
 
 def rotated_elements(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> NDArray[Any]:
@@ -360,7 +362,7 @@ def test_output_layout_and_offset_are_canonical_unless_default(
 ) -> None:
     family = RopeApply.model_validate({"rotary_dim": 2, **parameters})
 
-    _, stated = family.apply(StoredTable(np.ones((1, 3)), FLOAT64))
+    _, stated = family.apply(Vectors(np.ones((1, 3)), FLOAT64, ("seq", "channel")))
 
     angles = {"rotary_dim": 2, "rope_type": "default", "rope_theta": 1e4, "start": 0, "seq_len": 1}
     assert stated == {**angles, **canonical}
