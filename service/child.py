@@ -239,7 +239,8 @@ def _lift(limit: int) -> None:
 def _warm() -> None:
     """Run each kind of job once, and keep what is in memory out of later collections."""
     settings = default_settings()
-    drawn, request = RESOURCES[0], RepresentationRequest()
+    drawn = next(each for each in RESOURCES if each.path == "/encoding")
+    request = RepresentationRequest()
     drawing = RepresentationRequest("png")
     jobs = [(Job(drawn.path, ".png", drawn.example.encode(), drawing), b"")]
     for report in REPORTS:

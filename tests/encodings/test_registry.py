@@ -18,6 +18,8 @@ READ = {
 STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
 # Tables with more axes, gaps or directions than the examples have.
 FURTHER_URLS = [
+    "/attention/temperature?floor_scale=3&positions=8,0:30:7,2&dtype=float64",
+    "/attention/temperature?convention=beam&positions=8,0:30:7,2&dtype=bfloat16",
     "/encoding?d_model=6&positions=0.5,3,-1e-9,7&scale=0.7&convention=x-transformers",
     "/encoding?d_model=6&positions=-3,1,1099511627776,0,1&convention=fairseq",
     "/encoding?d_model=6&positions=2,-2,2,0&convention=m2m100&padding_idx=2&dtype=bfloat16",
