@@ -39,7 +39,6 @@ IS_4 = transformers.__version__.startswith("4.")
 class Called:
     """A call of a library: arguments by its names, arrays by name, and what the numbers hold to."""
 
-    call: str
     params: Values
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
@@ -48,14 +47,14 @@ class Called:
 
 
 Family = Callable[[Random], Called]
-FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, tuple[str, Family]] = {}
 
 
-def family(name: str) -> Callable[[Family], Family]:
-    """Register what makes a case of a family, by group and family."""
+def family(name: str, call: str) -> Callable[[Family], Family]:
+    """Register what makes a case of a family: by group and family, with the call."""
 
     def registered(made: Family) -> Family:
-        FAMILIES[name] = made
+        FAMILIES[name] = call, made
         return made
 
     return registered
@@ -261,6 +260,10 @@ class Batch:
         return made
 
 
+def named(names: str, arrays: Any) -> Values:
+    return dict(zip(names.split(), arrays, strict=True))
+
+
 def tensors(arrays: Mapping[str, Any]) -> Values:
     return {name: torch.tensor(array) for name, array in arrays.items()}
 
@@ -294,12 +297,8 @@ def _rope_index(convention: Convention, random: Random) -> Called:
     inputs = batch.inputs()
     given = {key: each for key, each in inputs.items() if not (IS_4 and "type_ids" in key)}
     ids, deltas = model_stub.get_rope_index(**tensors(given), **options)
-    return Called(
-        f"{name}.get_rope_index(self, {', '.join(f'{key}={key}' for key in (*inputs, *options))})",
-        params | vision | own | options,
-        inputs,
-        {"position_ids": ids, "rope_deltas": deltas},
-    )
+    outputs = {"position_ids": ids, "rope_deltas": deltas}
+    return Called(params | vision | own | options, inputs, outputs)
 
 
 def _models(**classes: str) -> tuple[tuple[str, str], ...]:
@@ -350,9 +349,11 @@ _V4 = {
 }
 for _name, _convention in (_V4 if IS_4 else _V5).items():
     _suffix = "_transformers_4" if IS_4 else ""
-    FAMILIES[f"multimodal.{_name}{_suffix}"] = partial(_rope_index, _convention)
+    _made = "get_rope_index", partial(_rope_index, _convention)
+    FAMILIES[f"multimodal.{_name}{_suffix}"] = _made
 
 
+@family("multimodal.decode", "compute_3d_position_ids, for the prompt and for more tokens")
 def _decode(random: Random) -> Called:
     family = chosen(random, "qwen2_vl", "qwen2_vl", "qwen3_vl", "glm4v", "ernie4_5_vl_moe")
     prompt = _rope_index(_V5[family], random)
@@ -378,14 +379,11 @@ def _decode(random: Random) -> Called:
         attention_mask=longer,
         past_key_values=SimpleNamespace(get_seq_length=lambda: length),
     )
-    return Called(
-        f"{name}.compute_3d_position_ids, for the prompt and for {steps} more tokens",
-        prompt.params | {"steps": steps, "model_type": model},
-        inputs,
-        {**prompt.outputs, "decode_position_ids": ids[..., -steps:]},
-    )
+    params = prompt.params | {"steps": steps, "model_type": model}
+    return Called(params, inputs, {**prompt.outputs, "decode_position_ids": ids[..., -steps:]})
 
 
+@family("multimodal.hunyuan_vl", "HunYuanVLModel.get_rope_index")
 def _hunyuan(random: Random) -> Called:
     axes, merge = chosen(random, 3, 4, 4), chosen(random, 1, 2, 2)
     images = int(random.integers(0, 5))
@@ -405,8 +403,8 @@ def _hunyuan(random: Random) -> Called:
         count = int(random.integers(1, 6))
         row.append({"text": count})
         its.extend([(8, 0, 1)] * count)
-    names = ("input_ids", "mm_token_type_ids", "attention_mask")
-    inputs: Values = dict(zip(names, padded(random, rows, ids), strict=True))
+    names = "input_ids mm_token_type_ids attention_mask"
+    inputs = named(names, padded(random, rows, ids))
     if grids:
         inputs["image_grid_thw"] = np.array(grids, np.int64)
     config = SimpleNamespace(
@@ -415,14 +413,11 @@ def _hunyuan(random: Random) -> Called:
     )
     own = stub(model_class("hunyuan_vl", "HunYuanVLModel"), config=config)
     outputs = own.get_rope_index(**tensors(inputs))
-    return Called(
-        "HunYuanVLModel.get_rope_index",
-        {"num_axes": axes, "spatial_merge_size": merge, "structured": rows},
-        inputs,
-        dict(zip(("position_ids", "rope_deltas"), outputs, strict=True)),
-    )
+    params = {"num_axes": axes, "spatial_merge_size": merge, "structured": rows}
+    return Called(params, inputs, named("position_ids rope_deltas", outputs))
 
 
+@family("multimodal.glm_image", "GlmImageModel.get_rope_index")
 def _glm_image(random: Random) -> Called:
     start, end = TOKENS["vision_start_token_id"], TOKENS["vision_end_token_id"]
     rows: list[list[Values]] = []
@@ -457,22 +452,16 @@ def _glm_image(random: Random) -> Called:
     }
     config = SimpleNamespace(image_start_token_id=start, image_end_token_id=end)
     own = stub(model_class("glm_image", "GlmImageModel"), config=config)
-    position_ids, deltas = own.get_rope_index(**tensors(inputs))
-    return Called(
-        "GlmImageModel.get_rope_index",
-        {"structured": rows, "image_start_token_id": start, "image_end_token_id": end},
-        inputs,
-        {
-            "position_ids": position_ids,
-            "rope_deltas": deltas,
-            "decode_position_ids": own._cached_decode_position_ids,
-        },
-    )
+    outputs = named("position_ids rope_deltas", own.get_rope_index(**tensors(inputs)))
+    outputs["decode_position_ids"] = own._cached_decode_position_ids
+    params = {"structured": rows, "image_start_token_id": start, "image_end_token_id": end}
+    return Called(params, inputs, outputs)
 
 
 _MINICPM = ("image_start_id", "image_end_id", "slice_start_id", "slice_end_id", "newline_id")
 
 
+@family("multimodal.minicpmv4_7", "MiniCPMV4_7Model.get_rope_index")
 def _minicpm(random: Random) -> Called:
     mode = chosen(random, "16x", "16x", "4x")
     merge = 2 if mode == "4x" else 4
@@ -508,32 +497,20 @@ def _minicpm(random: Random) -> Called:
     config = SimpleNamespace(downsample_mode="16x", **marks)
     own = stub(model_class("minicpmv4_7", "MiniCPMV4_7Model"), config=config)
     outputs = own.get_rope_index(**tensors(inputs), downsample_mode=mode)
-    return Called(
-        "MiniCPMV4_7Model.get_rope_index",
-        {"downsample_mode": mode, **marks, "frames": frames, "texts": texts},
-        inputs,
-        dict(zip(("position_ids", "rope_deltas"), outputs, strict=True)),
-    )
-
-
-if not IS_4:
-    FAMILIES |= {
-        "multimodal.decode": _decode,
-        "multimodal.hunyuan_vl": _hunyuan,
-        "multimodal.glm_image": _glm_image,
-        "multimodal.minicpmv4_7": _minicpm,
-    }
+    params = {"downsample_mode": mode, **marks, "frames": frames, "texts": texts}
+    return Called(params, inputs, named("position_ids rope_deltas", outputs))
 
 
 def written(folder: Path, count: int, seed: int, names: list[str]) -> None:
     """Write the cases of families."""
     entries, arrays = [], {}
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    for name in names or FAMILIES:
+    for name in names or [name for name in FAMILIES if name.endswith("transformers_4") == IS_4]:
         random = np.random.default_rng([seed, zlib.crc32(name.encode())])
         group, _, of = name.partition(".")
+        call, function = FAMILIES[name]
         for number in range(count):
-            made = FAMILIES[name](random)
+            made = function(random)
             case = f"{name}.random.{number:03}"
             roles = {"input": made.inputs, "output": made.outputs}
             own = {key: (role, np.asarray(a)) for role in roles for key, a in roles[role].items()}
@@ -544,7 +521,7 @@ def written(folder: Path, count: int, seed: int, names: list[str]) -> None:
                     "group": group,
                     "family": of,
                     "library": versions,
-                    "call": made.call,
+                    "call": call,
                     "params": made.params,
                     "conventions": "",
                     "arrays": {key: f"{case}__{key}" for key in own},
