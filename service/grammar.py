@@ -18,7 +18,7 @@ from service.errors import shortened
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import (
     MIN_REAL_POSITION,
-    AnyPositions,
+    ListedPositions,
     Positions,
     RealPositions,
     Run,
@@ -169,7 +169,7 @@ def _plain_runs(value: str) -> tuple[Int64s, Int64s, Int64s] | None:
     return (first, step, more) if is_valid else None
 
 
-def real_positions(value: Any) -> AnyPositions:
+def real_positions(value: Any) -> ListedPositions:
     """Parse positions that may be fractions: a list of numbers, if one is not an integer."""
     if isinstance(value, str):
         items: Any = value.split(",") if _POINT.search(value) else ()

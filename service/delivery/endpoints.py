@@ -16,6 +16,13 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from service.delivery.parameters import similar
+from service.delivery.position_arrays import (
+    POSITION_SECONDS,
+    held_bytes_of_positions,
+    refuse_others,
+    takes_positions,
+    with_positions,
+)
 from service.encodings.family import (
     Choice,
     ComposedFamily,
@@ -164,13 +171,34 @@ class Inputs(ABC):
 
 
 class NoInput(Inputs):
-    """A request with parameters only: in the query of a GET, or in the JSON object of a POST."""
+    """A request with parameters only: in the query of a GET, or in the body of a POST."""
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return read_object(body), None
 
     def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
         return ()
+
+
+class PositionInput(NoInput):
+    """Parameters among which the body of a POST may have positions as an array."""
+
+    formats = READABLE_FORMATS
+    shorter = "fewer positions"
+
+    def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
+        content = (
+            Input({}, read_object(body), is_text=True) if form is JSON else form.read(body, ())
+        )
+        content = with_positions(content, is_only=True)
+        refuse_others(content.arrays)
+        return content.parameters, None
+
+    def seconds_of(self, elements: int) -> float:
+        return POSITION_SECONDS * elements
+
+    def held_bytes_of(self, elements: int) -> int:
+        return held_bytes_of_positions(elements)
 
 
 @dataclass(frozen=True)
@@ -200,9 +228,13 @@ class ArrayInputs(Inputs):
     shorter = "the first rows"
 
     def read(self, form: ReadableFormat, body: Block) -> tuple[Mapping[str, Any], Any]:
-        content = form.read(body, self.names)
+        content = self.read_arrays(form, body)
         self.check(content)
         return content.parameters, content
+
+    def read_arrays(self, form: ReadableFormat, body: Block) -> Input:
+        """Return the arrays and the parameters of a body; raises InvalidBody."""
+        return form.read(body, self.names)
 
     def check(self, content: Input) -> None:
         """Raise InvalidBody if the arrays are invalid whatever the parameters are."""
@@ -215,6 +247,9 @@ class EveryArray(ArrayInputs):
     described = InputArray(
         "x", "vectors, positions and channels last", tuple(range(2, MAX_RANK + 1)), _VECTORS
     )
+
+    def read_arrays(self, form: ReadableFormat, body: Block) -> Input:
+        return with_positions(super().read_arrays(form, body), is_only=False)
 
     def check(self, content: Input) -> None:
         if not content.arrays:
@@ -408,7 +443,7 @@ class Endpoint:
     @property
     def raw_array(self) -> Mapping[str, str]:
         """The fields of RawArray in the query of a body without a header, and examples of them."""
-        if not isinstance(self.inputs, ArrayInputs):
+        if not isinstance(self.inputs, ArrayInputs | PositionInput):
             return {}
         has_own = self.report is None and "dtype" in self.parameters.model_fields
         return {"shape": "50,512", "x_dtype" if has_own else "dtype": "float32"}
@@ -425,7 +460,7 @@ def endpoint_of(family: type[Family]) -> Endpoint:
     """Return the endpoint of a family."""
     inputs: Inputs
     if issubclass(family, TableFamily):
-        inputs = NoInput()
+        inputs = PositionInput() if takes_positions(family) else NoInput()
     elif issubclass(family, ComposedFamily):
         inputs = NamedArrays(family.inputs, family.choice)
     else:

@@ -9,7 +9,7 @@ canonical parameters, OpenAPI, documentation and contract tests are generated fr
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import get_annotations
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
@@ -25,9 +25,9 @@ from service.numerics.dtypes import (
     DType,
     to_float64,
 )
-from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MAX_LENGTH, MIN_FACTOR
+from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import AnyPositions, Positions, RealPositions
+from service.numerics.positions import Positions, RealPositions
 from service.numerics.tables import (
     Curves,
     Document,
@@ -62,17 +62,16 @@ PositionList = Annotated[
     BeforeValidator(grammar.positions),
     _list_schema(f"{_RANGE}(,{_RANGE})*"),
 ]
+REAL_LIST = _list_schema(f"({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)")
 RealPositionList = Annotated[
     InstanceOf[Positions] | InstanceOf[RealPositions],
     BeforeValidator(grammar.real_positions),
-    _list_schema(f"({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)"),
+    REAL_LIST,
 ]
 Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
 RealDTypeName: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
-
-Listed = TypeVar("Listed", Positions, AnyPositions)
 
 
 def about(description: str, example: Any, **bounds: Any) -> Any:
@@ -178,91 +177,6 @@ def refuse(faults: Sequence[Fault]) -> None:
     """Raise InvalidParameters if there are faults."""
     if faults:
         raise InvalidParameters(*faults)
-
-
-class FirstParameters(Parameters):
-    """The position of the first row."""
-
-    start: Position | None = optional("Position of the first row; 0 unless given.", 0)
-
-
-class StartParameters(FirstParameters):
-    """The positions of an array's rows: consecutive integers from start on, or a list."""
-
-    hints: ClassVar = {
-        "seq_len": "leave it out: the rows of the array are the positions",
-        "dtype": "leave it out: the answer has the type of the array",
-        "x_dtype": "a body of application/octet-stream has dtype, and so has its answer",
-    }
-
-    positions: PositionList | None = optional(
-        "Position of each row, integers and half-open ranges; consecutive from start unless given.",
-        "0,5,9:20:2",
-    )
-
-    def positions_of(self, rows: int) -> Positions:
-        """Return the positions of ``rows`` rows; raises InvalidBody for a list of other length."""
-        if self.positions is None:
-            return contiguous(self.start or 0, rows)
-        refuse_excluded(self, {"start": "positions"})
-        if self.positions.count != rows:
-            raise InvalidBody(
-                f"positions names {self.positions.count} rows, and the array has {rows}: rows are "
-                "along its last axis but one"
-            )
-        return self.positions
-
-
-class LengthParameters(FirstParameters):
-    """The number of positions and the first position."""
-
-    seq_len: Integer | None = optional(
-        "Number of positions; required unless positions is given.", 50, ge=1, le=MAX_LENGTH
-    )
-
-    def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
-        """Return the positions; raises InvalidParameters unless they are given just once."""
-        if listed is not None:
-            refuse_excluded(self, {"seq_len": "positions", "start": "positions"})
-            return listed
-        seq_len = self.seq_len or default_seq_len
-        if seq_len is None:
-            rule = "seq_len is required, unless positions is given"
-            raise impossible("seq_len", None, rule)
-        return contiguous(self.start or 0, seq_len)
-
-
-class PositionParameters(LengthParameters, StartParameters):
-    """The integer positions of a table: seq_len positions from start on, or a list."""
-
-    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
-        """Return the positions; raises InvalidParameters unless they are given just once."""
-        return self._resolved(self.positions, default_seq_len)
-
-
-class RealPositionParameters(LengthParameters):
-    """The positions of a table, which may be fractions."""
-
-    positions: RealPositionList | None = optional(
-        "Position of each row, integers and half-open ranges, or numbers of which some are "
-        "fractions; consecutive from start unless given.",
-        "0,5,9:20:2",
-    )
-
-    def resolved_positions(self) -> AnyPositions:
-        """Return the positions; raises InvalidParameters unless they are given just once."""
-        return self._resolved(self.positions, None)
-
-
-def contiguous(start: int, count: int, name: str = "start") -> Positions:
-    """Return ``count`` consecutive positions from ``start`` on.
-
-    Raises InvalidParameters for the parameter ``name`` if the last position exceeds 2^62.
-    """
-    if start + count - 1 > MAX_POSITION:
-        rule = f"the last position, {start + count - 1}, lies beyond 2^62"
-        raise impossible(name, start, rule)
-    return Positions.contiguous(start, count)
 
 
 # Up to here every integer is a float64; a larger float64 may be the rounding of another integer.

@@ -282,7 +282,7 @@ def _read(body: Block, names: Sequence[str]) -> Input:
     The array may be a flat list if its ``shape`` is beside it.
     """
     content = read_object(body, ': send an array as {"x": […]}')
-    arrays = {name: _read_array(name, content.pop(name)) for name in names if name in content}
+    arrays = {name: read_array(name, content.pop(name)) for name in names if name in content}
     if arrays and "shape" in content:
         arrays = _shaped(arrays, content.pop("shape"))
     return Input(arrays, content, is_text=True)
@@ -305,7 +305,8 @@ def _shaped(arrays: Mapping[str, StoredTable], value: Any) -> dict[str, StoredTa
     return {name: StoredTable(table.elements.reshape(shape), table.dtype)}
 
 
-def _read_array(name: str, value: Any) -> StoredTable:
+def read_array(name: str, value: Any) -> StoredTable:
+    """Return the numbers of nested lists as float64, or booleans; raises InvalidBody."""
     shape, leaves = [], [value]
     while leaves and isinstance(leaves[0], list):
         lengths = {len(item) if isinstance(item, list) else -1 for item in leaves}

@@ -7,7 +7,7 @@ operation is one that IEEE 754 fixes to the last bit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, cached_property
 from math import prod
@@ -22,7 +22,6 @@ from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
     FrequencyRule,
-    Int64s,
     exact_arithmetic,
     fixed_point,
     frequency_seconds,
@@ -32,12 +31,13 @@ from service.numerics.phasors import (
     Channels,
     SinusoidTable,
     Step,
-    both_phasors,
+    phasors_at,
     sines_and_cosines,
 )
-from service.numerics.positions import RowPositions
+from service.numerics.positions import Numbers, PositionArray, RowPositions, split_units
+from service.numerics.repeated_rows import RepeatedRows
 from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
-from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -60,12 +60,12 @@ def float32_frequencies(frequencies: Sequence[Decimal]) -> Float32s:
     return to_odd.view(np.float64).astype(np.float32)
 
 
-def float32_angles(frequencies: Float32s, positions: Int64s) -> Float32s:
+def float32_angles(frequencies: Float32s, positions: Numbers) -> Float32s:
     """Multiply positions (m,), rounded to float32, by frequencies (n,) in float32: (m, n)."""
     return np.multiply(positions.astype(np.float32)[:, np.newaxis], frequencies)
 
 
-def float32_sin_cos(frequencies: Float32s, positions: Int64s) -> tuple[Float64s, Float64s]:
+def float32_sin_cos(frequencies: Float32s, positions: Numbers) -> tuple[Float64s, Float64s]:
     """Return sine and cosine of the float32 products of positions (m,) and frequencies (n,).
 
     Each has the shape (m, n), within 0.9·2^-53 of those of the rounded angle.
@@ -89,14 +89,17 @@ def _powers_of_two() -> FixedPointFrequencies:
 
 
 @exact_arithmetic
-def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
+def float32_distance(
+    frequencies: Sequence[Decimal], farthest: int, *, are_whole: bool = True
+) -> Decimal:
     """Bound how far float32 angles of positions up to the farthest are from exact ones, in radians.
 
-    A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by its
-    actual rounding error; the product by u of itself, or by 2^-150.
+    A position p is rounded by at most u·p, u = 2^-24, and whole ones not at all up to 2^24; a
+    frequency by its actual rounding error; the product by u of itself, or by 2^-150.
     """
     unit = Decimal(2) ** -_SIGNIFICAND_BITS
-    of_position = Decimal(0) if farthest <= _LARGEST_EXACT_POSITION else unit
+    is_exact = are_whole and farthest <= _LARGEST_EXACT_POSITION
+    of_position = Decimal(0) if is_exact else unit
     # (1 + of_position)(1 + u) − 1
     roundings = of_position.fma(unit, of_position + unit)
     distances = [Decimal(0)]
@@ -130,26 +133,28 @@ class Axis:
 
 @dataclass(frozen=True)
 class OrderedChannels(Channels):
-    """Channels of one component whose frequencies are in any order.
+    """Channels whose frequencies are in any order.
 
     Attributes:
         order: the frequency of each channel.
+        sines: whether each channel is a sine; if empty, the components say it.
     """
 
     order: tuple[int, ...] = ()
+    sines: tuple[bool, ...] = ()
 
     def indices(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        _, is_sine = super().indices()
+        is_sine = np.array(self.sines) if self.sines else super().indices()[1]
         return np.array(self.order, dtype=np.intp), is_sine
 
 
 class Growth(Protocol):
     """A factor of cosines and sines that depends on position and frequency."""
 
-    def at(self, positions: Int64s) -> Float64s:
+    def at(self, positions: Numbers) -> Float64s:
         """Return the factors of positions (m,) for every frequency, shape (m, n)."""
 
-    def setup(self, positions: Int64s) -> Setup:
+    def setup(self, positions: Numbers) -> Setup:
         """Return what the factors of positions (m,) need."""
 
 
@@ -204,7 +209,9 @@ class AxesTable(SinusoidTable):
     def setup(self) -> Setups:
         exact = self.rounding == "exact"
         parts: list[Setup] = [
-            both_phasors(axis.rule) if exact else Converted(axis.rule, float32_frequencies)
+            phasors_at(axis.rule, axis.positions)
+            if exact
+            else Converted(axis.rule, float32_frequencies)
             for axis in self.axes
         ]
         if self.growth is not None:
@@ -242,7 +249,7 @@ def angles_table(
     count = _count(axes)
     is_exact = rounding == "exact"
     convert: Convert = split_factors if is_exact else float32_frequencies
-    multiply = multiply_positions if is_exact else float32_angles
+    multiply = _multiply_numbers if is_exact else float32_angles
     converted = [Converted(axis.rule, convert) for axis in axes]
 
     def evaluate(rows: range, columns: range) -> Float64s:
@@ -262,12 +269,45 @@ def angles_table(
     )
 
 
+def _multiply_numbers(parts: Float64s, positions: Numbers) -> Float64s:
+    """Multiply positions, whole or not, by factors as ``multiply_positions`` does."""
+    if positions.dtype.kind == "i":
+        return multiply_positions(parts, positions)
+    integers, exponents = split_units(positions)
+    return np.ldexp(multiply_positions(parts, integers), exponents[:, np.newaxis])
+
+
+def without_repeats(table: AxesTable) -> Table:
+    """Return a table of the same bytes that computes repeated positions of an array once."""
+    index, is_sine = table.channels.indices()
+    parts, order = [], []
+    for axis in table.axes:
+        if not isinstance(axis.positions, PositionArray):
+            return table
+        place_of = {place: frequency for frequency, place in enumerate(axis.places)}
+        own = [column for column, place in enumerate(index.tolist()) if place in place_of]
+        chosen = OrderedChannels(
+            ("cos",),
+            interleaved=False,
+            width=len(own),
+            order=tuple(place_of[int(index[column])] for column in own),
+            sines=tuple(is_sine[own].tolist()),
+        )
+        distinct, rows = axis.positions.distinct
+        alone = Axis(axis.rule, PositionArray(distinct), tuple(range(len(axis.places))))
+        part = replace(table, axes=(alone,), channels=chosen, shape=(len(distinct), len(own)))
+        parts.append((part, rows))
+        order += own
+    copied = RepeatedRows(tuple(parts), table.shape, tuple(order))
+    return copied if copied.is_worthwhile else table
+
+
 def _count(axes: tuple[Axis, ...]) -> int:
     return sum(len(axis.places) for axis in axes)
 
 
 def _sin_cos(
-    rule: FrequencyRule, positions: Int64s, rounding: AngleRounding
+    rule: FrequencyRule, positions: Numbers, rounding: AngleRounding
 ) -> tuple[Float64s, Float64s]:
     if rounding == "float32":
         return float32_sin_cos(Converted(rule, float32_frequencies).get(), positions)

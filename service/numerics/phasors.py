@@ -61,12 +61,16 @@ from service.numerics.phase import (
 )
 from service.numerics.positions import (
     AnyPositions,
+    Numbers,
+    PositionArray,
     Positions,
     RealPositions,
+    RowPositions,
     split_units,
 )
+from service.numerics.repeated_rows import RepeatedRows
 from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps, convert_decimals
-from service.numerics.tables import ELEMENT_SECONDS, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, Table, row_steps
 
 BLOCK_LENGTH = 64
 
@@ -424,9 +428,34 @@ def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float6
     return _evaluate(component_phasors(rule, name), positions)
 
 
-def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
-    """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
-    return _evaluate(both_phasors(rule), positions)
+def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> Float64s:
+    """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n).
+
+    Fractions, none out of range, are computed together if they have the same unit.
+    """
+    if positions.dtype.kind == "i":
+        return _evaluate(both_phasors(rule), positions)
+    integers, units = split_units(positions)
+    values = np.empty((len(positions), 2 * rule.count))
+    for unit in np.unique(units).tolist():
+        (rows,) = np.nonzero(units == unit)
+        values[rows] = _of_unit(rule, unit, integers[rows])
+    return values
+
+
+def phasors_at(rule: FrequencyRule, positions: RowPositions) -> Setups:
+    """Return the setup of ``sines_and_cosines`` at the positions of rows."""
+    if isinstance(positions, RealPositions):
+        return _phasors_of_units(rule, positions.at(0, positions.count))
+    if isinstance(positions, PositionArray) and not positions.is_whole:
+        return _phasors_of_units(rule, positions.distinct[0])
+    return Setups((both_phasors(rule),))
+
+
+def _phasors_of_units(rule: FrequencyRule, values: Float64s) -> Setups:
+    units = np.unique(split_units(values)[1]).tolist()
+    parts = [_counted_in(rule, unit) if unit else both_phasors(rule) for unit in units]
+    return Setups(tuple(parts))
 
 
 def _evaluate(phasors: Phasors, positions: Int64s) -> Float64s:
@@ -561,24 +590,14 @@ class RealPhasorTable(SinusoidTable):
     @cached_property
     def setup(self) -> Setups:
         """The frequencies of each unit."""
-        rule, units = self.rule, np.unique(split_units(self.positions)[1]).tolist()
-        parts = [_counted_in(rule, unit) if unit else both_phasors(rule) for unit in units]
-        return Setups(tuple(parts))
+        return _phasors_of_units(self.rule, self.positions)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
-            yield part.start, self._rows(self.positions[start + part.start : start + part.stop])
-
-    def _rows(self, values: Float64s) -> Float64s:
-        """Return the rows of values (m,), (m, width); values of one unit are computed together."""
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
-        integers, units = split_units(values)
-        exact = np.empty((len(values), self.channels.width))
-        for unit in np.unique(units).tolist():
-            (rows,) = np.nonzero(units == unit)
-            exact[rows] = _of_unit(self.rule, unit, integers[rows]).take(columns, axis=1)
-        return exact
+        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
+            values = self.positions[start + part.start : start + part.stop]
+            yield part.start, sines_and_cosines(self.rule, values).take(columns, axis=1)
 
 
 def sinusoid_table(
@@ -589,11 +608,20 @@ def sinusoid_table(
     shape: tuple[int, ...],
     *,
     scale: float = 1.0,
-) -> SinusoidTable:
-    """Return the table of integer or of real positions."""
-    if isinstance(positions, RealPositions):
-        values = positions.at(0, positions.count)
+) -> Table:
+    """Return the table of integer or of real positions; repeated ones are computed once."""
+    if isinstance(positions, PositionArray) and len(positions.distinct[0]) < positions.count:
+        distinct, index = positions.distinct
+        alone, rows = PositionArray(distinct), (len(distinct), channels.width)
+        part = sinusoid_table(rule, channels, alone, dtype, rows, scale=scale)
+        copied = RepeatedRows(((part, index),), shape)
+        if copied.is_worthwhile:
+            return copied
+    if not positions.is_whole:
+        values = np.asarray(positions.at(0, positions.count))
         return RealPhasorTable(rule, channels, values, dtype, shape, scale)
+    if not isinstance(positions, Positions):
+        positions = Positions.of_integers(positions.at(0, positions.count).astype(np.int64))
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 

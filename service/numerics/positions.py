@@ -1,9 +1,14 @@
-"""Positions of rows: sequences of integers, in a canonical form, and lists of real numbers."""
+"""Positions of rows: sequences of integers in a canonical form, real numbers, and arrays.
+
+Of an array, each distinct number is kept once.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from hashlib import sha256
+from math import ceil, floor
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +26,18 @@ _UNIT_BITS = 8
 _SIGNIFICAND_BITS = 53
 
 
+Numbers: TypeAlias = NDArray[Any]
+"""Integers as int64, or numbers of which some are fractions as float64."""
+
+
 class RowPositions(Protocol):
-    """One integer position for each row."""
+    """One position for each row."""
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of the positions."""
+        """The largest magnitude of the positions, rounded up."""
 
-    def at(self, start: int, stop: int) -> Int64s:
+    def at(self, start: int, stop: int) -> Numbers:
         """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
@@ -124,6 +133,16 @@ class Positions:
         return int(self._ends[-1])
 
     @property
+    def is_whole(self) -> bool:
+        """True if no position is a fraction."""
+        return True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes of rows: sequences, if there are several, and positions."""
+        return (self.count,)
+
+    @property
     def farthest(self) -> int:
         return self.farthest_from(0)
 
@@ -185,7 +204,7 @@ class Positions:
         first, step, more = self.columns
         return Positions(np.stack([first + distance, step, more])) if distance else self
 
-    def parameters(self) -> dict[str, int | str]:
+    def parameters(self) -> dict[str, Any]:
         """Return the canonical parameters: start and seq_len if contiguous, else positions."""
         if self.is_contiguous:
             return {"start": self.first, "seq_len": self.count}
@@ -204,6 +223,26 @@ class Positions:
                 for first, step, more in zip(*self.columns.tolist(), strict=True)
             ]
         )
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetPositions(Positions):
+    """Sequences of one length, each of consecutive positions from an offset on, as one sequence."""
+
+    offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, offsets: tuple[int, ...], length: int) -> "OffsetPositions":
+        """Return the positions of sequences (at least one) of a length (at least one)."""
+        runs = Positions.of_runs(Run(offset, 1, length) for offset in offsets)
+        return cls(runs.columns, offsets)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.offsets), self.count // len(self.offsets)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seqlen_offsets": self.offsets, "seq_len": self.shape[1]}
 
 
 def _row(run: Run | int) -> tuple[int, int, int]:
@@ -231,6 +270,11 @@ def are_out_of_range(values: Float64s) -> NDArray[np.bool_]:
     return np.asarray(~are_exact)
 
 
+def farthest_of(values: Iterable[float], origin: int) -> int:
+    """Return the largest distance of numbers from an origin, rounded up."""
+    return max(max(ceil(value) - origin, origin - floor(value)) for value in values)
+
+
 def first_out_of_range(values: Float64s) -> float | None:
     """Return the first of values (n,) that is out of range, or None."""
     are_out = are_out_of_range(values)
@@ -252,6 +296,18 @@ class RealPositions:
         return len(self.values)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.count,)
+
+    @property
+    def farthest(self) -> int:
+        return self.farthest_from(0)
+
+    def farthest_from(self, origin: int) -> int:
+        """Return the largest distance from an origin, rounded up."""
+        return farthest_of(self.values, origin)
+
+    @property
     def is_whole(self) -> bool:
         return all(value.is_integer() for value in self.values)
 
@@ -271,7 +327,7 @@ class RealPositions:
         """Return the first positions, count of them (at least one)."""
         return RealPositions(self.values[:count])
 
-    def parameters(self) -> dict[str, tuple[float, ...]]:
+    def parameters(self) -> dict[str, Any]:
         return {"positions": self.values}
 
     def __str__(self) -> str:
@@ -279,7 +335,92 @@ class RealPositions:
         return ",".join(repr(value).removesuffix(".0") for value in self.values)
 
 
-AnyPositions: TypeAlias = Positions | RealPositions
+# Integers in a range below this many times their count are counted rather than sorted.
+_DENSE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class PositionArray:
+    """Positions as an array, of which each distinct one may be computed once.
+
+    Attributes:
+        numbers: int64, or float64 if some are fractions; each in range, and none of them −0. An
+            axis of coordinates is the first one (``along``); the others are those of rows.
+    """
+
+    numbers: Numbers
+
+    @classmethod
+    def of(cls, numbers: Numbers) -> "PositionArray":
+        """Return the positions of an array of any integers, or of float64 in range."""
+        if numbers.dtype.kind == "f" and (numbers != np.trunc(numbers)).any():
+            return cls(numbers + 0.0)
+        return cls(numbers.astype(np.int64))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.numbers.shape
+
+    @property
+    def count(self) -> int:
+        return self.numbers.size
+
+    @property
+    def is_whole(self) -> bool:
+        """True if no position is a fraction."""
+        return self.numbers.dtype.kind == "i"
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if each position is one more than the one before it."""
+        return bool((np.diff(self.at(0, self.count)) == 1).all())
+
+    @property
+    def least(self) -> float:
+        return float(self.numbers.min())
+
+    @property
+    def farthest(self) -> int:
+        return self.farthest_from(0)
+
+    def farthest_from(self, origin: int) -> int:
+        """Return the largest distance from an origin, rounded up."""
+        return farthest_of((self.numbers.min().item(), self.numbers.max().item()), origin)
+
+    @cached_property
+    def distinct(self) -> tuple[Numbers, NDArray[np.intp]]:
+        """The distinct positions (u,), and which of them each position is (n,), in C order."""
+        flat = self.numbers.reshape(-1)
+        low = flat.min()
+        if not self.is_whole or int(flat.max()) - int(low) >= _DENSE * len(flat):
+            return np.unique(flat, return_inverse=True)
+        places = flat - low
+        is_used = np.bincount(places) > 0
+        return np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[places]
+
+    def at(self, start: int, stop: int) -> Numbers:
+        return self.numbers.reshape(-1)[start:stop]
+
+    def along(self) -> tuple["PositionArray", ...]:
+        """Return the positions along each axis of coordinates."""
+        return tuple(map(PositionArray, self.numbers))
+
+    def moved(self, distance: int) -> "PositionArray":
+        """Add a distance to every position, integers that stay within the range of int64."""
+        return PositionArray(self.numbers + distance) if distance else self
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the canonical parameters: the shape, and a hash of the numbers in C order."""
+        digest = sha256(np.ascontiguousarray(self.numbers).data).hexdigest()
+        return {"positions_shape": self.shape, "positions_sha256": digest}
+
+    def __str__(self) -> str:
+        """Name the array in a problem."""
+        return f"array of shape {list(self.shape)}"
+
+
+ListedPositions: TypeAlias = Positions | RealPositions
+AnyPositions: TypeAlias = ListedPositions | PositionArray
 
 
 def split_units(values: Float64s) -> tuple[Int64s, Int64s]:

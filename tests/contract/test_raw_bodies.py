@@ -14,6 +14,7 @@ from service.delivery.endpoints import (
     ArrayInputs,
     Endpoint,
     NamedArrays,
+    PositionInput,
 )
 from service.formats import FORMATS
 from service.numerics.dtypes import BFLOAT16, round_into
@@ -162,7 +163,9 @@ def test_the_type_of_the_answer_is_another_parameter() -> None:
 
     assert named["/encoding/mask"] == named["/relative/kerple/bias"] == {"shape", "x_dtype"}
     assert named["/rope/apply"] == named["/identify"] == {"shape", "dtype"}
-    assert {each.path for each in ENDPOINTS if isinstance(each.inputs, ArrayInputs)} == set(named)
+    assert {
+        each.path for each in ENDPOINTS if isinstance(each.inputs, ArrayInputs | PositionInput)
+    } == set(named)
 
 
 def test_the_answer_has_the_format_that_extension_or_accept_names(client: Client) -> None:

@@ -4,24 +4,18 @@ import re
 
 import pytest
 
-from service.encodings.family import (
-    IndexDType,
-    Parameters,
-    PositionParameters,
-    RealPositionParameters,
-    StartParameters,
-    contiguous,
-)
+from service.encodings.family import IndexDType, Parameters
+from service.encodings.position_parameters import PositionParameters, StartParameters, contiguous
 from service.errors import InvalidBody, InvalidParameters
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 
 
-def table_positions(**values: object) -> Positions:
+def table_positions(**values: object) -> AnyPositions:
     return PositionParameters.model_validate(values).resolved_positions()
 
 
-def array_positions(rows: int, **values: object) -> Positions:
+def array_positions(rows: int, **values: object) -> AnyPositions:
     return StartParameters.model_validate(values).positions_of(rows)
 
 
@@ -63,13 +57,6 @@ def test_positions_that_do_not_fit_the_array_are_refused() -> None:
         array_positions(1, positions="1", start=1)
 
 
-@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3", "1:-4:-2"])
-def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
-    schema = PositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
-
-    assert re.fullmatch(schema["pattern"], text)
-
-
 class IndexParameters(Parameters):
     """The parameter of an integer element type."""
 
@@ -91,15 +78,11 @@ def test_the_default_type_of_indices_is_int32() -> None:
         IndexParameters.model_validate({"dtype": "float32"})
 
 
-def real_positions(**values: object) -> AnyPositions:
-    return RealPositionParameters.model_validate(values).resolved_positions()
-
-
 def test_real_positions_may_be_fractions() -> None:
-    assert real_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
-    assert real_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
-    assert real_positions(positions="2.0,3") == Positions.contiguous(2, 2)
-    assert real_positions(seq_len="3", start="-1") == Positions.contiguous(-1, 3)
+    assert table_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
+    assert table_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
+    assert table_positions(positions="2.0,3") == Positions.contiguous(2, 2)
+    assert table_positions(seq_len="3", start="-1") == Positions.contiguous(-1, 3)
 
 
 @pytest.mark.parametrize(
@@ -113,18 +96,13 @@ def test_real_positions_may_be_fractions() -> None:
 )
 def test_real_positions_are_given_in_one_way_only(values: dict[str, str], where: list[str]) -> None:
     with pytest.raises(InvalidParameters) as caught:
-        real_positions(**values)
+        table_positions(**values)
 
     assert [fault.where for fault in caught.value.faults] == where
 
 
-@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3.5,1e-3", "0.5"])
-def test_the_documented_pattern_is_that_of_real_positions(text: str) -> None:
-    schema = RealPositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
+@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3", "1:-4:-2", "-3.5,1e-3", "0.5"])
+def test_the_documented_pattern_is_that_of_table_positions(text: str) -> None:
+    schema = PositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
 
     assert re.fullmatch(schema["pattern"], text)
-
-
-def test_integer_positions_refuse_fractions() -> None:
-    with pytest.raises(ValueError, match="must be an integer"):
-        table_positions(positions="0.5")

@@ -87,7 +87,7 @@ def test_setup_seconds_is_zero_without_the_attribute_and_for_what_the_caches_hav
 
     assert setup_of(STORED).seconds == 0
     assert setup_of(rows).seconds > 4 * FREQUENCY_SECONDS
-    assert ZeroRow(rows, rows.positions, 1).setup is rows.setup
+    assert ZeroRow(rows, rows.positions, 1, 8).setup is rows.setup
     assert ColumnsTable(rows, Positions.contiguous(1, 2)).setup is rows.setup
 
     assert list(rows.setup.steps()) == []

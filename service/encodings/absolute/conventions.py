@@ -46,8 +46,8 @@ from service.numerics.phase import (
     ScaledGeometric,
     exact_context,
 )
-from service.numerics.phasors import Channels, Component, SinusoidTable, sinusoid_table
-from service.numerics.positions import AnyPositions, Positions, RealPositions, RowPositions
+from service.numerics.phasors import Channels, Component, sinusoid_table
+from service.numerics.positions import AnyPositions, RealPositions, RowPositions
 from service.numerics.tables import DerivedTable, ParameterValue, Table, read_blocks
 
 
@@ -82,11 +82,11 @@ class Sinusoids:
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of these positions; shape is any whose size is rows × channels."""
-        rows = positions.moved(self.offset) if isinstance(positions, Positions) else positions
+        rows = positions if isinstance(positions, RealPositions) else positions.moved(self.offset)
         table = sinusoid_table(self.rule, self.channels, rows, dtype, shape, scale=self.scale)
         if self.padding_idx is None or isinstance(rows, RealPositions):
             return table
-        return ZeroRow(table, rows, self.padding_idx)
+        return ZeroRow(table, rows, self.padding_idx, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,17 +123,18 @@ class ZeroRow(DerivedTable):
         table: the table that has the other rows.
         positions: the position of each row.
         zero: the position whose rows are zeros.
+        width: the number of channels.
     """
 
-    table: SinusoidTable
     positions: RowPositions
     zero: int
+    width: int
 
     def read(self, start: int, stop: int) -> Elements:
-        return read_blocks(start, stop, self.table.channels.width, self.dtype, self._fill)
+        return read_blocks(start, stop, self.width, self.dtype, self._fill)
 
     def _fill(self, rows: range, columns: range, block: Elements) -> None:
-        width = self.table.channels.width
+        width = self.width
         whole = self.table.read(rows.start * width, rows.stop * width).reshape(-1, width)
         block[...] = whole[:, columns.start : columns.stop]
         block[self.positions.at(rows.start, rows.stop) == self.zero] = 0

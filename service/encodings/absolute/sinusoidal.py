@@ -27,8 +27,6 @@ from service.encodings.family import (
     ChannelCount,
     PositionList,
     RealDType,
-    RealPositionParameters,
-    StartParameters,
     TableFamily,
     about,
     impossible,
@@ -36,6 +34,11 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.position_parameters import (
+    PositionParameters,
+    StartParameters,
+    check_rank,
+)
 from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody
 from service.grammar import Boolean
@@ -55,7 +58,7 @@ from service.numerics.tables import (
 from service.numerics.transformed import TransformedTable
 
 
-class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
+class SinusoidRows(PositionParameters, ConventionParameters, TableFamily):
     """Base class of sinusoidal tables: a matrix of positions by channels."""
 
     related: ClassVar = {"/encoding/grid": GridEncoding, "/encoding/timesteps": TimestepEmbedding}
@@ -70,38 +73,42 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
     @cached_property
     def row_positions(self) -> AnyPositions:
         """The position of each row; raises InvalidParameters if the table has no such row."""
-        rows, positions = self.rows, self.resolved_positions()
-        if isinstance(rows, SpreadSinusoids):
-            _check_no_positions(self)
-        if isinstance(positions, RealPositions):
-            if rows.padding_idx is not None:
-                rule = f"convention={self.convention} looks up rows, so positions must be integers"
-                raise impossible("positions", positions.values, rule)
-            self.check_slowest()
-        else:
-            _check_offset(rows, positions)
-        return positions
+        return _checked(self, self.rows, self.resolved_positions())
 
     def canonical(self) -> dict[str, ParameterValue]:
         return {**self.rows.canonical, **self.rows.canonical_rows(self.row_positions)}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.row_positions.count, self.rows.width
+        return *self.row_positions.shape, self.rows.width
 
     def table(self) -> Table:
         return self.rows.table(self.row_positions, self.element_type, self.shape)
 
 
-def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
-    """Raise InvalidParameters if positions are given; the rows are spread from −1 to 1."""
-    names = ["positions", "start"] if parameters.start else ["positions"]
-    refuse_excluded(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
-
-
-def _check_offset(rows: Sinusoids, positions: Positions) -> None:
-    if positions.farthest_from(-rows.offset) > MAX_POSITION:
+def _checked(
+    parameters: "SinusoidRows | SinusoidSum", rows: Sinusoids, positions: AnyPositions
+) -> AnyPositions:
+    """Return the positions; raises InvalidParameters if the encoding has no such row."""
+    check_rank(positions)
+    if isinstance(rows, SpreadSinusoids):
+        names = [
+            "positions",
+            "cu_seqlens",
+            "seqlen_offsets",
+            *(["start"] if parameters.start else []),
+        ]
+        refuse_excluded(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
+    if not positions.is_whole:
+        if rows.padding_idx is not None:
+            rule = (
+                f"convention={parameters.convention} looks up rows, so positions must be integers"
+            )
+            raise impossible("positions", positions, rule)
+        parameters.check_slowest()
+    elif positions.farthest_from(-rows.offset) > MAX_POSITION:
         raise impossible("offset", rows.offset, "offset moves positions beyond 2^62")
+    return positions
 
 
 class SinusoidalEncoding(SinusoidRows, path="/encoding"):
@@ -129,17 +136,20 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return ("batch", "position", "channel") if self.batch else ("position", "channel")
+        return ("batch", "position", "channel")[-len(self.shape) :]
 
     def removable_axes(self) -> Mapping[str, str]:
-        return {"batch": "leave out batch"}
+        return {"batch": "leave out batch"} if self.batch else {}
 
     def canonical(self) -> dict[str, ParameterValue]:
         return {**super().canonical(), "batch": self.batch}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (1, *super().shape) if self.batch else super().shape
+        shape = super().shape
+        if self.batch and len(shape) > 2:
+            raise impossible("batch", True, "positions have a batch axis: leave batch out")
+        return (1, *shape) if self.batch else shape
 
 
 class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/frequencies"):
@@ -199,10 +209,7 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
             raise InvalidBody(
                 f"convention={self.convention} has {rows.width} channels for d_model={width}"
             )
-        if isinstance(rows, SpreadSinusoids):
-            _check_no_positions(self)
-        positions = self.positions_of(count)
-        _check_offset(rows, positions)
+        positions = _checked(self, rows, self.positions_of(count))
         table = rows.table(positions, FLOAT64, (count, width))
         return x.transformed(table, partial(self._add, x.dtype)), {
             **rows.canonical,

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from service.encodings.family import (
-    PositionParameters,
     RealDType,
     TableFamily,
     about,
@@ -16,6 +15,7 @@ from service.encodings.family import (
     optional,
     refuse,
 )
+from service.encodings.position_parameters import PositionParameters, check_rank
 from service.grammar import Integer, Real
 from service.numerics.double_double import (
     DoubleDouble,
@@ -30,6 +30,7 @@ from service.numerics.double_double import (
 )
 from service.numerics.limits import MAX_LENGTH, MAX_MSCALE
 from service.numerics.phase import Float64s, Int64s
+from service.numerics.positions import RealPositions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Curves,
@@ -92,7 +93,7 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return ("position",)
+        return ("batch", "position")[-len(self.resolved_positions().shape) :]
 
     @property
     def keys(self) -> Mapping[str, float]:
@@ -115,10 +116,11 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
 
     def table(self) -> Table:
         positions, keys = self.resolved_positions(), list(self.keys.values())
-        if positions.least < 0:
-            rule = "positions must be 0 or more: a query counts the keys before it"
+        check_rank(positions)
+        if isinstance(positions, RealPositions) or not positions.is_whole or positions.least < 0:
+            rule = "positions must be integers from 0 on: a query counts the keys before it"
             name = "start" if self.positions is None else "positions"
-            raise impossible(name, positions.least, rule)
+            raise impossible(name, self.start if self.positions is None else positions, rule)
 
         def evaluate(rows: range, _: range) -> Float64s:
             at = positions.at(rows.start, rows.stop)
@@ -131,7 +133,7 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
             return values[index][:, np.newaxis]
 
         return FormulaTable(
-            (positions.count,),
+            positions.shape,
             self.element_type,
             1,
             evaluate,

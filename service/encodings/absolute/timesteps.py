@@ -30,7 +30,7 @@ from service.numerics.phase import (
 from service.numerics.phasors import Channels, Component, sinusoid_table
 from service.numerics.positions import (
     MIN_REAL_POSITION,
-    AnyPositions,
+    ListedPositions,
     Positions,
     RealPositions,
 )
@@ -97,7 +97,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         return ("timestep", "channel")
 
     @cached_property
-    def steps(self) -> AnyPositions:
+    def steps(self) -> ListedPositions:
         """The timesteps; raises InvalidParameters if one is out of range."""
         listed, count = self.timesteps, self.num_timesteps
         if listed is None:
@@ -161,7 +161,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         return "max_period" if usual.has_exact_angles(1.0) else "downscale_freq_shift"
 
 
-def _negated(steps: AnyPositions) -> AnyPositions:
+def _negated(steps: ListedPositions) -> ListedPositions:
     if isinstance(steps, RealPositions):
         return RealPositions(tuple(0.0 - value for value in steps.values))
     first, step, more = steps.columns

@@ -117,7 +117,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         axes = (Axis(rule, rows, tuple(range(rule.count))),)
         table = AxesTable(axes, "exact", sinusoids.channels, self.element_type, shape)
         tables: dict[str, Table] = {
-            "encoding": ZeroRow(table, rows, padding_idx),
+            "encoding": ZeroRow(table, rows, padding_idx, sinusoids.width),
             "position_ids": numbers,
         }
         numbering = ("offset", "padding_idx")

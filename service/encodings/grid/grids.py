@@ -13,7 +13,7 @@ from math import lcm, prod
 import numpy as np
 
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.positions import Positions, RowPositions
+from service.numerics.positions import AnyPositions, PositionArray, Positions, RowPositions
 from service.numerics.tables import ParameterValue
 
 
@@ -127,12 +127,12 @@ class Tokens:
 
     Attributes:
         axes: the positions, by the name of the axis.
-        rows: the number of tokens.
+        shape: the lengths of the axes of tokens: sequences, if there are several, and positions.
         canonical: the canonical parameters of the positions.
     """
 
     axes: Mapping[str, RowPositions]
-    rows: int
+    shape: tuple[int, ...]
     canonical: Mapping[str, ParameterValue]
 
     @classmethod
@@ -142,18 +142,22 @@ class Tokens:
             name: GridAxis(0, 1, length, prod(lengths[index + 1 :]))
             for index, (name, length) in enumerate(zip(names, lengths, strict=True))
         }
-        return cls(axes, prod(lengths), {"grid": lengths})
+        return cls(axes, (prod(lengths),), {"grid": lengths})
 
     @classmethod
     def of_lists(cls, positions: Mapping[str, Positions]) -> "Tokens":
         """Return tokens with listed positions along each axis; all lists have the same length."""
         canonical = {f"positions_{axis}": str(along) for axis, along in positions.items()}
-        return cls(positions, next(iter(positions.values())).count, canonical)
+        return cls(positions, next(iter(positions.values())).shape, canonical)
 
     @classmethod
-    def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":
-        """Return text tokens, each with the same position along all axes."""
-        return cls(dict.fromkeys(names, positions), positions.count, positions.parameters())
+    def of_sequences(cls, positions: AnyPositions, names: Sequence[str]) -> "Tokens":
+        """Return tokens with the same position along all axes, or with those of a sent array."""
+        canonical = positions.parameters()
+        if not isinstance(positions, PositionArray):
+            return cls(dict.fromkeys(names, positions), positions.shape, canonical)
+        along = positions.along()
+        return cls(dict(zip(names, along, strict=True)), along[0].shape, canonical)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from service.encodings.family import (
     PositionList,
     TableFamily,
     about,
-    contiguous,
     impossible,
     optional,
 )
+from service.encodings.position_parameters import contiguous
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_numbers_into

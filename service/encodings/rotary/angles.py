@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
-from math import inf, nextafter
+from math import inf, nextafter, prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from service.numerics.axes import (
     OrderedChannels,
     angles_table,
     float32_distance,
+    without_repeats,
 )
 from service.numerics.dtypes import (
     COMPLEX64,
@@ -34,8 +35,8 @@ from service.numerics.dtypes import (
     rounding_bound,
 )
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
-from service.numerics.phasors import Channels, Component, PhasorTable
-from service.numerics.positions import Positions
+from service.numerics.phasors import Channels, Component, sinusoid_table
+from service.numerics.positions import AnyPositions
 from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps
 from service.numerics.tables import DerivedTable, Document, ParameterValue, Table
 
@@ -160,8 +161,13 @@ class RotaryAngles(ABC):
 
     @property
     @abstractmethod
+    def row_shape(self) -> tuple[int, ...]:
+        """The lengths of the axes of rows: sequences, if there are several, and positions."""
+
+    @property
     def rows(self) -> int:
         """The number of rows: one for each token."""
+        return prod(self.row_shape)
 
     @property
     @abstractmethod
@@ -183,7 +189,9 @@ class RotaryAngles(ABC):
 
     def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of sines and cosines in a layout of channels."""
-        return AxesTable(self.along(), self.rounding, channels, dtype, shape, self.scale)
+        return without_repeats(
+            AxesTable(self.along(), self.rounding, channels, dtype, shape, self.scale)
+        )
 
     def angle_table(self, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of angles, in radians."""
@@ -205,7 +213,11 @@ class RotaryAngles(ABC):
 
     def _angle_error(self) -> float:
         distances = (
-            float32_distance(list(axis.rule.exact()), axis.positions.farthest)
+            float32_distance(
+                list(axis.rule.exact()),
+                axis.positions.farthest,
+                are_whole=getattr(axis.positions, "is_whole", True),
+            )
             for axis in self.along()
         )
         return nextafter(float(max(distances)), inf)
@@ -222,7 +234,7 @@ class SequenceAngles(RotaryAngles):
     """The angles of rows with one position each, with the multipliers of xPos if given."""
 
     rule: RotaryFrequencies
-    positions: Positions
+    positions: AnyPositions
     rounding: AngleRounding = "exact"
     xpos: XPos | None = None
 
@@ -231,8 +243,8 @@ class SequenceAngles(RotaryAngles):
         return self.rule.count
 
     @property
-    def rows(self) -> int:
-        return self.positions.count
+    def row_shape(self) -> tuple[int, ...]:
+        return self.positions.shape
 
     @property
     def scale(self) -> float:
@@ -257,9 +269,12 @@ class SequenceAngles(RotaryAngles):
 
     def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
         if self.rounding == "exact" and self.xpos is None:
-            return PhasorTable(self.rule, channels, self.positions, dtype, shape, self.scale)
+            rule, positions = self.rule, self.positions
+            return sinusoid_table(rule, channels, positions, dtype, shape, scale=self.scale)
         axes, scale = self.along(), self.scale
-        return AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos)
+        return without_repeats(
+            AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos)
+        )
 
 
 @dataclass(frozen=True)
@@ -268,7 +283,7 @@ class AxesAngles(RotaryAngles):
 
     Attributes:
         axes: the frequencies and positions of each axis.
-        tokens: the number of tokens.
+        tokens: the lengths of the axes of tokens: sequences, if there are several, and positions.
         canonical: the canonical parameters, without ``angle``.
         rounding: how angles are rounded.
         attention_factor: the factor of sines and cosines.
@@ -276,14 +291,14 @@ class AxesAngles(RotaryAngles):
     """
 
     axes: tuple[Axis, ...]
-    tokens: int
+    tokens: tuple[int, ...]
     canonical: Mapping[str, ParameterValue]
     rounding: AngleRounding = "exact"
     attention_factor: float = 1.0
     by_channel: bool = False
 
     @property
-    def rows(self) -> int:
+    def row_shape(self) -> tuple[int, ...]:
         return self.tokens
 
     @property
@@ -344,7 +359,7 @@ class Pack:
         tables: dict[str, Table] = {}
         for name, components in self.parts.items():
             width = angles.count * len(components) * self.repeats
-            shape = (*leading, angles.rows, *((angles.count, 2) if self.paired else (width,)))
+            shape = (*leading, *angles.row_shape, *((angles.count, 2) if self.paired else (width,)))
             channels = Channels(components, self.interleaved, width, self.repeats)
             if self.by_axis:
                 of_axes = (axis.places * len(components) for axis in angles.along())
@@ -370,7 +385,7 @@ class AnglePack:
     def tables(
         self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
-        return {"rope": angles.angle_table(dtype, (*leading, angles.rows, angles.count))}
+        return {"rope": angles.angle_table(dtype, (*leading, *angles.row_shape, angles.count))}
 
     def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
         distance = angles.angle_distance()
@@ -488,14 +503,15 @@ def packed(
         kind: the kind of the document.
     """
     parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}
+    is_batch = batch or len(angles.row_shape) > 1
     held = PACKS["compact" if angles.by_channel else pack]
     tables = held.tables(angles, dtype, (1,) if batch else ())
     bound = PACKS[pack].error_bound(angles, dtype)
-    _, *widths = next(iter(tables.values())).shape[int(batch) :]
+    _, *widths = next(iter(tables.values())).shape[int(is_batch) :]
     row = "token" if kind == "rope-axial" else "position"
     is_pair = widths[0] == angles.count and not angles.by_channel
     channels = "pair" if is_pair else "channel"
-    axes = (*(("batch",) if batch else ()), row, channels, *(("component",) * (len(widths) - 1)))
+    axes = (*(("batch",) if is_batch else ()), row, channels, *(("component",) * (len(widths) - 1)))
     return Document(
         kind,
         parameters,
@@ -505,6 +521,7 @@ def packed(
         pack=pack,
         error_bound=bound,
         axes=axes,
+        states_axes=len(angles.row_shape) > 1,
     )
 
 
@@ -535,7 +552,7 @@ class PackedTable(TableFamily):
     dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
-        return {"batch": "leave out batch"}
+        return {"batch": "leave out batch"} if self.batch else {}
 
     def rotary_angles(self) -> RotaryAngles:
         """Return the angles; raises InvalidParameters for an impossible combination."""
@@ -550,6 +567,8 @@ class PackedTable(TableFamily):
         if angles.by_channel and pack != "half":
             rule = "the two channels of a pair have different angles: only pack=half holds them"
             raise impossible("pack", self.pack, rule)
+        if self.batch and len(angles.row_shape) > 1:
+            raise impossible("batch", True, "positions have a batch axis: leave batch out")
         if pack == "half_by_axis" and len(angles.along()) == 1:
             pack = "half"
         if pack == "complex" and self.dtype not in {"float32", "float64"}:

@@ -25,6 +25,7 @@ from service.encodings.grid.grids import (
     pixels,
     spread,
 )
+from service.encodings.position_parameters import SentPositions, check_rank
 from service.encodings.rotary.angles import AXES, PACKS, AxesAngles, PackedTable, RotaryAngles
 from service.encodings.rotary.axial_conventions import PARAMETERS_OF_PLACES
 from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
@@ -35,10 +36,11 @@ from service.grammar import Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR, MIN_SCALE, MIN_UNIT
 from service.numerics.phase import Int64s, ScaledFrequencies
-from service.numerics.positions import RowPositions
+from service.numerics.positions import PositionArray, RowPositions
 from service.numerics.tables import ParameterValue
 
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
+_FOUR_AXES = (*AXES, "l")
 _CANONICAL = (
     *("axes_dim", "grid", *_POSITIONS, "spatial_merge_size", "grid_indexing"),
     *("rope_theta", "inv_freq", "min_period", "max_period", "max_freq", "linear_bands"),
@@ -154,6 +156,11 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         "Adds a token at position 0 of every axis, before (first) or after (last) the others.",
         "last",
     )
+    positions: SentPositions | None = optional(
+        "In a body: the positions of tokens as an array (axes, S) or (axes, B, S), in the order of "
+        "grid, in place of it.",
+        "0,1",
+    )
     angle: AngleRounding = about(
         "exact: exact angles; float32: frequencies and angles rounded to float32, as engines do.",
         "float32",
@@ -168,12 +175,15 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             defaults["grid_offset"] = (float(offset),)
         if grid and reference:
             defaults["reference_grid"] = tuple(map(float, reference[: len(grid)]))
-        return self.canonical_values(_CANONICAL, defaults)
+        sent = {} if self.positions is None else self.positions.parameters()
+        return self.canonical_values(_CANONICAL, defaults) | sent
 
     def rotary_angles(self) -> RotaryAngles:
         check_rounding(self.angle, self.channels)
         self._refuse_others()
-        along, rows = self._from_grid() if self.grid else self._from_lists()
+        ways = {"grid": self._from_grid, "positions": self._from_array}
+        given = (read for name, read in ways.items() if getattr(self, name) is not None)
+        along, tokens = next(given, self._from_lists)()
         if len(along) not in self.recipe.axes:
             name = "grid" if self.grid else "positions_w"
             rule = self.recipe.refused_axes(self.convention, len(along))
@@ -186,8 +196,8 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
             is_first = self.class_token == "first"  # noqa: S105
-            along = [(WithClassToken(each, rows, is_first), unit) for each, unit in along]
-            rows += 1
+            along = [(WithClassToken(each, prod(tokens), is_first), unit) for each, unit in along]
+            tokens = (prod(tokens) + 1,)
         along = [along[axis] for axis in self.order_of_axes(len(along))]
         rules = self.frequency_rules(len(along))
         axes = tuple(
@@ -199,7 +209,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         if padding := self.padding(rules):
             resting = GivenFrequencies((0.0,) * padding)
             axes = Axis(resting, along[0][0], tuple(range(padding))), *axes
-        return AxesAngles(axes, rows, self.canonical(), self.angle)
+        return AxesAngles(axes, tokens, self.canonical(), self.angle)
 
     def packing(self) -> str:
         pack = super().packing()
@@ -217,26 +227,44 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         excluded = {name: f"convention={self.convention}" for name in others if name not in own}
         excluded |= self.excluded_of_series()
         if self.grid is not None:
-            excluded |= dict.fromkeys(_POSITIONS, "grid")
+            excluded |= dict.fromkeys(("positions", *_POSITIONS), "grid")
         else:
             of_places = PARAMETERS_OF_PLACES[self.recipe.places]
-            names = (*of_places, "grid_indexing", "spatial_merge_size")
-            excluded |= dict.fromkeys(names, "positions")
+            excluded |= dict.fromkeys((*of_places, "spatial_merge_size"), "positions")
+            if self.positions is None:
+                excluded["grid_indexing"] = "positions"
+            else:
+                excluded |= dict.fromkeys(("class_token", *_POSITIONS), "positions")
         refuse_excluded(self, excluded)
 
-    def _from_lists(self) -> tuple[list[AxisPositions], int]:
+    def _from_lists(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
         """Return the listed positions and the unit of each axis, and the number of tokens."""
         given = self.positions_by_axis()
         if not given:
             raise impossible("grid", None, "grid is required, unless positions are given")
-        if self.recipe.places != "counted":
-            rule = f"positions do not go with convention={self.convention}: give a grid"
-            raise impossible("positions_w", given["w"], rule)
-        scales = self._each_axis("interpolation_scale", len(given), [1.0] * len(given))
-        units = (1 / scale for scale in scales)
-        return list(zip(given.values(), units, strict=True)), given["w"].count
+        return self._in_units("positions_w", list(given.values())), given["w"].shape
 
-    def _from_grid(self) -> tuple[list[AxisPositions], int]:
+    def _from_array(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
+        """Return the sent positions and the unit of each axis, and the lengths of other axes."""
+        positions = self.positions
+        if not isinstance(positions, PositionArray):
+            rule = "positions is an array in a body: list positions_t, positions_h and positions_w"
+            raise impossible("positions", positions, rule)
+        counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes
+        axes = positions.shape[0] if positions.shape[0] in counts else counts[0]
+        check_rank(positions, _FOUR_AXES if axes == MAX_AXES else AXES[-axes:])
+        along = self._in_units("positions", positions.along())
+        return along, positions.shape[1:]
+
+    def _in_units(self, name: str, along: Sequence[RowPositions]) -> list[AxisPositions]:
+        """Return positions, of which the parameter is to blame, with the unit of each axis."""
+        if self.recipe.places not in {"counted", "halves", "timed"}:
+            rule = f"positions do not go with convention={self.convention}: give a grid"
+            raise impossible(name, getattr(self, name), rule)
+        scales = self._each_axis("interpolation_scale", len(along), [1.0] * len(along))
+        return [(positions, 1 / scale) for positions, scale in zip(along, scales, strict=True)]
+
+    def _from_grid(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
         """Return the tokens' positions and the unit of each axis of a grid, and the token count."""
         grid = self.grid or ()
         check_grid(grid)
@@ -250,7 +278,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             along.append((self._in_blocks(positions, axis, grid), unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
-        return along, prod(grid)
+        return along, (prod(grid),)
 
     def _in_blocks(self, positions: RowPositions, axis: int, grid: Sequence[int]) -> RowPositions:
         """Return the positions along an axis in token order: row by row, or in merged blocks."""

@@ -46,6 +46,7 @@ class MropeLayout:
         formula: text for the documentation.
         axes: the names of the axes in the order of mrope_section; with fewer sections, the last
             ones.
+        ids: the names in the order of the model's position_ids, where it is another.
         letters: returns the axis of each frequency, as a string with a letter for each, for a
             section and its axes.
         sections: the accepted lengths of mrope_section.
@@ -61,6 +62,7 @@ class MropeLayout:
     sections: tuple[int, ...] = (3,)
     first_two_equal: bool = False
     by_channel: bool = False
+    ids: str = ""
 
     def fault(self, section: tuple[int, ...], count: int) -> str | None:
         """Return what is wrong with a section for so many frequencies; None if nothing is."""
@@ -74,6 +76,10 @@ class MropeLayout:
     def axes_of(self, section: tuple[int, ...]) -> str:
         """Return the axes of a section, in its order."""
         return self.axes[len(self.axes) - len(section) :]
+
+    def ids_of(self, section: tuple[int, ...]) -> str:
+        """Return the axes of a section, in the order of position_ids."""
+        return self.ids or self.axes_of(section)
 
     def axis_of_each(self, section: tuple[int, ...]) -> str:
         """Return the axis of each frequency, or of each channel if by_channel."""
@@ -100,6 +106,7 @@ LAYOUTS: Mapping[str, MropeLayout] = {
         "hwt",
         _pairs_first,
         first_two_equal=True,
+        ids="thw",
     ),
     "neomme": MropeLayout(
         "transformers 5.23.0 NeoMME",
@@ -157,4 +164,4 @@ def mrope_angles(
         order = {"mrope_interleaved": layout == "interleaved"}
     canonical = {**rule.parameters(), "mrope_section": section, **order, **tokens.canonical}
     by_channel = chosen.by_channel
-    return AxesAngles(tuple(axes), tokens.rows, canonical, rounding, rule.scale, by_channel)
+    return AxesAngles(tuple(axes), tokens.shape, canonical, rounding, rule.scale, by_channel)

@@ -15,7 +15,6 @@ from service.encodings.family import (
     Integers,
     Parameters,
     PositionList,
-    PositionParameters,
     Reals,
     TableFamily,
     about,
@@ -24,6 +23,7 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grids import Tokens
+from service.encodings.position_parameters import PositionParameters, check_rank
 from service.encodings.rotary.angles import (
     AXES,
     PackedTable,
@@ -70,11 +70,12 @@ from service.numerics.phase import (
     is_valid_frequency,
     wavelengths,
 )
-from service.numerics.positions import Positions
+from service.numerics.positions import AnyPositions, PositionArray, Positions
 from service.numerics.tables import DecimalTable, Document, Table
 
 _XPOS_SCALE_BASE = 512.0
 _POSITIONS = tuple(f"positions_{axis}" for axis in (*AXES, SEQUENCE_AXIS))
+_SEQUENCES = ("seq_len", "start", "positions", "cu_seqlens", "seqlen_offsets")
 _LAYOUTS = LAYOUTS.items()
 
 # The error bound is computed before the table: for this many channels in a few milliseconds.
@@ -364,13 +365,13 @@ class AngleParameters(AxisParameters, RuleParameters):
         le=MAX_POSITION,
     )
 
-    def angles(self, head_dim: int | None, sequence: Callable[[], Positions]) -> RotaryAngles:
+    def angles(self, head_dim: int | None, sequence: Callable[[], AnyPositions]) -> RotaryAngles:
         """Return the angles of all rows and frequencies; raises InvalidParameters.
 
         Args:
             head_dim: the number of channels of a head; None if unknown.
-            sequence: returns the positions along one sequence; not called if grid or lists
-                along axes give the positions.
+            sequence: returns the positions of sequences, or a sent array of them; not called if
+                grid or lists along axes give the positions.
         """
         rule, section = self.rule(head_dim), self.mrope_section
         channels = 2 * rule.count
@@ -381,9 +382,11 @@ class AngleParameters(AxisParameters, RuleParameters):
         if section is None:
             of_mrope = ("mrope_interleaved", "mrope_layout", "grid", *_POSITIONS)
             refuse_excluded(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
+            positions = sequence()
+            check_rank(positions)
             if self.xpos is None:
-                return SequenceAngles(rule, sequence(), self.angle)
-            return self._with_xpos(rule, sequence())
+                return SequenceAngles(rule, positions, self.angle)
+            return self._with_xpos(rule, positions)
         if self.mrope_layout is not None:
             refuse_excluded(self, {"mrope_interleaved": "mrope_layout"})
         layout = self.mrope_layout or ("interleaved" if self.mrope_interleaved else "chunked")
@@ -395,17 +398,25 @@ class AngleParameters(AxisParameters, RuleParameters):
         if self.xpos is not None:
             raise impossible("xpos", self.xpos, "xpos does not go with mrope_section")
         axes = LAYOUTS[layout].axes_of(section)
-        tokens = self._tokens(layout, axes) or Tokens.of_sequence(sequence(), axes)
+        tokens = self._tokens(layout, axes)
+        if tokens is None:
+            positions, names = sequence(), LAYOUTS[layout].ids_of(section)
+            check_rank(positions, names)
+            tokens = Tokens.of_sequences(positions, names)
         return mrope_angles(rule, section, tokens, self.angle, layout=layout)
 
-    def _with_xpos(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
+    def _with_xpos(self, rule: RotaryFrequencies, positions: AnyPositions) -> RotaryAngles:
         channels = 2 * rule.count
+        if isinstance(positions, PositionArray) and self.xpos_centre is None:
+            raise impossible("xpos_centre", None, "xpos_centre is required with sent positions")
+        if not positions.is_whole:
+            raise impossible("xpos", self.xpos, "xpos needs integer positions")
         if self.angle != "exact":
             raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
         if channels > MAX_GROWN_CHANNELS:
             explained = f"xpos is for at most {MAX_GROWN_CHANNELS} rotary channels"
             raise impossible("xpos", self.xpos, explained)
-        centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
+        centre = positions.shape[-1] // 2 if self.xpos_centre is None else self.xpos_centre
         xpos = XPos(channels, self.xpos_scale_base or _XPOS_SCALE_BASE, centre, self.xpos == "key")
         angles = SequenceAngles(rule, positions, "exact", xpos)
         if angles.peak > largest_finite(FLOAT64):
@@ -433,7 +444,7 @@ class AngleParameters(AxisParameters, RuleParameters):
 
     def _refuse_beside(self, *chosen: str) -> None:
         """Raise InvalidParameters if a position parameter other than those chosen is given."""
-        ways = ("seq_len", "start", "positions", "grid", *_POSITIONS)
+        ways = (*_SEQUENCES, "grid", *_POSITIONS)
         refuse_excluded(self, {name: chosen[0] for name in ways if name not in chosen})
 
 

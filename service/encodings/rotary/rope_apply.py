@@ -9,12 +9,12 @@ import numpy as np
 
 from service.encodings.family import (
     IndexDType,
-    StartParameters,
     TableFamily,
     about,
     impossible,
     optional,
 )
+from service.encodings.position_parameters import StartParameters
 from service.encodings.rotary.angles import RotaryAngles
 from service.encodings.rotary.rope import AngleParameters, WidthParameters, even_channels
 from service.encodings.transforms import TransformFamily, Vectors

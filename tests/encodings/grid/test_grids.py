@@ -43,9 +43,10 @@ def test_positions_of_a_grid_are_its_indices(
     names = [f"axis {index}" for index in range(len(lengths))]
     tokens = Tokens.of_grid(lengths, names)
     expected = np.indices(lengths).reshape(len(lengths), -1)
-    part = slice(min(start, tokens.rows), min(start + count, tokens.rows))
+    (rows,) = tokens.shape
+    part = slice(min(start, rows), min(start + count, rows))
 
-    assert (tokens.rows, tokens.canonical) == (expected.shape[1], {"grid": lengths})
+    assert (rows, tokens.canonical) == (expected.shape[1], {"grid": lengths})
     for name, whole in zip(names, expected, strict=True):
         assert (tokens.axes[name].at(part.start, part.stop) == whole[part]).all()
 
@@ -63,7 +64,7 @@ def test_farthest_is_the_largest_magnitude(first: int, step: int, length: int, i
 def test_a_grid_may_have_2_to_the_62_tokens() -> None:
     tokens = Tokens.of_grid((2**20, 2**21, 2**21), AXES)
 
-    last = tokens.rows - 1
+    last = tokens.shape[0] - 1
     assert [tokens.axes[name].at(last, last + 1).tolist() for name in AXES] == [
         [2**20 - 1],
         [2**21 - 1],
@@ -76,16 +77,16 @@ def test_lists_are_positions_by_axis() -> None:
 
     tokens = Tokens.of_lists(lists)
 
-    assert tokens.rows == 3
+    assert tokens.shape == (3,)
     assert along(tokens.axes["h"], 3) == [5, 6, 7]
     assert tokens.canonical == {"positions_t": "0:3", "positions_h": "5:8"}
 
 
 def test_text_has_one_position_along_all_axes() -> None:
-    tokens = Tokens.of_sequence(Positions.contiguous(4, 3), AXES)
+    tokens = Tokens.of_sequences(Positions.contiguous(4, 3), AXES)
 
     assert {tuple(along(tokens.axes[name], 3)) for name in AXES} == {(4, 5, 6)}
-    assert (tokens.rows, tokens.canonical) == (3, {"start": 4, "seq_len": 3})
+    assert (tokens.shape, tokens.canonical) == ((3,), {"start": 4, "seq_len": 3})
 
 
 def test_picked_frequencies_are_those_of_the_rule() -> None:

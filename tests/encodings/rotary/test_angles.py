@@ -124,7 +124,7 @@ def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], layout: 
 def test_an_axis_without_frequencies_has_no_columns() -> None:
     mrope = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, layout="chunked"))
 
-    rows = GRID.axes["h"].at(0, GRID.rows).tolist()
+    rows = GRID.axes["h"].at(0, GRID.shape[0]).tolist()
     plain = read(SequenceAngles(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
     assert (mrope["cos"] == plain["cos"]).all()
 
