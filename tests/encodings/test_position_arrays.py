@@ -1,0 +1,302 @@
+"""Positions sent as an array: shapes, bytes, what is computed once, and what is refused."""
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from service.encodings.rotary.angles import SequenceAngles
+from service.encodings.rotary.rules import Default
+from service.numerics.axes import AxesTable, Axis, without_repeats
+from service.numerics.dtypes import FLOAT32, FLOAT64
+from service.numerics.phase import Picked
+from service.numerics.phasors import Channels, sinusoid_table
+from service.numerics.positions import PositionArray
+from service.numerics.repeated_rows import RepeatedRows
+from tests.client import Client, load_npy, npy_bytes
+
+RULE = Default(8, 10000.0)
+CHANNELS = Channels(("cos", "sin"), interleaved=False, width=8)
+SECTION = "mrope_section=2,1,1"
+
+WHOLE = arrays.arrays(np.int64, (3, 2, 5), elements=st.integers(-(2**62), 2**62) | st.just(7))
+FRACTIONS = arrays.arrays(
+    np.float64, (3, 2, 5), elements=st.floats(-1e18, 1e18).filter(lambda x: abs(x) > 1e-30)
+)
+
+
+def post(client: Client, url: str, array: NDArray[Any]) -> httpx.Response:
+    return client.post(url, content=npy_bytes(array), headers={"Content-Type": "application/x-npy"})
+
+
+def post_tensors(client: Client, url: str, **tensors: NDArray[Any]) -> httpx.Response:
+    headers = {"Content-Type": "application/vnd.safetensors"}
+    return client.post(url, content=save(tensors), headers=headers)
+
+
+def listed(row: NDArray[Any]) -> str:
+    return ",".join(map(repr, row.tolist()))
+
+
+def rows_by_list(client: Client, url: str, positions: NDArray[Any], names: str = "") -> list[bytes]:
+    """Return the bytes of each sequence of a batch, of the lists of its positions."""
+    bodies = []
+    for row in np.moveaxis(positions, -2, 0):
+        along = [f"positions_{name}={listed(each)}" for name, each in zip(names, row, strict=False)]
+        query = "&".join(along or [f"positions={listed(row)}"])
+        answer = client.get(f"{url}&{query}")
+        assert answer.status_code == 200, answer.text
+        bodies.append(answer.content)
+    return bodies
+
+
+@pytest.mark.parametrize("step", [1, 2**40, 0.375])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/rope.bin?head_dim=8",
+        "/rope.bin?head_dim=8&pack=half&part=sin&dtype=bfloat16",
+        "/rope.bin?head_dim=8&rope_type=yarn&factor=3&original_max_position_embeddings=64&angle=float32",
+        "/rope.bin?head_dim=8&pack=angle&dtype=float64",
+        "/rope.bin?head_dim=8&pack=complex&dtype=float64",
+        "/encoding.bin?d_model=7&convention=tensor2tensor&dtype=float64",
+        "/encoding.bin?d_model=8",
+    ],
+)
+def test_rows_of_a_batch_have_the_bytes_of_lists(client: Client, url: str, step: float) -> None:
+    positions = np.arange(40).reshape(2, 20) % 9 * step
+
+    answer = post(client, url, positions)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Array-Shape"].startswith("2, 20, ")
+    assert answer.headers["Array-Axes"].startswith("batch, position, ")
+    assert answer.content == b"".join(rows_by_list(client, url, positions))
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [
+        ("&mrope_interleaved=true", "thw"),
+        ("&angle=float32", "thw"),
+        ("&pack=half&part=cos&dtype=float16", "thw"),
+        ("&pack=angle", "thw"),
+        ("&mrope_layout=hunyuan_vl&pack=half&part=sin", "wht"),
+    ],
+)
+@pytest.mark.parametrize("distinct", [5, 2**50])
+def test_axes_come_first_in_the_order_of_position_ids(
+    client: Client, layout: str, names: str, distinct: int
+) -> None:
+    positions = np.random.default_rng(3).integers(0, distinct, (3, 2, 30))
+    url = f"/rope.bin?head_dim=8&{SECTION}{layout}"
+
+    answer = post(client, url, positions)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.content == b"".join(rows_by_list(client, url, positions, names))
+
+
+def test_ernie_sends_t_first_though_its_section_has_it_last(client: Client) -> None:
+    positions = np.array([[5, 6], [1, 2], [3, 4]])
+    url = "/rope.bin?head_dim=8&mrope_section=1,1,2&mrope_layout=ernie4_5_vl"
+
+    along = "positions_t=5,6&positions_h=1,2&positions_w=3,4"
+    assert post(client, url, positions).content == client.get(f"{url}&{along}").content
+
+
+def test_axial_positions_are_in_the_order_of_the_grid(client: Client) -> None:
+    url = "/rope/axial.bin?convention=sam2&head_dim=8"
+    positions = np.indices((2, 3)).reshape(2, 1, 6)
+
+    assert post(client, url, positions).content == client.get(f"{url}&grid=2,3").content
+    swapped = post(client, f"{url}&grid_indexing=xy", positions[::-1])
+    assert swapped.content == client.get(f"{url}&grid=2,3").content
+
+
+@given(WHOLE | FRACTIONS)
+def test_tables_without_repeats_have_the_same_bytes(numbers: NDArray[Any]) -> None:
+    axes = tuple(
+        Axis(Picked(RULE, (place,)), PositionArray.of(each), (place,))
+        for place, each in enumerate(np.concatenate([numbers, numbers[:1]]))
+    )
+    every = AxesTable(axes, "float32", CHANNELS, FLOAT32, (2, 5, 8))
+    plain, copied = every.read(0, 80), without_repeats(every)
+
+    assert copied.read(0, 80).tobytes() == plain.tobytes()
+    assert copied.read(13, 41).tobytes() == plain[13:41].tobytes()
+
+
+def test_a_repeated_position_is_computed_once() -> None:
+    numbers = np.arange(1000) % 10
+    table = sinusoid_table(RULE, CHANNELS, PositionArray.of(numbers), FLOAT64, (1000, 8))
+    angles = SequenceAngles(RULE, PositionArray.of(numbers), "float32")
+
+    assert isinstance(table, RepeatedRows)
+    assert table.parts[0][0].shape == (10, 8)
+    assert isinstance(angles.table(CHANNELS, FLOAT64, (1000, 8)), RepeatedRows)
+    alone = sinusoid_table(RULE, CHANNELS, PositionArray.of(np.arange(1000)), FLOAT64, (1000, 8))
+    assert not isinstance(alone, RepeatedRows)
+
+
+def test_an_answer_of_positions_is_taken_as_it_is(client: Client) -> None:
+    ids, mask = np.arange(30).reshape(3, 2, 5), np.ones((2, 5), dtype=np.int64)
+    url = f"/rope.safetensors?head_dim=8&{SECTION}&pack=half"
+
+    answer = post_tensors(
+        client, url, position_ids=ids, rope_deltas=mask[:, :1].copy(), attention_mask=mask
+    )
+
+    plain = post_tensors(client, url, positions=ids)
+    assert answer.content == plain.content
+    assert load(answer.content)["cos"].shape == (2, 5, 8)
+
+
+def test_lists_of_json_raw_bytes_and_safetensors_are_the_same_array(client: Client) -> None:
+    ids = np.array([[0, 5, 2**30], [1, 1, 7]], dtype=np.int32)
+    url = "/rope.npy?head_dim=8"
+    sent = post(client, url, ids)
+
+    raw = f"{url}&shape=2,3&x_dtype=int32"
+    octets = {"Content-Type": "application/octet-stream"}
+    assert client.post(raw, content=ids.tobytes(), headers=octets).content == sent.content
+    for name in ("positions", "position_ids"):
+        assert client.post(url, json={name: ids.tolist()}).content == sent.content
+        assert post_tensors(client, url, **{name: ids}).content == sent.content
+
+
+def test_parameters_tell_arrays_apart_without_their_numbers(client: Client) -> None:
+    ids = np.arange(12).reshape(2, 6)
+    answers = [
+        post(client, "/rope.json?head_dim=8", each).json()
+        for each in (ids, ids.astype(float), -ids)
+    ]
+
+    same, real, other = (answer["parameters"] for answer in answers)
+    assert same["positions_shape"] == [2, 6]
+    assert same == real != other
+    assert answers[0]["axes"] == ["batch", "position", "pair", "component"]
+
+
+@pytest.mark.parametrize(
+    ("query", "positions"),
+    [
+        ("cu_seqlens=0,3,3,7", "0:3,0:4"),
+        ("cu_seqlens=0,3,7&seqlen_offsets=10,0", "10:13,0:4"),
+    ],
+)
+def test_positions_restart_in_each_packed_sequence(
+    client: Client, query: str, positions: str
+) -> None:
+    for url in ("/rope.npy?head_dim=8", "/encoding.npy?d_model=8"):
+        packed = client.get(f"{url}&{query}")
+        assert packed.content == client.get(f"{url}&positions={positions}").content
+        assert packed.status_code == 200
+
+
+def test_sequences_of_a_batch_begin_at_their_offsets(client: Client) -> None:
+    url = "/rope.bin?head_dim=8"
+    answer = client.get(f"{url}&seq_len=4&seqlen_offsets=0,9")
+
+    assert answer.headers["Array-Shape"] == "2, 4, 4, 2"
+    assert answer.content == client.get(f"{url}&positions=0:4,9:13").content
+
+
+def test_lengths_may_be_arrays_and_go_beside_the_positions_that_they_are_of(client: Client) -> None:
+    ends, ids = np.array([0, 3, 7], dtype=np.int32), np.array([[0, 1, 2, 0, 1, 2, 3]])
+    packed = post_tensors(client, "/rope.bin?head_dim=8", cu_seqlens=ends)
+    both = post_tensors(client, "/rope.bin?head_dim=8", cu_seqlens=ends, position_ids=ids)
+
+    assert packed.content == both.content
+    refused = post_tensors(
+        client, "/rope.bin?head_dim=8", cu_seqlens=ends, positions=ids[:, ::-1].copy()
+    )
+    assert refused.json()["errors"][0]["parameter"] == "cu_seqlens"
+
+
+def fault(answer: httpx.Response) -> tuple[str, str]:
+    assert answer.status_code == 422, answer.text
+    (first,) = answer.json()["errors"]
+    return first.get("parameter") or first["pointer"], first["detail"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shape", "hint"),
+    [
+        ("/rope?head_dim=8", (3, 2, 5), "mrope_section"),
+        (f"/rope?head_dim=8&{SECTION}", (4, 2, 5), r"send positions[1:]"),
+        (f"/rope?head_dim=8&{SECTION}", (2, 5), "(3, S) or (3, B, S)"),
+        (f"/rope?head_dim=8&{SECTION}", (5,), "t, h, w"),
+        ("/rope/axial?head_dim=8&convention=sam2", (3, 5), "(2, S)"),
+        ("/encoding?d_model=8", (1, 2, 5), "(S,) or (B, S)"),
+    ],
+)
+def test_rank_and_rule_decide_the_shape(
+    client: Client, url: str, shape: tuple[int, ...], hint: str
+) -> None:
+    where, detail = fault(post(client, url, np.zeros(shape, dtype=np.int64)))
+
+    assert where == "positions"
+    assert hint in detail
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 2.0**63, 1e-40])
+def test_a_position_without_exact_angles_is_named(client: Client, wrong: float) -> None:
+    positions = np.array([[0.5, 1.0], [2.0, wrong]])
+
+    assert fault(post(client, "/rope?head_dim=8", positions))[0] == "positions/1/1"
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"positions": [[0, 2**53]]}, "/positions/0/1"),
+        ({"positions": [[0]], "position_ids": [[0]]}, "/position_ids"),
+        ({"positions": [[0]], "seq_len": 1}, "seq_len"),
+        ({"positions": [[True]]}, "/positions"),
+        ({"positions": [[0], [1, 2]]}, "/positions"),
+        ({"attention_mask": [[1]]}, "/attention_mask"),
+        ({"positions": [[0]], "batch": True}, "batch"),
+        ({"positions": [[0]], "seqlen_offsets": [0]}, "seqlen_offsets"),
+        ({"positions": [[0]], "xpos": "query"}, "xpos_centre"),
+        ({"positions": [[0.5]], "xpos": "query", "xpos_centre": 0}, "xpos"),
+        ({"cu_seqlens": [0, 3, 2]}, "cu_seqlens"),
+        ({"cu_seqlens": [1, 3]}, "cu_seqlens"),
+        ({"cu_seqlens": [0, 3], "seqlen_offsets": [1, 2]}, "seqlen_offsets"),
+        ({"cu_seqlens": [0, 3], "positions": "0:3"}, "cu_seqlens"),
+        ({"seqlen_offsets": [1, 2]}, "seq_len"),
+        ({"seqlen_offsets": [-1, 2], "seq_len": 2}, "seqlen_offsets"),
+    ],
+)
+def test_a_contradiction_is_refused_where_it_is(
+    client: Client, body: dict[str, Any], where: str
+) -> None:
+    assert fault(client.post("/rope", json={"head_dim": 8, **body}))[0] == where
+
+
+def test_positions_of_the_query_are_refused_beside_an_array(client: Client) -> None:
+    where, detail = fault(post(client, "/rope?head_dim=8&positions=1", np.array([1])))
+
+    assert (where, "in the query and in the body" in detail) == ("positions", True)
+
+
+def test_another_array_is_refused_with_the_right_name(client: Client) -> None:
+    where, detail = fault(post_tensors(client, "/rope?head_dim=8", pos=np.array([1])))
+
+    assert (where, "positions" in detail) == ("pos", True)
+
+
+def test_cosines_of_a_batch_are_those_of_transformers(client: Client) -> None:
+    """LlamaRotaryEmbedding of transformers 5.23.0, with float32 arithmetic, of two positions."""
+    url = "/rope.npy?head_dim=4&rope_theta=10000&pack=transformers&part=cos"
+
+    cos = load_npy(post(client, url, np.array([[1], [100]])))
+
+    expected = np.cos(np.array([[1, 0.01], [100, 1]]))
+    assert np.allclose(cos[:, 0], np.tile(expected, 2), atol=1e-6)
