@@ -8,6 +8,7 @@ text, for instance), the schema has no type.
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, partial
 from math import inf
+from string import ascii_uppercase
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -140,8 +141,9 @@ class Components:
             example = {"value": problems.problem_of(shown[error])}
             response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
         for status, response in responses.items():
-            name = "Or".join(map(pascal, response["description"].split(";")))
-            responses[status] = self.ref("responses", response, name, f"Json{name}")
+            # Most operations refer to a dozen of them: short names save a tenth of the document.
+            names = (f"Problem{status}{letter}" for letter in ("", *ascii_uppercase))
+            responses[status] = self.ref("responses", response, *names)
         return dict(sorted(responses.items()))
 
     def add_reports(self, models: Iterable[type[Report]]) -> None:
@@ -170,10 +172,11 @@ class Components:
             described: Json = {
                 "name": name,
                 "in": "query",
-                "required": chosen is None and name in schema.get("required", ()),
                 "description": known["description"],
                 "schema": self._of_parameter(name, known, owner),
             }
+            if chosen is None and name in schema.get("required", ()):
+                described["required"] = True
             if name in example:
                 described["example"] = example[name]
             listed.append(self.ref("parameters", described, pascal(name), owner + pascal(name)))

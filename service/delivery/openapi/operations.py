@@ -64,7 +64,6 @@ _PAGE_ERRORS = (errors.InvalidParameters, errors.PosrefError)
 _RANGE = {
     "name": "Range",
     "in": "header",
-    "required": False,
     "description": "One range of bytes of a binary format; a malformed range is ignored.",
     "schema": {"type": "string", "examples": ["bytes=128-1151"]},
 }

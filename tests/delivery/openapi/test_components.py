@@ -54,7 +54,7 @@ def test_only_parameters_of_the_example_have_an_example() -> None:
 
     documented = components.sections["parameters"].values()
     assert [p["name"] for p in documented if "example" in p] == ["seq_len"]
-    assert [p["name"] for p in documented if p["required"]] == ["d_model"]
+    assert [p["name"] for p in documented if p.get("required")] == ["d_model"]
 
 
 def test_equal_components_share_a_name_and_others_have_their_own() -> None:
