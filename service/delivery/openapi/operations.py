@@ -237,7 +237,7 @@ class _Operations:
         is_json_only = isinstance(self.endpoint.inputs, NoInput | JsonObject)
         every = (*listed, *self.endpoint.inputs.errors)
         responses = self.components.problems(every, is_json_only=is_json_only)
-        query = [] if self.endpoint.has_get else self._query()
+        query = [*([] if self.endpoint.has_get else self._query()), *self._raw_array()]
         operation = self._operation("post", suffix, {"200": answer} | responses, query)
         body = {"required": True, "content": self._body()}
         reference = self.components.ref("requestBodies", body, self.endpoint.operation)
@@ -257,17 +257,17 @@ class _Operations:
         }
 
     def _query(self) -> list[Json]:
-        model, name = self.endpoint.parameters, self.endpoint.operation
-        described = self.endpoint.raw_array.keys() - model.model_fields.keys()
         shown = {
             key: to_json(value)
             for key, value in self.values.items()
             if self.endpoint.has_get or key not in self.in_body
         }
-        return [
-            *self.components.parameters(model, name, shown),
-            *self.components.parameters(RawArray, name, {}, described),
-        ]
+        return self.components.parameters(self.endpoint.parameters, self.endpoint.operation, shown)
+
+    def _raw_array(self) -> list[Json]:
+        """Return the parameters in the query of a body without a header."""
+        described = self.endpoint.raw_array.keys() - self.endpoint.parameters.model_fields.keys()
+        return self.components.parameters(RawArray, self.endpoint.operation, {}, described)
 
     def _extension(self) -> Json:
         forms = (FORMATS["npy"], *FORMATS.values())
