@@ -1,6 +1,7 @@
 """The temperature of attention: the factor of a query, which grows with its position."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -21,6 +22,7 @@ from service.numerics.double_double import (
     DoubleDouble,
     evaluate_integers,
     exp,
+    from_decimal,
     from_floats,
     from_integers,
     ln,
@@ -49,7 +51,7 @@ _KEYS: Mapping[str, Mapping[str, float | None]] = MappingProxyType(
 )
 """The keys of each convention, and their defaults; None is required."""
 
-_BEAM_LENGTH, _BEAM_POWER = 2048, 0.1
+_BEAM_LENGTH, _BEAM_POWER = 2048, from_decimal(Decimal("0.1"))
 
 
 class AttentionTemperature(PositionParameters, TableFamily, path="/attention/temperature"):
@@ -151,4 +153,4 @@ def _stepped(steps: Int64s, factor: float) -> Float64s:
 def _beam(positions: Int64s) -> Float64s:
     """Return the factors of Beam; (p + 1)/2048 is exact."""
     share = DoubleDouble(*(part / _BEAM_LENGTH for part in from_integers(positions + 1)))
-    return exp(multiply(ln_1p(share), from_floats(np.array([_BEAM_POWER])))).high
+    return exp(multiply(ln_1p(share), _BEAM_POWER)).high
