@@ -305,10 +305,12 @@ class NamedArrays(ArrayInputs):
     Attributes:
         inputs: the descriptions of the accepted arrays.
         choice: the parameter that names an unnamed array, if it could be any of several.
+        needs_any: whether a body without an array is refused.
     """
 
     inputs: Sequence[InputArray]
     choice: Choice | None = None
+    needs_any: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -403,7 +405,11 @@ class NamedArrays(ArrayInputs):
             if each.name not in arrays
         ]
         names = {each.name for each in self.inputs}
-        if not required and not any(name in names or self._nearest(name) for name in arrays):
+        if (
+            self.needs_any
+            and not required
+            and not any(name in names or self._nearest(name) for name in arrays)
+        ):
             ways = "; or ".join(f"{each.name}: {each.description}" for each in self.inputs)
             missing = [f"an array is missing: send {ways}"]
         return [Fault("", None, detail, in_body=True) for detail in missing]
@@ -462,7 +468,7 @@ def endpoint_of(family: type[Family]) -> Endpoint:
     if issubclass(family, TableFamily):
         inputs = PositionInput() if takes_positions(family) else NoInput()
     elif issubclass(family, ComposedFamily):
-        inputs = NamedArrays(family.inputs, family.choice)
+        inputs = NamedArrays(family.inputs, family.choice, family.needs_arrays)
     else:
         inputs = EveryArray()
     answer = family.resolve  # type: ignore[attr-defined]

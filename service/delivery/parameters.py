@@ -174,14 +174,30 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 
 def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:
-    name = str(detail["loc"][0])
+    name, *inner = map(str, detail["loc"])
+    if inner:
+        return _inner_fault([name, *inner], detail)
     if detail["type"] == "missing":
         possible = ", ".join(map(repr, choices(model, name)))
         return Fault(name, None, f"{name} is required" + (f": {possible}" if possible else ""))
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
         return Fault(shortened(name), value, _unknown(model, name, values))
+    meant = model.value_hints.get(name, {}).get(str(values[name]))
+    if meant is not None:
+        return Fault(name, value, f"did you mean {name}={meant}?")
     return Fault(name, value, _rule(name, detail) + _related_choice(model, name, values[name]))
+
+
+def _inner_fault(place: list[str], detail: ErrorDetails) -> Fault:
+    """Return the fault of a value inside a parameter of a JSON body."""
+    value = shortened(detail["input"])
+    rule = _rule(place[-1], detail)
+    if detail["type"] == "extra_forbidden":
+        rule = f"{shortened(place[-1])} is not known here"
+    if detail["type"].endswith(("_type", "_attributes_type")):
+        rule = f"{place[-1]}: {detail['msg']}"
+    return Fault("/".join(["", *map(shortened, place)]), value, rule, in_body=True)
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:

@@ -295,6 +295,8 @@ def array_headers(document: Document) -> dict[str, str]:
         headers["Array-Error-Bound"] = repr(document.error_bound)
     if document.axes:
         headers["Array-Axes"] = ", ".join(document.axes)
+    if document.warnings:
+        headers["Array-Warnings"] = ", ".join(each.code for each in document.warnings)
     return headers
 
 

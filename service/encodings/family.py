@@ -79,6 +79,14 @@ def about(description: str, example: Any, **bounds: Any) -> Any:
     return Field(description=description, examples=[example], **bounds)
 
 
+def optional_key(kind: Any) -> tuple[Any, None]:
+    """Return the type and default of an optional parameter, from an annotated type."""
+    *others, field = kind.__metadata__
+    annotated: Any = Annotated
+    key_type = annotated[(kind.__origin__, *others)] if others else kind.__origin__
+    return annotated[key_type | None, field], None
+
+
 def optional(description: str, example: Any, **bounds: Any) -> Any:
     """Return the pydantic field of an optional parameter; its default is None."""
     return about(description, example, default=None, **bounds)
@@ -105,6 +113,9 @@ class Parameters(BaseModel):
 
     related: ClassVar[Mapping[str, type["Parameters"]]] = {}
     """Families, by path, whose parameters are often sent here by mistake; hints name them."""
+
+    value_hints: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """The value that is meant by another one, by parameter."""
 
     hints: ClassVar[Mapping[str, str]] = {}
     """How to correct parameters that are unknown here, by name, where a similar name would not."""
@@ -410,10 +421,12 @@ class ComposedFamily(Family):
     Attributes:
         inputs: the descriptions of the accepted arrays.
         choice: the parameter that names an unnamed array, if it could be any of several.
+        needs_arrays: whether a request without any is refused before its parameters are known.
     """
 
     inputs: ClassVar[tuple[InputArray, ...]]
     choice: ClassVar[Choice | None] = None
+    needs_arrays: ClassVar[bool] = True
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         """Return the tables computed from arrays; raises InvalidParameters or InvalidBody."""

@@ -139,6 +139,7 @@ class JsonBody(WholeBody):
             "dtypes": {name: table.dtype.name for name, table in tables} if has_names else None,
             "error_bound": document.error_bound,
             "axes": document.axes if document.states_axes else None,
+            "warnings": [vars(each) for each in document.warnings] or None,
         }
         given = {name: value for name, value in head.items() if value is not None}
         return orjson.dumps(given)[:-1] + b',"data":'

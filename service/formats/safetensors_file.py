@@ -129,6 +129,10 @@ def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
         metadata["error_bound"] = repr(document.error_bound)
     if document.states_axes:
         metadata["axes"] = ", ".join(document.axes)
+    if document.warnings:
+        metadata["warnings"] = "; ".join(
+            f"{each.code}: {each.detail}" for each in document.warnings
+        )
     header: dict[str, object] = {"__metadata__": metadata}
     offset = 0
     for name, table in tables:

@@ -433,6 +433,14 @@ Curves: TypeAlias = Literal["rows", "columns"]
 
 
 @dataclass(frozen=True)
+class Caution:
+    """What a client should know of the numbers of a document: a code, and a sentence."""
+
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class Document:
     """Tables that are served together, described before any number of them is computed.
 
@@ -453,6 +461,7 @@ class Document:
         places: the positions along an axis, by its name, if the parameters do not contain them.
         removable: the parameter that removes an axis from the table, by the name of the axis.
         revision: the revision of the bytes of this kind of table.
+        warnings: what a client should know of these numbers.
     """
 
     kind: str
@@ -468,6 +477,7 @@ class Document:
     places: Mapping[str, Positions] = field(default_factory=dict)
     removable: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
+    warnings: tuple[Caution, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...] | None:

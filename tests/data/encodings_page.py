@@ -22,6 +22,7 @@ from service.encodings.absolute.conventions import CONVENTIONS as SINUSOIDS
 from service.encodings.family import ComposedFamily, Family, Parameters, TableFamily
 from service.encodings.grid.grid_conventions import CONVENTIONS as GRIDS
 from service.encodings.grid.grid_conventions import GridConvention
+from service.encodings.positions.position_ids import CONVENTIONS
 from service.encodings.registry import FAMILIES
 from service.encodings.rotary.angles import CONSUMERS, PACKS
 from service.encodings.rotary.axial_conventions import CONVENTIONS as AXIALS
@@ -297,7 +298,30 @@ def _packs() -> _Lines:
     yield ""
 
 
+def _positions(client: Client) -> _Lines:
+    """Write the entries of the conventions of /positions."""
+    for name, known in CONVENTIONS.items():
+        yield from (f"### `POST /positions`, convention `{name}`", "")
+        sections = sections_of(known)
+        values = [
+            f"`{key}={to_query(field.default)}`" if field.default is not None else f"`{key}`"
+            for key, field in known.model_fields.items()
+        ]
+        sections["Parameters"] = ", ".join(values) + "."
+        arrays = ", ".join(f"`{array.name}`" for array in known.inputs)
+        sections["Notes"] = f"Arrays: {arrays or 'none'}." + (
+            f" Model types: {', '.join(known.models)}." if known.models else ""
+        )
+        yield from _described(sections)
+        body = shlex.quote(json.dumps({"convention": name, **known.example}))
+        url = "http://127.0.0.1:8000/positions"
+        yield from _console(
+            f"curl -s -H 'Content-Type: application/json' -d {body} '{url}'", client
+        )
+
+
 _PARTS: dict[str, Callable[[Client], _Lines]] = {
+    "/positions": _positions,
     "/encoding": _sinusoids,
     "/encoding/grid": _grids,
     "/rope": _rules,

@@ -55,6 +55,7 @@ def _arrays(kind: str, description: str, own: Json, *required: str) -> Json:
         "dtype": {**_TEXT, "description": "The type of the elements, such as float32."},
         "error_bound": {"type": "number", "format": "double", "minimum": 0, "description": _ERROR},
         "axes": {"type": "array", "items": _TEXT, "description": "The names of the axes."},
+        "warnings": {"type": "array", "items": {"$ref": f"{_SCHEMAS}Caution"}},
     }
     return {
         "type": "object",
@@ -79,6 +80,12 @@ SCHEMAS: Json = {
         "discriminator": {"propertyName": "type", "mapping": _ARRAYS},
     },
     **{kind.capitalize(): schema for kind, schema in _KINDS.items()},
+    "Caution": {
+        "type": "object",
+        "description": "What a client should know of the numbers.",
+        "required": ["code", "detail"],
+        "properties": {"code": _TEXT, "detail": _TEXT},
+    },
     "NumberList": {"description": "A list: an array, its text as in a query, or its only item."},
     "Config": {"type": "object", "additionalProperties": True, "description": "A config.json."},
     "Binary": {"type": "string", "format": "binary"},
@@ -167,7 +174,8 @@ class Components:
         schema = object_schema(model)
         listed = []
         for name, known in schema["properties"].items():
-            if chosen is not None and name not in chosen:
+            # A list of lists is only sent in a body.
+            if (chosen is not None and name not in chosen) or known.get("type") == "array":
                 continue
             described: Json = {
                 "name": name,
@@ -185,6 +193,9 @@ class Components:
     def _of_parameter(self, name: str, known: Json, owner: str) -> Json:
         schema = {key: value for key, value in known.items() if key != "description"}
         names = pascal(name), owner + pascal(name)
+        if "$ref" in schema:
+            # An object is written in a query as names and values, name:value,name:value.
+            return {**_TEXT, "examples": schema.get("examples", [])}
         return self.ref("schemas", schema, *names) if "enum" in schema else schema
 
     def body(
@@ -199,13 +210,19 @@ class Components:
         Unless ``required`` is given, the parameters that the model requires are required.
         """
         schema = object_schema(model)
+        for name, part in _schema(model).get("$defs", {}).items():
+            properties = {key: _without_null(each, ()) for key, each in part["properties"].items()}
+            kept = {**part, "properties": properties}
+            del kept["title"]
+            self.sections["schemas"][name] = kept
         if required is not None:
             schema["required"] = required
         described = {name: {**_LISTS, "description": text} for name, text in arrays.items()}
         if arrays:
             described["shape"] = {"$ref": f"{_SCHEMAS}NumberList", "description": _FLAT}
         for name, known in schema["properties"].items():
-            own = self._of_parameter(name, known, owner)
+            own = {key: known[key] for key in ("$ref",) if key in known}
+            own = own or self._of_parameter(name, known, owner)
             if "pattern" in own:
                 own = {"$ref": f"{_SCHEMAS}NumberList"}
             # Generated clients send defaults: with arrays they are in the query already.
@@ -281,7 +298,7 @@ def _counted(pattern: str, bounds: Iterable[Any]) -> str:
 
 @cache
 def _schema(model: type[Parameters]) -> Json:
-    return model.model_json_schema()
+    return model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
 
 
 def _without_null(schema: Json, bounds: Iterable[Any]) -> Json:
@@ -337,6 +354,7 @@ HEADER_COMPONENTS: Json = {
         "The lengths of the axes, unless they differ between arrays.",
         pattern="^([0-9]+(, [0-9]+)*)?$",
     ),
+    "Array-Warnings": _header("The codes of warnings about the numbers.", minLength=1),
     "Cache-Control": _required(
         "How long the response may be cached.",
         pattern=r"^(public|private), max-age=(86400|31536000, immutable)$",
@@ -379,7 +397,7 @@ PAGE_HEADERS = _headers("X-Request-Id")
 UNCACHED_HEADERS = {**PAGE_HEADERS, "Cache-Control": _headers("No-Store")["No-Store"]}
 """The headers of reports and of problems."""
 
-POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Vary")}
+POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Array-Warnings", "Vary")}
 NOT_MODIFIED_HEADERS = {**PAGE_HEADERS, **_headers(*_FILE_HEADERS, *_ARRAY_HEADERS)}
 TABLE_HEADERS = {**NOT_MODIFIED_HEADERS, **_headers("Accept-Ranges", "Repr-Digest")}
 RANGE_HEADERS = {**TABLE_HEADERS, **_headers("Content-Range")}

@@ -20,6 +20,7 @@ from service.encodings.family import (
     about,
     impossible,
     optional,
+    optional_key,
     refuse_excluded,
 )
 from service.encodings.grid.grids import Tokens
@@ -159,14 +160,6 @@ class NamedRule(WidthParameters):
     rope_type: RopeType | None = optional("Rule of the frequencies; default unless given.", "yarn")
 
 
-def _optional_key(kind: Any) -> tuple[Any, None]:
-    """Return pydantic's definition of an optional parameter for a rule key: type and default."""
-    *others, field = kind.__metadata__
-    annotated: Any = Annotated
-    key_type = annotated[(kind.__origin__, *others)] if others else kind.__origin__
-    return annotated[key_type | None, field], None
-
-
 if TYPE_CHECKING:
 
     class RuleKeys(NamedRule):
@@ -179,7 +172,7 @@ else:
         "RuleKeys",
         __base__=NamedRule,
         __module__=__name__,
-        **{name: _optional_key(kind) for name, kind in RULE_KEYS.items()},
+        **{name: optional_key(kind) for name, kind in RULE_KEYS.items()},
     )
 
 

@@ -1,0 +1,374 @@
+"""Prompts as rows of segments: text, media and padding, sent as such or found in arrays."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from service.encodings.family import InputArray, impossible, optional
+from service.encodings.positions.convention import Convention, PastLength, Steps
+from service.errors import InvalidBody
+from service.grammar import Integer, Real, integer
+from service.numerics.dtypes import to_float64
+from service.numerics.limits import MAX_LENGTH
+from service.numerics.phase import Int64s
+from service.numerics.tables import StoredTable
+
+MAX_SEGMENTS = 2**16
+"""The most segments, frames with text between them, and runs of tokens of a request."""
+
+MAX_SECONDS = 1e6
+
+_MAX_SIDE = 2**31
+_MAX_AUDIO_FRAMES = 2**40
+
+
+def _sides(names: str) -> BeforeValidator:
+    """Return the parser of a list of as many lengths as there are names."""
+
+    def parsed(value: Any) -> tuple[int, ...]:
+        if not isinstance(value, list | tuple) or len(value) != len(names.split(",")):
+            raise ValueError(f"must be [{names}]")
+        sides = tuple(map(integer, value))
+        if not all(1 <= side <= _MAX_SIDE for side in sides):
+            raise ValueError("must be integers from 1 to 2^31")
+        return sides
+
+    return BeforeValidator(parsed)
+
+
+def _list_of(count: int) -> WithJsonSchema:
+    items = {"type": "integer", "format": "int64"}
+    return WithJsonSchema({"type": "array", "items": items, "minItems": count, "maxItems": count})
+
+
+Grid = Annotated[tuple[int, int, int], _sides("t,h,w"), _list_of(3)]
+Size = Annotated[tuple[int, int], _sides("h,w"), _list_of(2)]
+Count = Annotated[Integer, Field(ge=0, le=MAX_LENGTH)]
+Tick = Annotated[
+    Integer, Field(ge=0, le=2**31), WithJsonSchema({"type": "integer", "format": "int64"})
+]
+_MEDIA = ("image", "video", "audio")
+
+
+class Segment(BaseModel):
+    """A part of a row: one of text, pad, image, video, audio, generate, with what belongs to it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: Count | None = optional("Number of text tokens.", 4)
+    pad: Count | None = optional("Number of masked tokens.", 2)
+    image: Grid | None = optional("Patches t,h,w of an image, before the merge.", [1, 4, 6])
+    video: Grid | None = optional("Patches t,h,w of a video, before the merge.", [2, 4, 4])
+    audio: Annotated[Integer, Field(ge=1, le=_MAX_AUDIO_FRAMES)] | None = optional(
+        "Feature frames of audio; beside video, of its audio.", 130
+    )
+    generate: Size | None = optional("Grid h,w of an image to generate.", [4, 3])
+    seconds_per_grid: Annotated[Real, Field(ge=0, le=MAX_SECONDS)] | None = optional(
+        "Of a video: seconds from one frame of its grid to the next.", 1
+    )
+    timestamps: tuple[Tick, ...] | None = optional(
+        "Of a video: text tokens before each of its frames.", [4, 4]
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "Segment":
+        given = [name for name in SEGMENTS if getattr(self, name) is not None]
+        if given == ["video", "audio"]:
+            given = ["video"]
+        if len(given) != 1:
+            raise ValueError(f"must have one of {', '.join(SEGMENTS)}")
+        for name in ("seconds_per_grid", "timestamps"):
+            if getattr(self, name) is not None and given != ["video"]:
+                raise ValueError(f"has {name}, which goes with video")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The name of the field that it has; ``joint`` for a video with its audio."""
+        if self.video is not None:
+            return "video" if self.audio is None else "joint"
+        return next(name for name in SEGMENTS if getattr(self, name) is not None)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The patches t, h, w of an image or a video."""
+        return self.image or self.video or (1, *(self.generate or (1, 1)))
+
+
+SEGMENTS = ("text", "pad", "image", "video", "audio", "generate")
+
+
+def _bounded(value: Any) -> Any:
+    if not isinstance(value, list) or not value or not all(type(row) is list for row in value):
+        raise ValueError("must be a list of rows in a JSON body, each a list of segments")
+    parts = len(value) + sum(map(len, value))
+    if parts <= MAX_SEGMENTS:
+        lists = (each.get("timestamps") for row in value for each in row if type(each) is dict)
+        parts += sum(len(each) for each in lists if type(each) is list)
+    if parts > MAX_SEGMENTS:
+        raise ValueError(f"must have at most {MAX_SEGMENTS} rows, segments and timestamps")
+    return value
+
+
+Rows = Annotated[
+    tuple[tuple[Segment, ...], ...],
+    BeforeValidator(_bounded),
+    Field(
+        description="The batch as segments, in place of input_ids.",
+        examples=[[[{"text": 4}, {"image": [1, 4, 6]}]]],
+    ),
+]
+
+
+class TokenIds(BaseModel):
+    """The ids of the tokens that mark media."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    image: Integer | None = None
+    video: Integer | None = None
+    audio: Integer | None = None
+    vision_start: Integer | None = None
+    vision_end: Integer | None = None
+    audio_start: Integer | None = None
+    audio_end: Integer | None = None
+    pad: Integer | None = None
+
+    def __str__(self) -> str:
+        """Format as in a query: ``image:151655,video:151656``."""
+        return ",".join(f"{name}:{value}" for name, value in self if value is not None)
+
+
+def _token_ids(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.partition(":")[::2] for pair in value.split(",")]
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("names a token twice")
+    return dict(pairs)
+
+
+Tokens = Annotated[
+    TokenIds,
+    BeforeValidator(_token_ids),
+    Field(description="The ids of tokens by name.", examples=["image:151655,video:151656"]),
+]
+
+PaddingSide = Annotated[
+    Literal["left", "right"],
+    Field(description="Where shorter rows are padded.", examples=["left"]),
+]
+PaddedLength = Annotated[
+    Integer,
+    Field(description="With padding_side: tokens of each row.", examples=[16], ge=1, le=MAX_LENGTH),
+]
+
+INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES = (
+    InputArray(name, text, (2,), example, is_integer=True, is_required=False, aliases=aliases)
+    for name, text, example, aliases in (
+        ("input_ids", "token ids, (batch, length)", [[5, 7, 9]], ()),
+        ("attention_mask", "0 for masked tokens, else 1, (batch, length)", [[0, 1, 1]], ()),
+        (
+            "token_types",
+            "0 text, 1 image, 2 video, 3 audio, (batch, length)",
+            [[0, 1, 0]],
+            ("mm_token_type_ids", "token_type_ids"),
+        ),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One row of a batch.
+
+    Attributes:
+        segments: its segments, without the padding that makes rows equally long.
+        place: returns the pointer to a segment.
+        before, after: the tokens of that padding.
+    """
+
+    segments: Sequence[Segment]
+    place: Callable[[int], str]
+    before: int = 0
+    after: int = 0
+
+    def padded(self) -> Iterator[Segment]:
+        """Yield all segments."""
+        yield Segment.model_construct(pad=self.before)
+        yield from self.segments
+        yield Segment.model_construct(pad=self.after)
+
+    def refusal(self, number: int, rule: str) -> InvalidBody:
+        """Return the error of a segment."""
+        return InvalidBody(rule, self.place(number))
+
+
+class TokenConvention(Convention):
+    """Base of the conventions of tokens: of structured rows, or of arrays of token ids.
+
+    Attributes:
+        kinds: the kinds of segments that it numbers.
+    """
+
+    inputs: ClassVar[tuple[InputArray, ...]] = (INPUT_IDS, ATTENTION_MASK)
+    kinds: ClassVar[tuple[str, ...]] = ("text", "pad")
+
+    rows: Rows | None = None
+    padding_side: PaddingSide | None = None
+    length: PaddedLength | None = None
+    past_length: PastLength = 0
+    steps: Steps | None = None
+
+    def count(self, segment: Segment) -> int:
+        """Return the number of tokens of a segment; raises ValueError if it is impossible."""
+        return segment.text or segment.pad or 0
+
+    def prompts(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        """Return the rows of a request, of one length; raises InvalidParameters or InvalidBody."""
+        if self.rows is not None:
+            if arrays:
+                name = next(iter(arrays))
+                raise InvalidBody(f"{name} does not go with rows: send one of them", f"/{name}")
+            prompts = self._padded([self._checked(*each) for each in enumerate(self.rows)])
+        elif shaping := [arrays[each.name] for each in RAW if each.name in arrays]:
+            for name in ("padding_side", "length"):
+                if (value := getattr(self, name)) is not None:
+                    raise impossible(name, value, f"{name} goes with rows only")
+            if len({table.shape for table in shaping}) > 1:
+                raise InvalidBody("input_ids, attention_mask and token_types must have one shape")
+            prompts = self.found(arrays)
+        else:
+            raise InvalidBody("send rows, or input_ids", "/rows")
+        self._check_lengths(prompts)
+        return prompts
+
+    def _checked(self, number: int, segments: tuple[Segment, ...]) -> Prompt:
+        """Return a structured row; raises InvalidBody for a segment that has no place here."""
+        prompt = Prompt(segments, lambda place: f"/rows/{number}/{place}")
+        for place, segment in enumerate(segments):
+            if segment.kind not in self.kinds:
+                of = {"joint": "a video with its audio"}.get(segment.kind, segment.kind)
+                rule = f"there is no {of} with convention={self.name}, but {', '.join(self.kinds)}"
+                raise prompt.refusal(place, rule)
+            self.check(prompt, place)
+        return prompt
+
+    def check(self, prompt: Prompt, place: int) -> None:
+        """Raise InvalidBody for a segment that is impossible."""
+        try:
+            self.count(prompt.segments[place])
+        except ValueError as error:
+            raise prompt.refusal(place, str(error)) from None
+
+    def _padded(self, prompts: list[Prompt]) -> list[Prompt]:
+        """Return rows of one length; raises InvalidParameters or InvalidBody if they differ."""
+        counts = [sum(map(self.count, prompt.segments)) for prompt in prompts]
+        most = max(counts)
+        length, side = max(most, self.length or 0), self.padding_side
+        if self.length is not None and side is None:
+            raise impossible("length", self.length, "length needs padding_side")
+        if self.length is not None and most > self.length:
+            rule = f"the row has {most} tokens, more than length={self.length}"
+            raise InvalidBody(rule, f"/rows/{counts.index(most)}")
+        if side is None and min(counts) < length:
+            number = next(each for each, count in enumerate(counts) if count != counts[0])
+            rule = (
+                f"row {number} has {counts[number]} tokens and row 0 has {counts[0]}: "
+                "padding_side=left or right pads them"
+            )
+            raise InvalidBody(rule, f"/rows/{number}")
+        return [
+            Prompt(
+                each.segments,
+                each.place,
+                before=(length - count) * (side == "left"),
+                after=(length - count) * (side == "right"),
+            )
+            for each, count in zip(prompts, counts, strict=True)
+        ]
+
+    def _check_lengths(self, prompts: list[Prompt]) -> None:
+        tokens = sum(map(self.count, prompts[0].padded()))
+        if not tokens:
+            raise InvalidBody("the rows have no tokens", "/rows")
+        if tokens > MAX_LENGTH:
+            raise InvalidBody(f"a row has {tokens} tokens: at most 2^62 are possible", "/rows")
+        if self.past_length >= tokens:
+            rule = f"past_length must be less than the {tokens} tokens of a row"
+            raise impossible("past_length", self.past_length, rule)
+
+    def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        """Return the rows that arrays of tokens hold; raises InvalidBody."""
+        kinds = self.kinds_of(arrays)
+        check_changes(kinds)
+        return [
+            Prompt(
+                [plain_segment(kind, stop - start) for kind, start, stop in runs_of(row)],
+                lambda _, number=number: f"/input_ids/{number}",  # type: ignore[misc]
+            )
+            for number, row in enumerate(kinds)
+        ]
+
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+        """Return the kind of each token, (batch, length): 0 text, -1 masked, else a medium."""
+        shape = next(arrays[each.name].shape for each in RAW if each.name in arrays)
+        kinds = np.zeros(shape, dtype=np.int64)
+        if ATTENTION_MASK.name in arrays:
+            mask = integers_of(arrays[ATTENTION_MASK.name])
+            check_each((mask == 0) | (mask == 1), mask, ATTENTION_MASK.name, "must be 0 or 1")
+            kinds[mask == 0] = -1
+        return kinds
+
+
+RAW = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES)
+
+
+def check_changes(kinds: Int64s) -> None:
+    """Raise InvalidBody if tokens change their kind too often."""
+    changes = int(np.count_nonzero(kinds[:, 1:] != kinds[:, :-1]))
+    if changes + len(kinds) > MAX_SEGMENTS:
+        rule = f"the tokens have {changes} changes of their kind: at most {MAX_SEGMENTS} fit"
+        raise InvalidBody(rule, "/input_ids")
+
+
+def plain_segment(kind: int, count: int) -> Segment:
+    """Return tokens of text, or masked ones for the kind -1."""
+    if kind < 0:
+        return Segment.model_construct(pad=count)
+    return Segment.model_construct(text=count)
+
+
+def integers_of(table: StoredTable) -> Int64s:
+    """Return the elements of a table of integers."""
+    return table.in_order().elements
+
+
+def reals_of(table: StoredTable, name: str, most: float) -> list[float]:
+    """Return the numbers of an array; raises InvalidBody unless they are from 0 to ``most``."""
+    values = to_float64(table.in_order().elements, table.dtype)
+    check_each((values >= 0) & (values <= most), values, name, f"must be from 0 to {most:g}")
+    return [float(value) for value in values.reshape(-1)]
+
+
+def check_each(valid: Any, values: Any, name: str, rule: str) -> None:
+    """Raise InvalidBody with the place of the first element of an array that is not valid."""
+    if not valid.all():
+        place = tuple(map(int, np.unravel_index(int((~valid).argmax()), valid.shape)))
+        value = values[place].item()
+        text = str(value) if isfinite(value) else repr(value)
+        raise InvalidBody(
+            f"{name} {rule}, and has {text}", "/".join(["", name, *map(str, place)]), text
+        )
+
+
+def runs_of(kinds: Int64s) -> Iterator[tuple[int, int, int]]:
+    """Yield the kind, the first token and the end of each run of tokens of one kind."""
+    edges = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
+    for start, stop in pairwise(edges):
+        yield int(kinds[start]), start, stop
