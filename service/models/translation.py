@@ -92,7 +92,7 @@ class ModelDocument:
 
 
 @validated_dataclass(frozen=True, config=_FACTS)
-class Piece:
+class FormatPart:
     """Keys of a format and what they mean, as the head of formats.toml explains them."""
 
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -131,12 +131,12 @@ class Form:
     kind: str = ""
     kind_if: Mapping[str, str] = field(default_factory=dict)
     zero_is_absent: bool = False
-    block: Piece | None = None
-    shared: Piece = field(default_factory=Piece)
-    rotary: Piece = field(default_factory=Piece)
-    kinds: Mapping[str, Piece] = field(default_factory=dict)
-    classes: Mapping[str, Piece] = field(default_factory=dict)
-    rules: tuple[Piece, ...] = ()
+    block: FormatPart | None = None
+    shared: FormatPart = field(default_factory=FormatPart)
+    rotary: FormatPart = field(default_factory=FormatPart)
+    kinds: Mapping[str, FormatPart] = field(default_factory=dict)
+    classes: Mapping[str, FormatPart] = field(default_factory=dict)
+    rules: tuple[FormatPart, ...] = ()
 
     def names(self) -> set[str]:
         """Return every name of a key that is understood."""
@@ -200,7 +200,7 @@ class Translation:
             for key, value in own.items() if isinstance(own, dict) else ():
                 if self.place.get(key) is None or self._is_there(value):
                     self.place[key], self.pointers[key] = value, under(at, key)
-        self.pieces: list[Piece] = [self.form.shared]
+        self.pieces: list[FormatPart] = [self.form.shared]
         self.content: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
         self.not_sent: dict[str, ResolvedValue] = {}
@@ -245,7 +245,7 @@ class Translation:
         """True if the model has a rotary embedding."""
         return all(piece.rotary for piece in self.pieces)
 
-    def choose(self, pieces: Mapping[str, Piece], value: Any, pointer: str) -> None:
+    def choose(self, pieces: Mapping[str, FormatPart], value: Any, pointer: str) -> None:
         """Add the piece that a value names; a fault if there is none."""
         piece = pieces.get(value) if isinstance(value, str) else None
         if piece is not None and not piece.refuse:
@@ -338,7 +338,7 @@ class Translation:
                     self.warn("said-twice", f"{name} is used, and {other} is another", other)
                 return
 
-    def _read_block(self, block: Piece) -> None:
+    def _read_block(self, block: FormatPart) -> None:
         """Read the object with the parameters of a frequency rule."""
         own, at = self.place.get(block.name), self.key(block.name)
         if own is None or any(block.name in piece.ignores for piece in self.pieces):

@@ -49,7 +49,7 @@ _COMPARED_FRAMES = 2**16
 
 
 @dataclass
-class Numbering:
+class RowBuilder:
     """The pieces of a row while its segments are numbered.
 
     Attributes:
@@ -190,9 +190,9 @@ class Multimodal(MediaConvention):
         delta = following - scalar_of(self.dtype)(counted)
         return Row(joined(numbering.pieces), delta, following)
 
-    def numbering(self) -> Numbering:
+    def numbering(self) -> RowBuilder:
         """Return the numbering of an empty row."""
-        return Numbering(self.axis_count, scalar_of(self.dtype)(0), self.dtype)
+        return RowBuilder(self.axis_count, scalar_of(self.dtype)(0), self.dtype)
 
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
         """Return the id of masked tokens."""
@@ -202,7 +202,7 @@ class Multimodal(MediaConvention):
         """Return whether ids of masked tokens count for the largest of a batch without media."""
         return rules == "transformers-4"
 
-    def number(self, numbering: Numbering, segment: Segment, rules: str) -> None:
+    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
         """Add the tokens of a medium."""
         shape, start = self.merged(segment), numbering.next
         piece = grid_piece((start,) * 3, shape, self.times(segment, rules))
@@ -378,7 +378,7 @@ class Qwen3VL(Multimodal, name="qwen3_vl"):
             raise ValueError(f"timestamps has {len(texts)} numbers, and the video {frames} frames")
         return texts
 
-    def number(self, numbering: Numbering, segment: Segment, rules: str) -> None:
+    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
         for count in self._texts(segment) or (0,):
             numbering.run(count)
             frame = (
