@@ -70,8 +70,8 @@ class TransformedTable:
         parts: how many arrays the factors are parted into, for instance cosines and sines: loops
             over contiguous ones are a quarter faster.
         channel: the axis of channels; the last one unless given.
-        along: the axes that positions count, in the order of the array; the last one beside the
-            channels unless given.
+        along: the axes that positions count, from the slowest on; the last one beside the channels
+            unless given.
     """
 
     source: StoredTable
@@ -130,7 +130,7 @@ class TransformedTable:
         axes = [axis for axis in range(rank) if axis != self.channel % rank]
         counted = [axes.index(axis % rank) for axis in self.along]
         lengths = self._vectors.shape[:-1]
-        first, last = counted[0], counted[-1] + 1
+        first, last = min(counted), max(counted) + 1
         places = tuple(place - first for place in counted)
         return lengths[first:last], places, prod(lengths[last:])
 
@@ -225,7 +225,7 @@ class TransformedTable:
         Positions are read in as few ranges as their order has.
         """
         lengths, counted, _ = self._order
-        if len(lengths) == len(counted):
+        if counted == tuple(range(len(lengths))):
             return self._read_factors(first, last)
         places = np.unravel_index(np.arange(first, last), lengths)
         index: Int64s = np.zeros(last - first, dtype=np.int64)
@@ -234,11 +234,10 @@ class TransformedTable:
         least, most = int(index.min()), int(index.max())
         if most - least < 2 * len(index):
             return self._read_factors(least, most + 1)[index - least]
-        steps = np.diff(index)
-        parts = np.split(index, np.flatnonzero((steps < 0) | (steps > 1)) + 1)
+        distinct, place = np.unique(index, return_inverse=True)
+        parts = np.split(distinct, np.flatnonzero(np.diff(distinct) > 1) + 1)
         read = [self._read_factors(int(part[0]), int(part[-1]) + 1) for part in parts]
-        rows = (found[part - part[0]] for found, part in zip(read, parts, strict=True))
-        return np.concatenate(list(rows))
+        return np.asarray(np.concatenate(read)[place])
 
     def _read_factors(self, first: int, last: int) -> Elements:
         width = self.factors.shape[-1]

@@ -105,7 +105,7 @@ def test_malformed_query_is_refused_by_transforms(client: Client, path: str, que
 NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
 
 
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+@pytest.mark.parametrize("path", [f"{each.path}?{each.example}" for each in TRANSFORMS])
 @pytest.mark.parametrize(
     ("array", "rule"),
     [

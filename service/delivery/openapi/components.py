@@ -5,6 +5,7 @@ schema has a choice of types, except with null. Where the service takes several 
 text, for instance), the schema has no type.
 """
 
+import re
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, partial
 from math import inf
@@ -123,8 +124,13 @@ class Components:
         self.sections: dict[str, Json] = {"schemas": {**SCHEMAS}, "headers": {**HEADER_COMPONENTS}}
 
     def ref(self, section: str, content: Json, *names: str) -> Json:
-        """Return a reference to a component, stored under the first name that no other has."""
+        """Return a reference to a component, stored under the first name that no other has.
+
+        An equal parameter is stored once, whatever its names: no client has types of their names.
+        """
         known = self.sections.setdefault(section, {})
+        if section == "parameters":
+            names = *names[:1], *(name for name, other in known.items() if other == content), *names
         name = next(name for name in names if known.setdefault(name, content) == content)
         return {"$ref": f"#/components/{section}/{name}"}
 
@@ -231,7 +237,8 @@ class Components:
             # Clients in C# write a bound of a body as an integer, also 1e300.
             if own.get("maximum", 0) > 2**63:
                 del own["maximum"]
-            described.setdefault(name, {**own, "description": known["description"]})
+            # The parameters of the query are described in full.
+            described.setdefault(name, {**own, "description": _beginning(known["description"])})
         return self.ref("schemas", {**schema, "properties": described}, f"{owner}Request")
 
     def _generated(self, schema: Any, owner: str) -> Any:
@@ -256,6 +263,20 @@ class Components:
                 if key != "title" and (key, value) != ("default", None)
             }
         )
+
+
+# With as many spaces the words before a colon are no condition, as in "For yarn: …".
+_FEW = 2
+
+
+def _beginning(text: str) -> str:
+    """Return the first sentence of a description, without a list of values at its end."""
+    sentence, *_ = re.split(r"(?<=[\w)])\. ", text, maxsplit=1)
+    clause, *others = sentence.split("; ")
+    words = clause.split(": ")[0].count(" ")
+    if others and words:
+        sentence = clause.split(": ")[0] if words > _FEW else clause
+    return f"{sentence.rstrip('.')}."
 
 
 def pascal(name: str) -> str:

@@ -88,31 +88,8 @@ def _per_axis(description: str, example: str) -> Any:
     return optional(text, example, max_length=MAX_AXES)
 
 
-class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
-    """Axial rotary tables, by the conventions of libraries and models.
-
-    The channels are divided among the axes of a grid, height and width, or time, height and width;
-    in the formulas of conventions w is the number of channels of an axis. Tokens are numbered row
-    by row, or with spatial_merge_size=2 in the blocks of 2 by 2 that Qwen-VL merges. grid_offset is
-    added to coordinates, and grid_indexing=xy swaps the first two axes in the channels. inv_freq
-    replaces the frequencies of every axis (DINOv3 weights contain rounded periods). positions_t,
-    positions_h and positions_w replace grid for conventions whose coordinates are integer
-    positions. pack and part have the meaning that they have for ``/rope``. angle=float32 requires
-    integer coordinates; fractional coordinates are exact.
-
-    Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
-    Source: the library version in the description of each convention.
-    Bound: every cosine and sine is within 4·2^-53 of the formula, rounded once to its element type.
-    Trap: libraries differ in the order of axes, in coordinates and in frequencies: choose the
-        convention of the library that runs the model.
-    """
-
-    operation: ClassVar[str] = "RopeAxial"
-    summary: ClassVar[str] = (
-        "The rotary table of an image or a video, by the convention of a library or a model"
-    )
-    example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
-    revision_of_bytes: ClassVar[int] = 2
+class AxialAngles(AxisParameters, AxialSeries):
+    """The coordinates of tokens along each axis, and the angles by the convention."""
 
     grid: Integers | None = optional(
         "Number of tokens along each axis, as height,width or time,height,width; tokens are "
@@ -167,7 +144,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         default="exact",
     )
 
-    def canonical(self) -> dict[str, ParameterValue]:
+    def angle_parameters(self) -> dict[str, ParameterValue]:
         """Return the parameters that determine the angles, with the convention's defaults."""
         grid, offset, reference = self.grid or (), self.recipe.offset, self.recipe.reference
         defaults: dict[str, ParameterValue] = {}
@@ -178,7 +155,8 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         sent = {} if self.positions is None else self.positions.parameters()
         return self.canonical_values(_CANONICAL, defaults) | sent
 
-    def rotary_angles(self) -> RotaryAngles:
+    def angles(self) -> RotaryAngles:
+        """Return the angles of all tokens; raises InvalidParameters."""
         check_rounding(self.angle, self.channels)
         self._refuse_others()
         ways = {"grid": self._from_grid, "positions": self._from_array}
@@ -209,16 +187,7 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
         if padding := self.padding(rules):
             resting = GivenFrequencies((0.0,) * padding)
             axes = Axis(resting, along[0][0], tuple(range(padding))), *axes
-        return AxesAngles(axes, tokens, self.canonical(), self.angle)
-
-    def packing(self) -> str:
-        pack = super().packing()
-        if not self.recipe.halves_axes or PACKS[pack].layout != "half":
-            return pack
-        if pack != "half":
-            rule = f"pack={self.pack} does not go with convention={self.convention}: pack=half does"
-            raise impossible("pack", self.pack, rule)
-        return "half_by_axis"
+        return AxesAngles(axes, tokens, self.angle_parameters(), self.angle)
 
     def _refuse_others(self) -> None:
         """Raise InvalidParameters for parameters that convention, grid or inv_freq exclude."""
@@ -374,3 +343,42 @@ class Axial(PackedTable, AxisParameters, AxialSeries, path="/rope/axial"):
             rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
             raise impossible(name, numbers, rule)
         return [Fraction(number) for number in numbers * (axes // len(numbers))]
+
+
+class Axial(PackedTable, AxialAngles, path="/rope/axial"):
+    """Axial rotary tables, by the conventions of libraries and models.
+
+    The channels are divided among the axes of a grid, height and width, or time, height and width;
+    in the formulas of conventions w is the number of channels of an axis. Tokens are numbered row
+    by row, or with spatial_merge_size=2 in the blocks of 2 by 2 that Qwen-VL merges. grid_offset is
+    added to coordinates, and grid_indexing=xy swaps the first two axes in the channels. inv_freq
+    replaces the frequencies of every axis (DINOv3 weights contain rounded periods). positions_t,
+    positions_h and positions_w replace grid for conventions whose coordinates are integer
+    positions. pack and part have the meaning that they have for ``/rope``. angle=float32 requires
+    integer coordinates; fractional coordinates are exact.
+
+    Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
+    Source: the library version in the description of each convention.
+    Bound: every cosine and sine is within 4·2^-53 of the formula, rounded once to its element type.
+    Trap: libraries differ in the order of axes, in coordinates and in frequencies: choose the
+        convention of the library that runs the model.
+    """
+
+    operation: ClassVar[str] = "RopeAxial"
+    summary: ClassVar[str] = (
+        "The rotary table of an image or a video, by the convention of a library or a model"
+    )
+    example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
+    revision_of_bytes: ClassVar[int] = 2
+
+    def rotary_angles(self) -> RotaryAngles:
+        return self.angles()
+
+    def packing(self) -> str:
+        pack = super().packing()
+        if not self.recipe.halves_axes or PACKS[pack].layout != "half":
+            return pack
+        if pack != "half":
+            rule = f"pack={self.pack} does not go with convention={self.convention}: pack=half does"
+            raise impossible("pack", self.pack, rule)
+        return "half_by_axis"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -16,9 +15,10 @@ from service.encodings.family import (
 )
 from service.encodings.position_parameters import StartParameters
 from service.encodings.rotary.angles import RotaryAngles
+from service.encodings.rotary.axial import AxialAngles
 from service.encodings.rotary.rope import AngleParameters, WidthParameters, even_channels
 from service.encodings.transforms import TransformFamily, Vectors
-from service.errors import InvalidBody
+from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer
 from service.numerics.dtypes import (
     FLOAT64,
@@ -39,6 +39,7 @@ from service.numerics.tables import (
 from service.numerics.transformed import TransformedTable
 
 Layout: TypeAlias = Literal["interleaved", "half"]
+AxialLayout: TypeAlias = Literal["interleaved", "half", "half_by_axis"]
 RotaryOffset = Annotated[
     Integer,
     about("Number of channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS - 2),
@@ -47,7 +48,137 @@ RotaryOffset = Annotated[
 _MAX_INT32_ROWS = 2**31
 
 
-class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/apply"):
+@dataclass(frozen=True)
+class PairRotation:
+    """The rotation of pairs of channels, by the cosines and sines of their vectors' positions.
+
+    Attributes:
+        dtype: the type of the channels.
+        offset: the first rotary channel.
+        parts: the angles of each part of the rotary channels; a part has pairs of its own.
+        layout: which channels of a part are pairs.
+        output_layout: that of the result.
+        inverse: whether angles are negative.
+    """
+
+    dtype: DType
+    offset: int
+    parts: tuple[tuple[int, ...], ...]
+    layout: Layout
+    output_layout: Layout
+    inverse: bool
+
+    def __call__(
+        self,
+        source: Callable[[range], Elements],
+        factors: Float64s,
+        columns: range,
+        block: Elements,
+    ) -> None:
+        """Fill a block (…, columns) with rotated vectors; factors are their cosines and sines."""
+        stop = self.offset + 2 * factors.shape[-1]
+        before = range(columns.start, min(self.offset, columns.stop))
+        after = range(max(stop, columns.start), columns.stop)
+        for copied in filter(None, (before, after)):
+            block[..., _slice_of(copied, columns)] = source(copied)
+        first = self.offset
+        for places in self.parts:
+            rotary = range(first, first + 2 * len(places))
+            own = factors if len(self.parts) == 1 else factors[..., places]
+            self._rotate(source, own, columns, block, rotary)
+            first = rotary.stop
+
+    def _rotate(
+        self,
+        source: Callable[[range], Elements],
+        factors: Float64s,
+        columns: range,
+        block: Elements,
+        rotary: range,
+    ) -> None:
+        """Fill a block with the channels of a part."""
+        targets = _pair_channels(self.output_layout, rotary)
+        wanted = [_overlap(channels, columns) for channels in targets]
+        low = min((pairs.start for pairs in wanted if pairs), default=0)
+        high = max((pairs.stop for pairs in wanted if pairs), default=0)
+        if low == high:
+            return
+        cos, sin = factors[..., low:high]
+        if self.inverse:
+            sin = 0.0 - sin
+        first, second = (
+            to_float64(source(channels[low:high]), self.dtype)
+            for channels in _pair_channels(self.layout, rotary)
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            results = first * cos
+            results -= second * sin
+            for channels, pairs in zip(targets, wanted, strict=True):
+                if pairs:
+                    rotated = block[..., _slice_of(channels[pairs.start : pairs.stop], columns)]
+                    some = results[..., pairs.start - low : pairs.stop - low]
+                    round_results(some, rotated, self.dtype)
+                if channels is targets[0]:
+                    np.multiply(second, cos, out=results)
+                    results += first * sin
+
+
+class RotatedFamily(TransformFamily):
+    """Base class of the families that rotate queries and keys."""
+
+    rotary_offset: RotaryOffset = 0
+    inverse: Boolean = about(
+        "Whether to rotate by the negative angles, which inverts the rotation unless there is an "
+        "attention factor or xPos.",
+        example=False,
+        default=False,
+    )
+
+    def rotated(
+        self,
+        x: Vectors,
+        angles: RotaryAngles,
+        layout: AxialLayout,
+        output_layout: Layout | None = None,
+    ) -> tuple[TransformedTable, dict[str, ParameterValue]]:
+        """Return rotated vectors, and the parameters of the rotation.
+
+        Raises InvalidParameters or InvalidBody if the angles are not those of the vectors.
+        """
+        self.check_angles(angles, x.rows, x.width)
+        places = tuple(range(angles.count))
+        parts: tuple[tuple[int, ...], ...] = (places,)
+        if layout == "half_by_axis":
+            parts = tuple(axis.places for axis in angles.along())
+        inner: Layout = "half" if layout == "half_by_axis" else layout
+        rotation = PairRotation(
+            x.dtype, self.rotary_offset, parts, inner, output_layout or inner, self.inverse
+        )
+        channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
+        factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
+        table = x.transformed(factors, rotation, transform_seconds=2 * ELEMENT_SECONDS, parts=2)
+        parameters = {**angles.parameters(), "layout": layout}
+        if output_layout not in {None, layout}:
+            parameters["output_layout"] = output_layout
+        if self.rotary_offset:
+            parameters["rotary_offset"] = self.rotary_offset
+        return table, {**parameters, "inverse": self.inverse}
+
+    def check_angles(self, angles: RotaryAngles, rows: int, head_dim: int) -> None:
+        """Raise InvalidParameters or InvalidBody if an array has no vectors for the angles."""
+        width = 2 * angles.count
+        if width > MAX_CHANNELS:
+            rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"
+            raise InvalidBody(rule)
+        if angles.rows != rows:
+            rule = f"the parameters give {angles.rows} positions, but the array has {rows} rows"
+            raise InvalidBody(rule)
+        if self.rotary_offset + width > head_dim:
+            rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
+            raise impossible("rotary_offset", self.rotary_offset, rule)
+
+
+class RopeApply(RotatedFamily, StartParameters, AngleParameters, path="/rope/apply"):
     """Queries or keys, rotated by their positions.
 
     Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
@@ -65,6 +196,10 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     operation: ClassVar[str] = "RopeApply"
     summary: ClassVar[str] = "Queries or keys rotated by their positions"
     example: ClassVar[str] = "start=1"
+    hints: ClassVar = {
+        **StartParameters.hints,
+        "convention": "the conventions of images and videos are those of /rope/axial/apply",
+    }
 
     layout: Layout = about(
         "Which channels are pairs: interleaved 2k and 2k+1, half k and k + rotary_dim/2.",
@@ -76,26 +211,9 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         "interleaved pairs and writes half pairs.",
         "half",
     )
-    rotary_offset: RotaryOffset = 0
-    inverse: Boolean = about(
-        "Whether to rotate by the negative angles, which inverts the rotation unless there is an "
-        "attention factor or xPos.",
-        example=False,
-        default=False,
-    )
 
     def apply(self, x: Vectors) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
-        angles = self.angles_of(x.rows, x.width)
-        channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
-        factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
-        rotate = partial(self._rotate, x.dtype)
-        table = x.transformed(factors, rotate, transform_seconds=2 * ELEMENT_SECONDS, parts=2)
-        parameters = {**angles.parameters(), "layout": self.layout}
-        if self._result_layout != self.layout:
-            parameters["output_layout"] = self._result_layout
-        if self.rotary_offset:
-            parameters["rotary_offset"] = self.rotary_offset
-        return table, {**parameters, "inverse": self.inverse}
+        return self.rotated(x, self.angles_of(x.rows, x.width), self.layout, self.output_layout)
 
     def angles_of(self, rows: int, head_dim: int) -> RotaryAngles:
         """Return the angles of an array's vectors; raises InvalidParameters or InvalidBody."""
@@ -106,61 +224,47 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         if angles.by_channel:
             rule = "the two channels of a pair have different angles, which is no rotation"
             raise impossible("mrope_layout", self.mrope_layout, rule)
-        width = 2 * angles.count
-        if width > MAX_CHANNELS:
-            rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"
-            raise InvalidBody(rule)
-        if angles.rows != rows:
-            rule = f"the parameters give {angles.rows} positions, but the array has {rows} rows"
-            raise InvalidBody(rule)
-        if self.rotary_offset + width > head_dim:
-            rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
-            raise impossible("rotary_offset", self.rotary_offset, rule)
+        self.check_angles(angles, rows, head_dim)
         return angles
 
-    def _rotate(
-        self,
-        dtype: DType,
-        source: Callable[[range], Elements],
-        factors: Float64s,
-        columns: range,
-        block: Elements,
-    ) -> None:
-        """Fill a block (…, columns) with rotated vectors; factors are their cosines and sines."""
-        rotary = range(self.rotary_offset, self.rotary_offset + 2 * factors.shape[-1])
-        before = range(columns.start, min(rotary.start, columns.stop))
-        after = range(max(rotary.stop, columns.start), columns.stop)
-        for copied in filter(None, (before, after)):
-            block[..., _slice_of(copied, columns)] = source(copied)
-        targets = _pair_channels(self._result_layout, rotary)
-        wanted = [_overlap(channels, columns) for channels in targets]
-        low = min((pairs.start for pairs in wanted if pairs), default=0)
-        high = max((pairs.stop for pairs in wanted if pairs), default=0)
-        if low == high:
-            return
-        cos, sin = factors[..., low:high]
-        if self.inverse:
-            sin = 0.0 - sin
-        first, second = (
-            to_float64(source(channels[low:high]), dtype)
-            for channels in _pair_channels(self.layout, rotary)
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            results = first * cos
-            results -= second * sin
-            for channels, pairs in zip(targets, wanted, strict=True):
-                if pairs:
-                    rotated = block[..., _slice_of(channels[pairs.start : pairs.stop], columns)]
-                    round_results(
-                        results[..., pairs.start - low : pairs.stop - low], rotated, dtype
-                    )
-                if channels is targets[0]:
-                    np.multiply(second, cos, out=results)
-                    results += first * sin
 
-    @property
-    def _result_layout(self) -> Layout:
-        return self.output_layout or self.layout
+class AxialApply(RotatedFamily, AxialAngles, path="/rope/axial/apply"):
+    """Queries or keys of an image or a video, rotated by the coordinates of their tokens.
+
+    Formula: that of ``/rope/apply``, with the cosines and sines of ``/rope/axial``. head_dim, or
+        the sum of axes_dim, is the number of rotary channels; all channels unless given.
+    Source: the library version in the description of each convention.
+    Bound: that of ``/rope/apply``, without an attention factor.
+    Trap: no convention determines the layout, because several models share each of them: it is that
+        of the model. V-JEPA 2 multiplies the two channels of a pair by different cosines, which is
+        no rotation.
+    """
+
+    operation: ClassVar[str] = "RopeAxialApply"
+    summary: ClassVar[str] = "Queries or keys rotated by the convention of a library or a model"
+    example: ClassVar[str] = "convention=qwen2_vl&grid=1,2&layout=half"
+    hints: ClassVar = StartParameters.hints
+
+    layout: AxialLayout = about(
+        "Which channels are pairs: interleaved 2k and 2k+1, half k and k + head_dim/2, "
+        "half_by_axis the halves of the channels of each axis.",
+        "half",
+    )
+
+    def apply(self, x: Vectors) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
+        known = self
+        if self.head_dim is None and self.axes_dim is None:
+            if x.width % 2:
+                rule = f"head_dim is required, because {x.width} channels are no pairs"
+                raise impossible("head_dim", None, rule)
+            known = self.model_copy(update={"head_dim": x.width})
+        if self.recipe.halves_axes and self.layout == "half":
+            rule = f"convention={self.convention} has the halves of each axis: layout=half_by_axis"
+            raise impossible("layout", self.layout, rule)
+        if self.recipe.is_padded and "head" in x.axes:
+            rule = f"convention={self.convention} has one table for the channels of all heads"
+            raise InvalidParameters(Fault("axes", ",".join(x.axes), f"{rule}: leave out head"))
+        return self.rotated(x, known.angles(), self.layout)
 
 
 def _pair_channels(layout: Layout, rotary: range) -> tuple[range, range]:
