@@ -1,5 +1,6 @@
 """Queries and keys of images and videos, rotated by the tables of ``/rope/axial``."""
 
+from collections import Counter
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -42,14 +43,17 @@ def test_the_rotation_is_that_of_the_table(client: Client, name: str, layout: st
     if packed.status_code != 200:
         packed = client.get(f"/rope/axial.safetensors?{query}&pack=half&dtype=float64")
     table = safetensors.numpy.load(packed.content)
-    axis = client.get(f"/rope/axial/frequencies.json?{frequencies(query)}&part=axis").json()
+    of_pairs = client.get(f"/rope/axial/frequencies.json?{frequencies(query)}").json()["data"]
     x = np.random.default_rng(0).standard_normal(table["cos"].shape)
 
     answer = client.post(f"{APPLY}.npy?{query}&layout={layout}", content=npy_bytes(x), headers=NPY)
 
-    _, sizes = np.unique(axis["data"], return_counts=True)
-    order = list(dict.fromkeys(axis["data"]))
-    blocks = [2 * int(sizes[each]) for each in order]
+    # Pairs that rest come first, as an axis of their own.
+    axes = [
+        -1 if rate == 0 else axis
+        for rate, axis in zip(of_pairs["inv_freq"], of_pairs["axis"], strict=True)
+    ]
+    blocks = [2 * count for count in Counter(axes).values()]
     assert answer.status_code == 200, answer.text
     assert np.abs(load_npy(answer) - rotated_by_hand(x, table, layout, blocks)).max() < 1e-15
 
