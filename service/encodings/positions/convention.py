@@ -104,7 +104,7 @@ class Convention(Parameters):
         owners = [
             each.name
             for each in Convention.registered
-            if name in {getattr(known, "name", known) for known in getattr(each, place)}
+            if name in {getattr(known, "name", known) for known in getattr(each, place, ())}
         ]
         return f"{name} does not go with convention={cls.name}, but with {'|'.join(owners)}"
 

@@ -26,7 +26,7 @@ from service.errors import InvalidBody
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
-_KINDS = ("text", "image", "video", "audio")
+_KINDS = ("text", "image", "video", "audio", "joint")
 
 
 def _grids(kind: str) -> InputArray:
@@ -109,9 +109,11 @@ class Media:
         """Return the next image, video or audio; raises InvalidBody if there is none."""
         if kind == "audio":
             return Segment.model_construct(audio=self.take(AUDIO_LENGTHS.name, where))
-        seconds = {}
+        seconds: dict[str, Any] = {}
+        if kind == "joint":
+            seconds["audio"], kind = self.take(AUDIO_LENGTHS.name, where), "video"
         if kind == "video" and SECONDS_PER_GRID.name in self.lists:
-            seconds = {"seconds_per_grid": self.take(SECONDS_PER_GRID.name, where)}
+            seconds["seconds_per_grid"] = self.take(SECONDS_PER_GRID.name, where)
         return Segment.model_construct(**{kind: self.take(f"{kind}_grids", where)}, **seconds)
 
     def check_taken(self) -> None:
@@ -142,7 +144,7 @@ class MediaConvention(TokenConvention):
         ids = integers_of(arrays["input_ids"]) if "input_ids" in arrays else None
         if TOKEN_TYPES.name in arrays:
             found = integers_of(arrays[TOKEN_TYPES.name])
-            most = max(_KINDS.index(kind) for kind in self.kinds if kind in _KINDS)
+            most = max(_KINDS.index(kind) for kind in self.kinds if kind in _KINDS[:4])
             rule = f"must be 0 to {most}"
             check_each((found >= 0) & (found <= most), found, TOKEN_TYPES.name, rule)
         else:
@@ -156,8 +158,11 @@ class MediaConvention(TokenConvention):
         """Return the kinds of tokens by their ids; raises if a needed id is not given."""
         if ids is None:
             raise InvalidBody("send input_ids or token_types", "/input_ids")
+        given = [token for name, token in self.tokens or () if name in _KINDS and token is not None]
+        if len(set(given)) < len(given):
+            raise impossible("tokens", str(self.tokens), "tokens has one id for two media")
         found = np.zeros(ids.shape, dtype=np.int64)
-        for number, kind in enumerate(_KINDS[1:], 1):
+        for number, kind in enumerate(_KINDS[1:4], 1):
             if kind not in self.kinds:
                 continue
             token = getattr(self.tokens, kind, None)

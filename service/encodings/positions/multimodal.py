@@ -6,7 +6,8 @@ position in other libraries (``rules``); the sources are transformers 5.23.0 and
 functions were run, and vLLM 0.33.0, which was read.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,11 +22,11 @@ from service.encodings.positions.pieces import (
     Curve,
     Piece,
     PiecesTable,
+    Progress,
     Row,
     constant,
     grid_piece,
     joined,
-    one_run,
     scalar_of,
 )
 from service.encodings.positions.segments import Prompt, Segment
@@ -57,6 +58,8 @@ class RowBuilder:
         next: the position of what comes next.
         dtype: the type of the ids.
         largest: the largest id so far.
+        images: numbers the images of the batch.
+        plan: the lengths of runs of text, last first, where each rounds its sums anew.
     """
 
     axes: int
@@ -64,12 +67,21 @@ class RowBuilder:
     dtype: DType = INT64
     largest: Any = -1
     pieces: list[Piece] = field(default_factory=list)
+    images: Iterator[int] = field(default_factory=itertools.count)
+    plan: list[int] = field(default_factory=list)
+    _done: int = 0
 
     def run(self, count: int) -> None:
         """Add tokens of text."""
-        if count:
-            self.add(one_run(count, self.next, self.axes))
-            self.next = self.next + scalar_of(self.dtype)(count)
+        while count:
+            whole = self.plan[-1] if self.plan else count
+            taken = min(count, whole - self._done)
+            self.add(Piece(taken, (Progress(self.next),) * self.axes, self._done))
+            self._done, count = self._done + taken, count - taken
+            if self._done == whole:
+                self.next = self.next + scalar_of(self.dtype)(whole)
+                self._done = 0
+                del self.plan[-1:]
 
     def mask(self, count: int, value: int) -> None:
         """Add masked tokens."""
@@ -86,8 +98,8 @@ class Multimodal(MediaConvention):
 
     Attributes:
         libraries: the rules that were run or read.
-        axis_names: of the ids.
         dtype: of the ids.
+        has_steps: whether the ids of decoded tokens are known for any number of them.
         has_padded_delta: whether rope_deltas of transformers 4 count masked tokens.
     """
 
@@ -98,17 +110,19 @@ class Multimodal(MediaConvention):
         "decode_position_ids",
     )
     libraries: ClassVar[tuple[str, ...]] = ("transformers-5",)
-    axis_names: ClassVar[str] = "t,h,w"
     dtype: ClassVar[DType] = INT64
+    has_steps: ClassVar[bool] = True
     has_padded_delta: ClassVar[bool] = True
 
     rules: Rules = "transformers-5"
-    spatial_merge_size: SpatialMergeSize = 2
 
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
         if self.rules not in self.libraries:
             rule = f"convention={self.name} has the rules {'|'.join(self.libraries)}"
             raise impossible("rules", self.rules, f"{rule}: it is not known in {self.rules}")
+        if self.steps is not None and not self.has_steps:
+            rule = f"the ids of later tokens are not known with convention={self.name}"
+            raise impossible("steps", self.steps, rule)
         prompts = self.prompts(arrays)
         if self.rules == "vllm" and any(
             each.kind == "pad" for p in prompts for each in p.padded() if self.count(each)
@@ -128,6 +142,11 @@ class Multimodal(MediaConvention):
         return Numbered(tables, {"axes": self.axis_names}, tuple(self._cautions(prompts, rows)))
 
     @property
+    def axis_names(self) -> str:
+        """The names of the axes of the ids."""
+        return "t,h,w"
+
+    @property
     def axis_count(self) -> int:
         return self.axis_names.count(",") + 1
 
@@ -139,13 +158,13 @@ class Multimodal(MediaConvention):
         if self.steps is None:
             return {}
         axes, steps = self.axis_count, self.steps
-        runs = [Row((one_run(steps, row.following, axes),)) for row in rows]
+        runs = [Row((Piece(steps, (Progress(row.delta),) * axes, row.counted),)) for row in rows]
         return {"decode_position_ids": PiecesTable(runs, axes, self.dtype)}
 
     def merged(self, segment: Segment) -> tuple[int, int, int]:
         """Return the merged grid of an image or a video; raises ValueError."""
         frames, height, width = segment.grid
-        merge = self.spatial_merge_size
+        merge: int = getattr(self, "spatial_merge_size", 1)
         if height % merge or width % merge:
             rule = f"grid {height},{width} is not divisible by spatial_merge_size={merge}"
             raise ValueError(f"the {segment.kind}'s {rule}")
@@ -164,10 +183,15 @@ class Multimodal(MediaConvention):
             for prompt in prompts
             for segment in prompt.segments
         )
-        return [self._row(prompt, rules, has_media=has_media) for prompt in prompts]
+        images, rows = itertools.count(), []
+        for prompt in prompts:
+            numbering = self.numbering(prompt)
+            numbering.images = images
+            rows.append(self._row(prompt, numbering, rules, has_media=has_media))
+        return rows
 
-    def _row(self, prompt: Prompt, rules: str, *, has_media: bool) -> Row:
-        numbering, masked, tokens = self.numbering(), 0, 0
+    def _row(self, prompt: Prompt, numbering: RowBuilder, rules: str, *, has_media: bool) -> Row:
+        masked, tokens = 0, 0
         for place, segment in enumerate(prompt.padded()):
             count = self.count(segment)
             if segment.kind == "pad":
@@ -181,16 +205,17 @@ class Multimodal(MediaConvention):
                 except ValueError as error:
                     raise prompt.refusal(place - 1, str(error)) from None
             tokens += count
-        following = numbering.largest + 1
+        pieces = joined(numbering.pieces)
         if masked == tokens:
-            return Row(joined(numbering.pieces), delta=0, following=0)
+            return Row(pieces)
+        scalar = scalar_of(self.dtype)
+        following = numbering.largest + 1
         if masked and not has_media and self.counts_masked(rules):
-            following = max(following, scalar_of(self.dtype)(2))
+            following = max(following, scalar(2))
         counted = tokens if rules == "transformers-4" and self.has_padded_delta else tokens - masked
-        delta = following - scalar_of(self.dtype)(counted)
-        return Row(joined(numbering.pieces), delta, following)
+        return Row(pieces, following - scalar(counted), following, counted)
 
-    def numbering(self) -> RowBuilder:
+    def numbering(self, prompt: Prompt) -> RowBuilder:  # noqa: ARG002
         """Return the numbering of an empty row."""
         return RowBuilder(self.axis_count, scalar_of(self.dtype)(0), self.dtype)
 
@@ -263,7 +288,13 @@ _TRANSFORMERS = ("transformers-5", "transformers-4")
 _EXAMPLE = [[{"text": 2}, {"image": [1, 4, 6]}, {"text": 2}], [{"text": 6}]]
 
 
-class Qwen2VL(Multimodal, name="qwen2_vl"):
+class MergedGrids(Multimodal):
+    """Base of the conventions whose patches are merged."""
+
+    spatial_merge_size: SpatialMergeSize = 2
+
+
+class Qwen2VL(MergedGrids, name="qwen2_vl"):
     """Images and videos on a grid of frames, rows and columns.
 
     Formula: T_k = k; after a medium from p on the next position is p + max(h, w) of the merged grid
@@ -304,6 +335,7 @@ class Qwen2x5VL(Qwen2VL, name="qwen2_5_vl"):
     """
 
     models: ClassVar[tuple[str, ...]] = ("qwen2_5_vl",)
+    takes: ClassVar[tuple[str, ...]] = ("seconds_per_grid",)
     inputs: ClassVar[tuple[InputArray, ...]] = (*Qwen2VL.inputs, SECONDS_PER_GRID)
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 1}, {"video": [3, 4, 4], "seconds_per_grid": 1.5}, {"text": 2}]]
@@ -342,7 +374,7 @@ def checked_times(times: Curve, segment: Segment) -> Curve:
     return times
 
 
-class Qwen3VL(Multimodal, name="qwen3_vl"):
+class Qwen3VL(MergedGrids, name="qwen3_vl"):
     """Videos as images, each after the text of its time.
 
     Formula: a video of t frames is t images of t = 1, frame k after timestamps[k] tokens of text;
@@ -357,6 +389,7 @@ class Qwen3VL(Multimodal, name="qwen3_vl"):
         "glm46v", "glm_ocr", "cohere_compass", "cosmos3_omni", "cosmos3_edge",
     )  # fmt: skip
     libraries: ClassVar[tuple[str, ...]] = (*_TRANSFORMERS, "vllm")
+    takes: ClassVar[tuple[str, ...]] = ("timestamps",)
     frames_apart: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 3}, {"video": [2, 4, 4], "timestamps": [4, 5]}, {"text": 2}]]
@@ -389,7 +422,7 @@ class Qwen3VL(Multimodal, name="qwen3_vl"):
             super().number(numbering, frame, rules)
 
 
-class Ernie(Multimodal, name="ernie4_5_vl"):
+class Ernie(MergedGrids, name="ernie4_5_vl"):
     """A grid whose videos have merged frames.
 
     Formula: a video has t/temporal_merge_size frames, T_k = k; all else is that of qwen2_vl.

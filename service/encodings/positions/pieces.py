@@ -116,11 +116,13 @@ class Row:
         pieces: its pieces, in order.
         delta: what to add to the number of tokens for the position of the next one.
         following: the position of the first decoded token.
+        counted: the number of tokens that ``delta`` is added to.
     """
 
     pieces: tuple[Piece, ...]
     delta: Any = 0
     following: Any = 0
+    counted: int = 0
     ends: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -82,7 +82,7 @@ class Segment(BaseModel):
             given = ["video"]
         if len(given) != 1:
             raise ValueError(f"must have one of {', '.join(SEGMENTS)}")
-        for name in ("seconds_per_grid", "timestamps"):
+        for name in OF_VIDEOS:
             if getattr(self, name) is not None and given != ["video"]:
                 raise ValueError(f"has {name}, which goes with video")
         return self
@@ -100,6 +100,7 @@ class Segment(BaseModel):
         return self.image or self.video or (1, *(self.generate or (1, 1)))
 
 
+OF_VIDEOS = ("seconds_per_grid", "timestamps")
 SEGMENTS = ("text", "pad", "image", "video", "audio", "generate")
 
 
@@ -214,10 +215,12 @@ class TokenConvention(Convention):
 
     Attributes:
         kinds: the kinds of segments that it numbers.
+        takes: what videos may have with it.
     """
 
     inputs: ClassVar[tuple[InputArray, ...]] = (INPUT_IDS, ATTENTION_MASK)
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad")
+    takes: ClassVar[tuple[str, ...]] = ()
 
     rows: Rows | None = None
     padding_side: PaddingSide | None = None
@@ -256,6 +259,10 @@ class TokenConvention(Convention):
                 of = {"joint": "a video with its audio"}.get(segment.kind, segment.kind)
                 rule = f"there is no {of} with convention={self.name}, but {', '.join(self.kinds)}"
                 raise prompt.refusal(place, rule)
+            for name in OF_VIDEOS:
+                if getattr(segment, name) is not None and name not in self.takes:
+                    rule = self._foreign(name, "takes")
+                    raise InvalidBody(rule, f"{prompt.place(place)}/{name}")
             self.check(prompt, place)
         return prompt
 

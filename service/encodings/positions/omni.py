@@ -1,0 +1,278 @@
+"""Conventions of prompts with audio: Qwen Omni, whose videos may be woven with their audio.
+
+The sources are transformers 5.23.0 and 4.57.6, whose functions are the same and were run. What
+follows a medium starts at the largest id of its last piece + 1.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from service.encodings.family import InputArray, about, impossible, optional
+from service.encodings.positions.media import AUDIO_LENGTHS, SECONDS_PER_GRID
+from service.encodings.positions.multimodal import MergedGrids, RowBuilder, TokensPerSecond
+from service.encodings.positions.pieces import (
+    Curve,
+    Piece,
+    constant,
+    grid_piece,
+    one_run,
+    scalar_of,
+)
+from service.encodings.positions.segments import MAX_SEGMENTS, Prompt, Segment
+from service.errors import InvalidBody
+from service.grammar import Boolean, Integer
+from service.numerics.dtypes import FLOAT32, DType
+from service.numerics.phase import Int64s
+from service.numerics.tables import StoredTable
+
+_JOINT = 4
+_MARKERS = ("vision_start", "audio_start", "audio_end", "vision_end")
+# The most tokens of the audio of a video.
+_MAX_WOVEN = 2**20
+
+
+class Omni(MergedGrids):
+    """Base of the conventions with audio."""
+
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        *MergedGrids.inputs,
+        SECONDS_PER_GRID,
+        AUDIO_LENGTHS,
+    )
+    kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "video", "audio", "joint")
+    takes: ClassVar[tuple[str, ...]] = ("seconds_per_grid",)
+    libraries: ClassVar[tuple[str, ...]] = ("transformers-5", "transformers-4")
+    has_padded_delta: ClassVar[bool] = False
+
+    tokens_per_second: TokensPerSecond = 25
+    use_audio_in_video: Boolean | None = optional(
+        "Of arrays: whether the tokens of a video are woven with those of its audio.", example=True
+    )
+
+    def audio_tokens(self, frames: int) -> int:
+        """Return the number of tokens of feature frames of audio."""
+        raise NotImplementedError
+
+    def count(self, segment: Segment) -> int:
+        audio = self.audio_tokens(segment.audio) if segment.audio is not None else 0
+        if segment.audio is not None and audio < 1:
+            raise ValueError(f"audio of {segment.audio} frames has no tokens")
+        if segment.kind == "audio":
+            return audio
+        return super().count(segment) + (audio + len(_MARKERS) if audio else 0)
+
+    def counts_masked(self, rules: str) -> bool:  # noqa: ARG002
+        return True
+
+    def prompts(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        if self.rows is not None and self.use_audio_in_video is not None:
+            rule = "rows say it themselves: a video has audio"
+            raise impossible("use_audio_in_video", self.use_audio_in_video, rule)
+        prompts = super().prompts(arrays)
+        kinds = {segment.kind for prompt in prompts for segment in prompt.segments}
+        if {"video", "joint"} <= kinds:
+            rule = "either all videos of a batch are woven with their audio, or none"
+            raise InvalidBody(rule, "/rows" if self.rows is not None else "/input_ids")
+        return prompts
+
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+        kinds = super().kinds_of(arrays)
+        if not self.use_audio_in_video:
+            return kinds
+        marks = [getattr(self.tokens, name, None) for name in _MARKERS]
+        if "input_ids" not in arrays or None in marks:
+            rule = f"use_audio_in_video needs input_ids, and tokens with {', '.join(_MARKERS)}"
+            raise impossible("use_audio_in_video", True, rule)
+        ids = arrays["input_ids"].in_order().elements
+        first, second, third, last = marks
+        for number, row in enumerate(ids):
+            starts = np.flatnonzero((row[:-1] == first) & (row[1:] == second))
+            ends = np.flatnonzero((row[:-1] == third) & (row[1:] == last)) + 2
+            if len(starts) != len(ends) or (starts >= ends).any() or (starts[1:] < ends[:-1]).any():
+                rule = "vision_start, audio_start do not pair with audio_end, vision_end"
+                raise InvalidBody(rule, f"/input_ids/{number}")
+            for start, stop in zip(starts.tolist(), ends.tolist(), strict=True):
+                if (kinds[number, start + 2 : stop - 2] < 2).any():
+                    rule = "a video with its audio must have no other tokens inside"
+                    raise InvalidBody(rule, f"/input_ids/{number}/{start}")
+                kinds[number, start:stop] = _JOINT
+        return kinds
+
+    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
+        start = numbering.next
+        if segment.kind == "joint":
+            self.weave(numbering, segment)
+            return
+        piece = one_run(self.count(segment), start, 3)
+        if segment.kind != "audio":
+            piece = grid_piece((start,) * 3, self.merged(segment), self._omni_times(segment))
+        numbering.add(piece)
+        numbering.next = piece.largest(self.dtype) + 1
+
+    def _omni_times(self, segment: Segment) -> Curve:
+        """Return the times of frames: fl32(fl32(k·s)·rate), truncated where ids are integers."""
+        rate = self.tokens_per_second
+        if segment.video is None:
+            return lambda frames: frames * rate
+        if segment.seconds_per_grid is None:
+            raise ValueError("the video needs seconds_per_grid")
+        seconds = np.float32(segment.seconds_per_grid)
+        if float(seconds) * segment.video[0] * rate > 2.0**62:
+            raise ValueError("the video's times lie beyond the range of ids")
+
+        def times(frames: Int64s) -> Any:
+            product = frames.astype(np.float32) * seconds * np.float32(rate)
+            return product if self.dtype is FLOAT32 else product.astype(np.int64)
+
+        return times
+
+    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
+        """Add a video with its audio, and the tokens around them."""
+        raise NotImplementedError
+
+    def _video_and_audio(self, segment: Segment, start: Any) -> tuple[Piece, Piece, Int64s]:
+        """Return the pieces of a video and of its audio, and the times of the frames."""
+        shape, times = self.merged(segment), self._omni_times(segment)
+        audio = one_run(self.audio_tokens(segment.audio or 0), start, 3)
+        if shape[0] > MAX_SEGMENTS or audio.count > _MAX_WOVEN:
+            rule = f"at most {MAX_SEGMENTS} frames are woven with {_MAX_WOVEN} audio tokens"
+            raise ValueError(rule)
+        return grid_piece((start,) * 3, shape, times), audio, times(np.arange(shape[0]))
+
+
+class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
+    """Images, videos, audio, and videos woven with their audio chunk by chunk.
+
+    Formula: images T_k = k·r, r = tokens_per_second; videos T_k = trunc(fl32(fl32(k·s)·r)), s =
+        seconds_per_grid; audio of L frames is text of ((L−1)//2+1−2)//2+1 tokens. A video with its
+        audio, from m on: two tokens m; both media from m+1 on, cut before the first token whose
+        time is c·r·seconds_per_chunk or later, c = 1, 2, …, in turn, video first; two tokens with
+        the largest id of the last chunk + 1. Masked: 1.
+    Source: transformers 5.23.0 and 4.57.6 ``Qwen2_5Omni…ForConditionalGeneration.get_rope_index``,
+        run.
+    Trap: without images and videos a masked id counts for rope_deltas.
+    """
+
+    models: ClassVar[tuple[str, ...]] = ("qwen2_5_omni", "qwen2_5_omni_thinker")
+    example: ClassVar[Mapping[str, Any]] = {
+        "rows": [[{"text": 3}, {"video": [2, 4, 4], "seconds_per_grid": 0.5}, {"text": 2}]]
+    }
+
+    seconds_per_chunk: Integer = about("Seconds of a chunk.", 2, ge=1, le=10**6, default=2)
+
+    def audio_tokens(self, frames: int) -> int:
+        return ((frames - 1) // 2 + 1 - 2) // 2 + 1
+
+    def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
+        return 1
+
+    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
+        start = numbering.next
+        video, audio, times = self._video_and_audio(segment, start + 1)
+        per = self.tokens_per_second * self.seconds_per_chunk
+        numbering.add(Piece(2, (constant(start),) * 3))
+        pieces = (video, audio)
+        cuts = [_cuts(video.count, per, times), _cuts(audio.count, per)]
+        for number in range(max(map(len, cuts)) - 1):
+            for piece, edges in zip(pieces, cuts, strict=True):
+                if number + 1 < len(edges):
+                    last = piece.part(edges[number], edges[number + 1])
+                    numbering.add(last)
+        end = last.largest(self.dtype) + 1
+        numbering.add(Piece(2, (constant(end),) * 3))
+        numbering.next = end + 1
+
+
+def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
+    """Return where tokens are cut: before the first of time c·per or later, c from 1 on.
+
+    Args:
+        tokens: how many there are.
+        per: the time of a chunk.
+        times: those of frames, each of as many tokens; the number of the token if None.
+    """
+    cuts = [0]
+    while len(cuts) <= MAX_SEGMENTS:
+        due = len(cuts) * per
+        if times is not None:
+            due = int(np.searchsorted(times, due)) * (tokens // len(times))
+        following = max(cuts[-1] + 1, due) if len(cuts) > 1 else due
+        if following >= tokens:
+            return [*cuts, tokens]
+        cuts.append(following)
+    raise ValueError(f"the video and its audio have more than {MAX_SEGMENTS} chunks")
+
+
+class Qwen3Omni(Omni, name="qwen3_omni"):
+    """Images, videos, audio, and videos woven with their audio token by token; ids are float32.
+
+    Formula: images T_k = k·r, r = tokens_per_second; videos T_k = fl32(fl32(k·s)·r), not
+        truncated, so that later text has fractional ids; audio of L frames, f = (L mod 100 −
+        1)//2+1, is text of ((f−1)//2+1−1)//2+1 + 13·(L//100) tokens. A video with its audio, from m
+        on: tokens m, m+1; both media from m+2 on, merged by time, video first of equal ones; two
+        tokens with the largest id of the last piece + 1, + 2. Masked: 0, or 1 without images and
+        videos.
+    Source: transformers 5.23.0 and 4.57.6 ``Qwen3OmniMoe…get_rope_index``, run; it needs a mask.
+    Trap: float32 has no odd ids beyond 2^24.
+    """
+
+    models: ClassVar[tuple[str, ...]] = ("qwen3_omni_moe", "qwen3_omni_moe_thinker")
+    dtype: ClassVar[DType] = FLOAT32
+    example: ClassVar[Mapping[str, Any]] = {
+        "rows": [[{"text": 2}, {"video": [2, 4, 4], "seconds_per_grid": 0.75}, {"text": 2}]]
+    }
+
+    tokens_per_second: TokensPerSecond = 13
+
+    def audio_tokens(self, frames: int) -> int:
+        features = (frames % 100 - 1) // 2 + 1
+        return ((features - 1) // 2 + 1 - 1) // 2 + 1 + frames // 100 * 13
+
+    def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
+        return int(not has_media)
+
+    def numbering(self, prompt: Prompt) -> RowBuilder:
+        """Return the numbering of an empty row.
+
+        The token after a medium, and the one before it, are runs of their own in transformers.
+        """
+        numbering, tokens, after = super().numbering(prompt), 0, False
+        plan: list[int] = []
+        for segment in (*prompt.segments, None):
+            if segment is not None and segment.kind in {"text", "pad"}:
+                tokens += segment.text or 0
+                continue
+            before = segment is not None and segment.kind != "joint"
+            head = int(after and tokens > 0)
+            tail = int(before and tokens > head)
+            plan += [count for count in (head, tokens - head - tail, tail) if count]
+            tokens, after = 0, before
+        numbering.plan = plan[::-1]
+        return numbering
+
+    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
+        begin = one_run(2, numbering.next, 3)
+        numbering.add(begin)
+        start = numbering.next + scalar_of(self.dtype)(2)
+        video, audio, times = self._video_and_audio(segment, start)
+        ids = np.arange(audio.count).astype(np.float32) + start
+        before = np.searchsorted(ids, times.astype(np.float32) + start).tolist()
+        frame, done = video.count // len(times), 0
+        for number, stop in enumerate(before):
+            if stop > done:
+                last = audio.part(done, stop)
+                numbering.add(last)
+                done = stop
+            is_rest = done == audio.count
+            last = video.part(number * frame, video.count if is_rest else (number + 1) * frame)
+            numbering.add(last)
+            if is_rest:
+                break
+        else:
+            last = audio.part(done, audio.count)
+            numbering.add(last)
+        end = one_run(2, last.largest(self.dtype) + 1, 3)
+        numbering.add(end)
+        numbering.next = end.largest(self.dtype) + 1

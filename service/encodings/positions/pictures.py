@@ -1,0 +1,188 @@
+"""Conventions of prompts with images alone: HunYuan-VL and GLM-Image."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from service.encodings.family import InputArray, about, impossible
+from service.encodings.positions.media import GRIDS, Media
+from service.encodings.positions.multimodal import MergedGrids, Multimodal, RowBuilder
+from service.encodings.positions.pieces import (
+    Piece,
+    PiecesTable,
+    Progress,
+    Row,
+    constant,
+    grid_piece,
+)
+from service.encodings.positions.segments import (
+    Prompt,
+    Segment,
+    TokenConvention,
+    check_changes,
+    check_each,
+    integers_of,
+)
+from service.errors import InvalidBody
+from service.grammar import Integer
+from service.numerics.phase import Int64s
+from service.numerics.tables import StoredTable, Table
+
+NumAxes = Annotated[Integer, about("Axes: the length of mrope_section.", 4, ge=3, le=4)]
+
+
+class HunYuanVL(MergedGrids, name="hunyuan_vl"):
+    """Images with a column of newlines, and the number of the image as an axis.
+
+    Formula: text has its index among the unmasked tokens on all axes; an image is
+        (h/merge)·(w/merge + 1) tokens with (index,) column, row and number of the image in the
+        batch. Two tokens around the grid may be marked as the image; they are text.
+    Source: transformers 5.23.0 ``HunYuanVLModel.get_rope_index``, run.
+    Trap: the column comes before the row, and images count over all rows of the batch.
+    """
+
+    models: ClassVar[tuple[str, ...]] = ("hunyuan_vl",)
+    inputs: ClassVar[tuple[InputArray, ...]] = tuple(
+        each for each in MergedGrids.inputs if each is not GRIDS[1]
+    )
+    kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image")
+    has_steps: ClassVar[bool] = False
+    surrounding: ClassVar[int] = 2
+    example: ClassVar[Mapping[str, Any]] = {
+        "rows": [[{"text": 2}, {"image": [1, 4, 4]}, {"text": 1}]]
+    }
+
+    num_axes: NumAxes = 4
+
+    @property
+    def axis_names(self) -> str:
+        return "p,w,h,t"[-2 * self.num_axes + 1 :]
+
+    def merged(self, segment: Segment) -> tuple[int, int, int]:
+        frames, height, width = super().merged(segment)
+        if frames != 1:
+            raise ValueError(f"an image has t=1, not {frames}")
+        return 1, height, width + 1
+
+    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
+        start, (_, height, width) = numbering.next, self.merged(segment)
+        axes = (
+            *[Progress(start)] * (self.num_axes - 3),
+            Progress(0, 1, width),
+            Progress(0, width, height),
+            constant(next(numbering.images)),
+        )
+        numbering.add(Piece(height * width, axes))
+        numbering.next = start + height * width
+
+
+IMAGES_PER_SAMPLE = InputArray(
+    "images_per_sample",
+    "grids of each row, those of images to generate included, (batch,)",
+    (1,),
+    [1],
+    is_integer=True,
+    is_required=False,
+)
+
+
+class GlmImage(Multimodal, name="glm_image"):
+    """Images to change, and images to generate, whose ids are those of decoded tokens.
+
+    Formula: grids are not merged; T_k = k; after an image from p on the next position is
+        p + max(h, w). Masked: 1; rope_deltas 0. decode_position_ids: d = the next position; for
+        each grid to generate, the last first, (d, d + y, d + x), then d += max(h, w); then one
+        token d on all axes; shorter rows repeat it.
+    Source: transformers 5.23.0 ``GlmImageModel.get_rope_index``, run.
+    Trap: the grids to generate come last in image_grids and are decoded from the last on.
+    """
+
+    models: ClassVar[tuple[str, ...]] = ("glm_image",)
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        *TokenConvention.inputs,
+        GRIDS[0],
+        IMAGES_PER_SAMPLE,
+    )
+    kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "generate")
+    has_steps: ClassVar[bool] = False
+    example: ClassVar[Mapping[str, Any]] = {
+        "rows": [[{"text": 2}, {"image": [1, 2, 2]}, {"text": 2}, {"generate": [2, 2]}]]
+    }
+
+    def count(self, segment: Segment) -> int:
+        return 0 if segment.kind == "generate" else super().count(segment)
+
+    def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
+        return 1
+
+    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
+        if segment.kind != "generate":
+            super().number(numbering, segment, rules)
+
+    def _row(self, prompt: Prompt, numbering: RowBuilder, rules: str, *, has_media: bool) -> Row:
+        row = super()._row(prompt, numbering, rules, has_media=has_media)
+        return Row(row.pieces, 0, numbering.next)
+
+    def decoded(self, prompts: Sequence[Prompt], rows: Sequence[Row]) -> dict[str, Table]:
+        found: list[list[Piece]] = []
+        for prompt, row in zip(prompts, rows, strict=True):
+            origin, pieces = row.following, []
+            grids = [each.grid for each in prompt.segments if each.kind == "generate"]
+            for grid in reversed(grids):
+                pieces.append(grid_piece((origin,) * 3, grid))
+                origin += max(grid)
+            found.append([*pieces, Piece(1, (constant(origin),) * 3)])
+        if not any(each.kind in {"image", "generate"} for p in prompts for each in p.segments):
+            return {}
+        counts = [sum(piece.count for piece in pieces) for pieces in found]
+        padded = [
+            Row((*pieces[:-1], Piece(1 + max(counts) - count, pieces[-1].axes)))
+            for pieces, count in zip(found, counts, strict=True)
+        ]
+        return {"decode_position_ids": PiecesTable(padded, 3)}
+
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+        kinds = TokenConvention.kinds_of(self, arrays)
+        if GRIDS[0].name not in arrays:
+            return kinds
+        marks = (
+            getattr(self.tokens, "vision_start", None),
+            getattr(self.tokens, "vision_end", None),
+        )
+        if None in marks or "input_ids" not in arrays:
+            rule = "image_grids need input_ids, and tokens with vision_start and vision_end"
+            raise impossible("tokens", self.tokens and str(self.tokens), rule)
+        for row, ids in zip(kinds, integers_of(arrays["input_ids"]), strict=True):
+            (tokens,) = np.nonzero(row == 0)
+            starts, ends = (tokens[ids[tokens] == mark] for mark in marks)
+            for start, stop in zip(starts.tolist(), ends.tolist(), strict=False):
+                row[start + 1 : stop] = 1
+        return kinds
+
+    def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        kinds, media = self.kinds_of(arrays), Media(arrays, frames_apart=False)
+        check_changes(kinds)
+        name, total = IMAGES_PER_SAMPLE.name, len(media.lists.get(GRIDS[0].name, ()))
+        counts = [total] if len(kinds) == 1 else [0] * len(kinds)
+        if name in arrays:
+            given = integers_of(arrays[name])
+            check_each((given >= 0) & (given <= total), given, name, f"must be 0 to {total}")
+            counts = given.tolist()
+        if len(counts) != len(kinds) or sum(counts) != total:
+            rule = f"images_per_sample must give the rows the {total} image_grids"
+            raise InvalidBody(rule, f"/{name}")
+        prompts = []
+        for number, (row, count) in enumerate(zip(kinds, counts, strict=True)):
+            before = media.taken[GRIDS[0].name]
+            prompt = self.found_in(number, row, media)
+            left = count - (media.taken[GRIDS[0].name] - before)
+            if left < 0:
+                raise InvalidBody(f"row {number} has more images than grids", f"/{name}/{number}")
+            where = f"/{GRIDS[0].name}"
+            generated = [
+                Segment.model_construct(generate=media.take(GRIDS[0].name, where)[1:])
+                for _ in range(left)
+            ]
+            prompts.append(Prompt([*prompt.segments, *generated], prompt.place))
+        return prompts
