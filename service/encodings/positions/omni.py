@@ -5,11 +5,11 @@ follows a medium starts at the largest id of its last piece + 1.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from service.encodings.family import InputArray, about, impossible, optional
+from service.encodings.family import InputArray, about, impossible
 from service.encodings.positions.media import AUDIO_LENGTHS, SECONDS_PER_GRID
 from service.encodings.positions.multimodal import MergedGrids, RowBuilder, TokensPerSecond
 from service.encodings.positions.pieces import (
@@ -26,6 +26,12 @@ from service.grammar import Boolean, Integer
 from service.numerics.dtypes import FLOAT32, DType
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
+
+AudioInVideo = Annotated[
+    Boolean,
+    about("Of arrays: whether the tokens of a video are woven with those of its audio.", True),
+]
+SecondsPerChunk = Annotated[Integer, about("Seconds of a chunk.", 2, ge=1, le=10**6)]
 
 _JOINT = 4
 _MARKERS = ("vision_start", "audio_start", "audio_end", "vision_end")
@@ -47,9 +53,7 @@ class Omni(MergedGrids):
     has_padded_delta: ClassVar[bool] = False
 
     tokens_per_second: TokensPerSecond = 25
-    use_audio_in_video: Boolean | None = optional(
-        "Of arrays: whether the tokens of a video are woven with those of its audio.", example=True
-    )
+    use_audio_in_video: AudioInVideo | None = None
 
     def audio_tokens(self, frames: int) -> int:
         """Return the number of tokens of feature frames of audio."""
@@ -160,7 +164,7 @@ class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
         "rows": [[{"text": 3}, {"video": [2, 4, 4], "seconds_per_grid": 0.5}, {"text": 2}]]
     }
 
-    seconds_per_chunk: Integer = about("Seconds of a chunk.", 2, ge=1, le=10**6, default=2)
+    seconds_per_chunk: SecondsPerChunk = 2
 
     def audio_tokens(self, frames: int) -> int:
         return ((frames - 1) // 2 + 1 - 2) // 2 + 1
