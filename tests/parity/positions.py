@@ -12,10 +12,10 @@ FormsMapping: TypeAlias = Callable[[Case, Service], Sequence[Arrays]]
 """Returns the outputs of a case, once for each form in which its request can be sent."""
 
 _MEDIA = (
-    "decode ernie4_5_vl_moe glm4v glm4v_transformers_4 glm_image glm_ocr hunyuan_vl paddleocr_vl "
-    "qwen2_5_omni qwen2_5_omni_transformers_4 qwen2_5_vl qwen2_5_vl_transformers_4 qwen2_vl "
-    "qwen2_vl_transformers_4 qwen3_5 qwen3_omni_moe qwen3_omni_moe_transformers_4 qwen3_vl "
-    "qwen3_vl_transformers_4"
+    "decode ernie4_5_vl_moe glm4v glm4v_transformers_4 glm_image glm_ocr hunyuan_vl minicpmv4_7 "
+    "paddleocr_vl qwen2_5_omni qwen2_5_omni_transformers_4 qwen2_5_vl qwen2_5_vl_transformers_4 "
+    "qwen2_vl qwen2_vl_transformers_4 qwen3_5 qwen3_omni_moe qwen3_omni_moe_transformers_4 "
+    "qwen3_vl qwen3_vl_transformers_4"
 )
 MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
     {f"multimodal.{family}": prompts for family in _MEDIA.split()}
@@ -23,7 +23,6 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
 """By group and family, such as ``multimodal.qwen2_vl``."""
 
 _WAITING = {
-    "multimodal": "minicpmv4_7",
     "sequence": "attention_mask opt packed padding_idx",
     "vision": "gemma4 idefics2 nearest vision windows",
     "generation": "flux flux2 krea2 ltx2_audio ltx2_video ltx_condition qwen_image",

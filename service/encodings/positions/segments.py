@@ -74,6 +74,10 @@ class Segment(BaseModel):
     timestamps: tuple[Tick, ...] | None = optional(
         "Of a video: text tokens before each of its frames.", [4, 4]
     )
+    slices: tuple[tuple[Size, ...], ...] | None = optional(
+        "Of an image or a frame: patches h,w of its slices, row by row.", [[[8, 8], [8, 8]]]
+    )
+    markers: Tick | None = optional("Of the same: markers and newlines right behind it.", 1)
 
     @model_validator(mode="after")
     def _is_one(self) -> "Segment":
@@ -82,9 +86,14 @@ class Segment(BaseModel):
             given = ["video"]
         if len(given) != 1:
             raise ValueError(f"must have one of {', '.join(SEGMENTS)}")
-        for name in OF_VIDEOS:
+        for name in OF_MEDIA:
+            if name in OF_CANVASES:
+                continue
             if getattr(self, name) is not None and given != ["video"]:
                 raise ValueError(f"has {name}, which goes with video")
+        rows = {len(row) for row in self.slices or ()}
+        if self.slices is not None and (len(rows) != 1 or 0 in rows):
+            raise ValueError("has slices that are no rows of one length")
         return self
 
     @property
@@ -100,7 +109,8 @@ class Segment(BaseModel):
         return self.image or self.video or (1, *(self.generate or (1, 1)))
 
 
-OF_VIDEOS = ("seconds_per_grid", "timestamps")
+OF_CANVASES = ("slices", "markers")
+OF_MEDIA = ("seconds_per_grid", "timestamps", *OF_CANVASES)
 SEGMENTS = ("text", "pad", "image", "video", "audio", "generate")
 
 
@@ -139,6 +149,9 @@ class TokenIds(BaseModel):
     audio_start: Integer | None = None
     audio_end: Integer | None = None
     pad: Integer | None = None
+    slice_start: Integer | None = None
+    slice_end: Integer | None = None
+    newline: Integer | None = None
 
     def __str__(self) -> str:
         """Format as in a query: ``image:151655,video:151656``."""
@@ -259,7 +272,7 @@ class TokenConvention(Convention):
                 of = {"joint": "a video with its audio"}.get(segment.kind, segment.kind)
                 rule = f"there is no {of} with convention={self.name}, but {', '.join(self.kinds)}"
                 raise prompt.refusal(place, rule)
-            for name in OF_VIDEOS:
+            for name in OF_MEDIA:
                 if getattr(segment, name) is not None and name not in self.takes:
                     rule = self._foreign(name, "takes")
                     raise InvalidBody(rule, f"{prompt.place(place)}/{name}")
@@ -376,6 +389,8 @@ def check_each(valid: Any, values: Any, name: str, rule: str) -> None:
 
 def runs_of(kinds: Int64s) -> Iterator[tuple[int, int, int]]:
     """Yield the kind, the first token and the end of each run of tokens of one kind."""
+    if not len(kinds):
+        return
     edges = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
     for start, stop in pairwise(edges):
         yield int(kinds[start]), start, stop
