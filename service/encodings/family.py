@@ -120,6 +120,9 @@ class Parameters(BaseModel):
     hints: ClassVar[Mapping[str, str]] = {}
     """How to correct parameters that are unknown here, by name, where a similar name would not."""
 
+    body_only: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that go with no sent array: OpenAPI has them in the JSON body alone."""
+
     def chosen_part(self) -> str | None:
         """Return the name of the requested array (``part``); None if all arrays are requested."""
         part: str | None = getattr(self, "part", None)

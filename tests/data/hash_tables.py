@@ -4,9 +4,9 @@
 
 ``table_hashes.json`` is its own list of requests: for the path of each family the revision of its
 bytes, and hashes by request and name of the array. A request is a query, in which ``{scattered}``
-and ``{fractional}`` are the positions below, then the arrays that are sent: ``name=[...]`` in JSON,
-or ``name=sample:dtype:shape``. To hash another table, add its request with any hash; of a family
-that has no requests yet the example is hashed.
+and ``{fractional}`` are the positions below and lists of lists are JSON, then the arrays that are
+sent: ``name=[...]`` in JSON, or ``name=sample:dtype:shape``. To hash another table, add its request
+with any hash; of a family that has no requests yet the example is hashed.
 
 A hash that changes needs a new ``revision_of_bytes`` of its family first.
 """
@@ -68,7 +68,8 @@ def main() -> None:
 def _tables(family: Any, request: str) -> dict[str, Table]:
     query, *arrays = request.format(**_LISTS).split(" ")
     pairs = [pair.split("=", 1) for pair in query.split("&") if pair]
-    parameters = family.model_validate(dict(pairs))
+    values = {name: json.loads(text) if text[:2] == "[[" else text for name, text in pairs}
+    parameters = family.model_validate(values)
     sent = {name: _array(text) for name, text in (array.split("=", 1) for array in arrays)}
     document = parameters.resolve(sent) if sent else parameters.resolve()
     return dict(document.arrays)

@@ -181,7 +181,8 @@ class Components:
         listed = []
         for name, known in schema["properties"].items():
             # A list of lists is only sent in a body.
-            if (chosen is not None and name not in chosen) or known.get("type") == "array":
+            is_in_body = name in model.body_only or known.get("type") == "array"
+            if is_in_body or (chosen is not None and name not in chosen):
                 continue
             described: Json = {
                 "name": name,

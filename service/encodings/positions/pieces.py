@@ -153,30 +153,33 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class PiecesTable:
-    """The ids of rows of equal length, (axes, rows, tokens), or (rows, tokens) of one axis.
+    """The ids of rows of equal length, (axes, rows, tokens), or without one of the first two axes.
 
     Attributes:
         rows: the rows.
         axes: the number of axes; None for a table without that axis.
         dtype: the type of the ids.
         skipped: the number of first tokens that are left out.
+        is_batch: whether the table has an axis of rows; without it there is one row.
     """
 
     rows: Sequence[Row]
     axes: int | None = None
     dtype: DType = INT64
     skipped: int = 0
+    is_batch: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape = (len(self.rows), self.rows[0].count - self.skipped)
+        rows = (len(self.rows),) if self.is_batch else ()
+        shape = (*rows, self.rows[0].count - self.skipped)
         return shape if self.axes is None else (self.axes, *shape)
 
     @cached_property
     def element_seconds(self) -> float:
         pieces = sum(len(row.pieces) for row in self.rows)
-        *_, rows, tokens = self.shape
-        return 2 * ELEMENT_SECONDS + _PIECE_SECONDS * pieces / (rows * tokens)
+        elements = len(self.rows) * self.shape[-1]
+        return 2 * ELEMENT_SECONDS + _PIECE_SECONDS * pieces / elements
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.shape[-1], self.dtype, self._fill)

@@ -70,6 +70,9 @@ class PositionIds(ConventionKeys, ComposedFamily, path="/positions"):
     example: ClassVar[str] = "convention=qwen2_vl"
     inputs: ClassVar[tuple[InputArray, ...]] = tuple(_INPUTS.values())
     needs_arrays: ClassVar[bool] = False
+    body_only: ClassVar[frozenset[str]] = frozenset(_TYPES) - {
+        name for each in CONVENTIONS.values() if each.inputs for name in each.model_fields
+    }
     value_hints: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "convention": {model: each.name for each in CONVENTIONS.values() for model in each.models}
     }

@@ -191,7 +191,7 @@ INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES = (
             "token_types",
             "0 text, 1 image, 2 video, 3 audio, (batch, length)",
             [[0, 1, 0]],
-            ("mm_token_type_ids", "token_type_ids"),
+            ("mm_token_type_ids",),
         ),
     )
 )

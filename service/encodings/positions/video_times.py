@@ -1,0 +1,374 @@
+"""Conventions whose positions are fractions: seconds, shares of a size, steps below one."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from math import frexp, prod
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from service.encodings.family import InputArray, Integers, Reals, about, impossible
+from service.encodings.positions.convention import Convention, Numbered
+from service.encodings.positions.media import MediaConvention
+from service.encodings.positions.one_axis import Masked
+from service.encodings.positions.patches import Grids, PatchConvention
+from service.encodings.positions.pieces import (
+    Piece,
+    PiecesTable,
+    Progress,
+    Row,
+    constant,
+    joined,
+    one_run,
+)
+from service.encodings.positions.segments import Prompt, Segment
+from service.encodings.positions.vision_ids import PatchSize
+from service.errors import InvalidBody
+from service.grammar import Integer, Real
+from service.numerics.dtypes import FLOAT64, INT64, DType, Elements
+from service.numerics.tables import StoredTable, Table
+
+_MAX_SIDE = 1024
+_MOST = 2**63 - 1
+_MAX_UNITS = 2**53
+
+FrameRate = Annotated[Real, about("Frames of a second of video.", 25, ge=1e-3, le=1e6)]
+BaseFps = Annotated[Real, about("Frames of a second in training.", 24, ge=1e-3, le=1e6)]
+FrameIndex = Annotated[
+    Integer, about("The number of the first frame of a condition.", 8, ge=0, le=10**9)
+]
+ScaleFactors = Annotated[
+    Integers, about("Compression of the VAE: frames, rows and columns; of audio one.", "8,32,32")
+]
+CausalOffset = Annotated[Integer, about("Frames of the first latent.", 1, ge=0, le=10**6)]
+TemporalPatch = Annotated[Integer, about("Latent frames of a patch.", 1, ge=1, le=64)]
+Interpolation = Annotated[
+    Reals, about("Factors of time, rows and columns.", "0.32,32,32", min_length=3, max_length=3)
+]
+
+
+Interval: TypeAlias = tuple[Fraction, Fraction]
+
+
+class Fractions(Convention):
+    """Base of the conventions of fractions, each the float64 nearest to the exact one."""
+
+    arrays: ClassVar[tuple[str, ...]] = ("position_ids", "numerator", "denominator")
+    axis_names: ClassVar[str] = "t,h,w"
+
+    @abstractmethod
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        """Return where each step along each axis begins and ends; a point begins where it ends."""
+
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+        axes = self.intervals()
+        middles = [[(start + end) / 2 for start, end in axis] for axis in axes]
+        values: dict[str, list[list[Any]]] = {
+            "position_ids": [[float(each) for each in axis] for axis in middles],
+            "numerator": [[each.numerator for each in axis] for axis in middles],
+            "denominator": [[each.denominator for each in axis] for axis in middles],
+            "starts": [[float(start) for start, _ in axis] for axis in axes],
+            "ends": [[float(end) for _, end in axis] for axis in axes],
+        }
+        tables: dict[str, Table] = {}
+        for name in self.arrays:
+            dtype = INT64 if name in {"numerator", "denominator"} else FLOAT64
+            if any(abs(each) > _MOST for axis in values[name] for each in axis):
+                rule = f"{name} is beyond 2^63: send numbers of fewer digits"
+                raise impossible("convention", self.name, rule)
+            tables[name] = _lattice(values[name], dtype)
+        return Numbered(tables, {"axes": self.axis_names})
+
+
+def _lattice(axes: Sequence[Sequence[Any]], dtype: DType) -> PiecesTable:
+    """Return the values of each point of a grid, the last axis fastest: (axes, points)."""
+    lengths = [len(axis) for axis in axes]
+    steps = [
+        Progress(0, prod(lengths[number + 1 :]), length, np.array(axis, dtype.storage).take)
+        for number, (axis, length) in enumerate(zip(axes, lengths, strict=True))
+    ]
+    return PiecesTable(
+        [Row((Piece(prod(lengths), tuple(steps)),))], len(axes), dtype, is_batch=False
+    )
+
+
+class VideoFractions(Fractions, PatchConvention):
+    """Base of the conventions of one video."""
+
+    grids: Grids
+
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        """The frames, rows and columns; raises InvalidParameters if they are too many."""
+        sides: tuple[int, int, int] = self.single("grids")
+        if max(sides) > _MAX_SIDE:
+            rule = f"a side has at most {_MAX_SIDE} with convention={self.name}"
+            raise impossible("grids", None, rule)
+        return sides
+
+
+def _points(places: Iterable[Fraction]) -> list[Interval]:
+    return [(place, place) for place in places]
+
+
+def _multiples(count: int, factor: Fraction) -> list[Interval]:
+    return _points(number * factor for number in range(count))
+
+
+class Cosmos(VideoFractions, name="cosmos"):
+    """The positions of Cosmos's video tokens, with time at 24 frames a second.
+
+    Formula: axes t,h,w: (k·base_fps/fps, y, x); without fps (k, y, x).
+    Source: diffusers 0.42.1 ``CosmosRotaryPosEmbed``.
+    Bound: the float64 nearest to the fraction; the library's float32 is within 2^-22 of it.
+    Trap: grids are of patches. An image has no fps.
+    """
+
+    example: ClassVar[Mapping[str, Any]] = {"grids": [[2, 2, 3]], "fps": 30}
+
+    fps: FrameRate | None = None
+    base_fps: BaseFps = 24.0
+
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        frames, height, width = self.sides
+        step = Fraction(self.base_fps) / Fraction(self.fps) if self.fps else Fraction(1)
+        one = Fraction(1)
+        return _multiples(frames, step), _multiples(height, one), _multiples(width, one)
+
+
+class Ltx(VideoFractions, name="ltx"):
+    """The positions of LTX-Video's tokens, as shares of a base size.
+
+    Formula: axes t,h,w: (k·s_t/20, y·s_h/2048, x·s_w/2048), s = rope_interpolation_scale; without
+        it (k, y, x).
+    Source: diffusers 0.42.1 ``LTXVideoRotaryPosEmbed``.
+    Bound: the float64 nearest to the fraction; the library's float32 is within 2^-22 of it.
+    Trap: ``ltx_condition`` has seconds and pixels, which the model divides by 20 and 2048 later.
+    """
+
+    example: ClassVar[Mapping[str, Any]] = {
+        "grids": [[2, 2, 3]],
+        "rope_interpolation_scale": "0.32,32,32",
+    }
+
+    rope_interpolation_scale: Interpolation | None = None
+
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        scale = self.rope_interpolation_scale
+        if scale is None:
+            factors = [Fraction(1)] * 3
+        else:
+            bases = (20, 2048, 2048)
+            factors = [Fraction(each) / base for each, base in zip(scale, bases, strict=True)]
+        return [_multiples(*each) for each in zip(self.sides, factors, strict=True)]
+
+
+def _checked_factors(factors: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return factors; raises InvalidParameters unless they are so many positive ones."""
+    if len(factors) != count or min(factors) < 1:
+        raise impossible("scale_factors", factors, f"scale_factors must be {count} from 1 on")
+    return factors
+
+
+class ScaledVideo(VideoFractions):
+    """Base of the conventions of pixels, and of frames of which the first latent has fewer."""
+
+    fps: FrameRate | None = None
+    scale_factors: ScaleFactors = (8, 32, 32)
+    causal_offset: CausalOffset = 1
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The scale factors; raises InvalidParameters unless there are three."""
+        return _checked_factors(self.scale_factors, 3)
+
+    def time(self, latent: int) -> Fraction:
+        """Return the frame in which a latent frame begins, or the second with fps."""
+        factor = self.factors[0]
+        frame = max(latent * factor + self.causal_offset - factor, 0) + self.first_frame
+        return frame / Fraction(self.fps or 1)
+
+    @property
+    def first_frame(self) -> int:
+        return 0
+
+
+class LtxCondition(ScaledVideo, name="ltx_condition"):
+    """The positions of LTX-Video's tokens and conditions, in seconds and pixels.
+
+    Formula: axes t,h,w: ((max(8k + 1 − 8, 0) + frame_index)/fps, 32·y, 32·x) with the default
+        scale_factors and causal_offset; without fps t is a frame.
+    Source: diffusers 0.42.1 ``LTXConditionPipeline._prepare_video_ids``, ``_scale_video_ids``.
+    Bound: the float64 nearest to the fraction; the library's float32 is within 2^-22 of it.
+    Trap: the first latent frame is one frame, all others are 8: frames are 0, 1, 9, 17.
+    """
+
+    example: ClassVar[Mapping[str, Any]] = {"grids": [[3, 1, 2]], "fps": 25}
+
+    frame_index: FrameIndex = 0
+
+    @property
+    def first_frame(self) -> int:
+        return self.frame_index
+
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        (frames, height, width), (_, rows, columns) = self.sides, self.factors
+        return (
+            _points(self.time(latent) for latent in range(frames)),
+            _multiples(height, Fraction(rows)),
+            _multiples(width, Fraction(columns)),
+        )
+
+
+class Ltx2(ScaledVideo, name="ltx2"):
+    """The positions of LTX-2's video tokens: the middles of patches, their starts and ends.
+
+    Formula: axes t,h,w: a patch from latent frame k to k + patch_size_t begins and ends at
+        max(8k + 1 − 8, 0)/fps seconds, rows and columns at 32 times their number, with the default
+        scale_factors and causal_offset; position_ids are the middles, which the rotation uses.
+    Source: diffusers 0.42.1 ``LTX2AudioVideoRotaryPosEmbed.prepare_video_coords``.
+    Bound: the float64 nearest to the fraction; the library's float32 is within 2^-22 of it.
+    Trap: the first patch ends after one frame, so its middle is half a frame.
+    """
+
+    arrays: ClassVar[tuple[str, ...]] = (*Fractions.arrays, "starts", "ends")
+    example: ClassVar[Mapping[str, Any]] = {"grids": [[3, 1, 2]]}
+
+    fps: FrameRate = 24.0
+    patch_size_t: TemporalPatch = 1
+    patch_size: PatchSize = 1
+
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        frames, *sides = self.sides
+        step, patch = self.patch_size_t, self.patch_size
+        times = [(self.time(k), self.time(k + step)) for k in range(0, frames, step)]
+        return times, *(
+            [
+                (Fraction(place * factor), Fraction((place + patch) * factor))
+                for place in range(0, side, patch)
+            ]
+            for side, factor in zip(sides, self.factors[1:], strict=True)
+        )
+
+
+class Ltx2Audio(Fractions, name="ltx2_audio"):
+    """The positions of LTX-2's audio tokens, in seconds: middles, starts and ends.
+
+    Formula: frame k, from shift on, begins at max(4k + 1 − 4, 0)·hop_length/sampling_rate seconds
+        with the default scale_factors and causal_offset, and ends where k + patch_size_t begins;
+        position_ids, (1, frames), are the middles.
+    Source: diffusers 0.42.1 ``LTX2AudioVideoRotaryPosEmbed.prepare_audio_coords``.
+    Bound: the float64 nearest to the fraction; the library's float32 is within 2^-22 of it.
+    Trap: the first frame is a quarter as long as the others.
+    """
+
+    arrays: ClassVar[tuple[str, ...]] = Ltx2.arrays
+    axis_names: ClassVar[str] = "t"
+    example: ClassVar[Mapping[str, Any]] = {"num_frames": 5}
+
+    num_frames: Annotated[Integer, about("Latent frames of audio.", 5, ge=1, le=4096)]
+    shift: Annotated[Integer, about("The number of the first frame.", 0, ge=0, le=10**6)] = 0
+    scale_factors: ScaleFactors = (4,)
+    causal_offset: CausalOffset = 1
+    patch_size_t: TemporalPatch = 1
+    hop_length: Annotated[Integer, about("Samples of a mel frame.", 160, ge=1, le=10**6)] = 160
+    sampling_rate: Annotated[Integer, about("Samples of a second.", 16000, ge=1, le=10**9)] = 16000
+
+    def intervals(self) -> Sequence[Sequence[Interval]]:
+        (factor,), step = _checked_factors(self.scale_factors, 1), self.patch_size_t
+
+        def seconds(frame: int) -> Fraction:
+            mel = max(frame * factor + self.causal_offset - factor, 0)
+            return Fraction(mel * self.hop_length, self.sampling_rate)
+
+        frames = range(self.shift, self.shift + self.num_frames, step)
+        return [[(seconds(each), seconds(each + step)) for each in frames]]
+
+
+class V2pe(MediaConvention, name="v2pe"):
+    """The positions of V2PE, where visual tokens advance by less than one.
+
+    Formula: the first token has 0; text has the position before it plus 1, a visual token plus
+        delta; masked tokens have ``masked``. An image of the grid t,h,w has t·h·w tokens.
+    Source: "V2PE: Improving Multimodal Long-Context Capability of Vision-Language Models with
+        Variable Visual Position Encoding" (Ge et al. 2024), §3.2; its code ``get_rope_pos_id``,
+        whose delta is rope_pos_id_stride/256.
+    Bound: exact in float64, and in the numerators of 1/delta.
+    Trap: the code rounds the last position of an image up, the paper does not: images whose tokens
+        are no whole number of steps are refused.
+    """
+
+    arrays: ClassVar[tuple[str, ...]] = ("position_ids", "numerator", "denominator")
+    kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image")
+    inputs: ClassVar[tuple[InputArray, ...]] = MediaConvention.inputs[:-1]
+    example: ClassVar[Mapping[str, Any]] = {
+        "delta": 0.5,
+        "rows": [[{"text": 2}, {"image": [1, 2, 2]}, {"text": 2}]],
+    }
+
+    delta: Annotated[Real, about("The step of visual tokens.", 0.0625, ge=2**-16, le=1)]
+    masked: Masked = 1
+
+    def count(self, segment: Segment) -> int:
+        count = prod(segment.grid) if segment.kind == "image" else super().count(segment)
+        if segment.kind == "image" and count * self.delta % 1:
+            raise ValueError(
+                f"{count} visual tokens are no multiple of 1/delta = {1 / self.delta:g}"
+            )
+        return count
+
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
+        if frexp(self.delta)[0] != 0.5:
+            raise impossible("delta", self.delta, "delta must be 1, 1/2, 1/4, … or 1/65536")
+        units = int(1 / self.delta)
+        rows = [self._numbered(prompt, units) for prompt in self.prompts(arrays)]
+        if max(row.following for row in rows) > _MAX_UNITS:
+            raise InvalidBody("positions are beyond 2^53 steps of delta", "/rows")
+        skipped = self.past_length
+
+        def divided(row: Row) -> Row:
+            return Row(
+                tuple(
+                    Piece(each.count, tuple(_divided(axis, units) for axis in each.axes))
+                    for each in row.pieces
+                )
+            )
+
+        tables: dict[str, Table] = {
+            "position_ids": PiecesTable(list(map(divided, rows)), dtype=FLOAT64, skipped=skipped),
+            "numerator": PiecesTable(rows, skipped=skipped),
+            "denominator": PiecesTable(
+                [Row((Piece(row.count, (constant(units),)),)) for row in rows], skipped=skipped
+            ),
+        }
+        if self.steps is not None:
+            decoded = [Row((one_run(self.steps, row.following // units + 1),)) for row in rows]
+            tables["decode_position_ids"] = PiecesTable(decoded)
+        return Numbered(tables, {})
+
+    def _numbered(self, prompt: Prompt, units: int) -> Row:
+        """Return the positions of a row in units of delta."""
+        pieces, last = [], -units
+        for segment in prompt.padded():
+            count = self.count(segment)
+            if segment.kind == "pad":
+                pieces.append(Piece(count, (constant(self.masked * units),), is_masked=True))
+                continue
+            step = units if segment.kind == "text" else 1
+            pieces.append(Piece(count, (Progress(last + step, curve=partial(_times, step)),)))
+            last += count * step
+        return Row(joined(pieces), following=last)
+
+
+def _times(factor: int, steps: Elements) -> Elements:
+    return steps * factor
+
+
+def _divided(axis: Progress, units: int) -> Progress:
+    """Return positions divided by a power of two, exactly."""
+    curve = axis.curve
+    if curve is None:
+        return Progress(axis.origin / units, length=axis.length)
+    return Progress(axis.origin / units, curve=lambda steps: curve(steps) / units)
