@@ -192,11 +192,12 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
 def _inner_fault(place: list[str], detail: ErrorDetails) -> Fault:
     """Return the fault of a value inside a parameter of a JSON body."""
     value = shortened(detail["input"])
-    rule = _rule(place[-1], detail)
+    name = "/".join(place) if place[-1].isdigit() else place[-1]
+    rule = _rule(name, detail)
     if detail["type"] == "extra_forbidden":
         rule = f"{shortened(place[-1])} is not known here"
     if detail["type"].endswith(("_type", "_attributes_type")):
-        rule = f"{place[-1]}: {detail['msg']}"
+        rule = f"{name} must be of another type: {detail['msg']}"
     return Fault("/".join(["", *map(shortened, place)]), value, rule, in_body=True)
 
 

@@ -87,10 +87,12 @@ class RowBuilder:
         """Add masked tokens."""
         self.pieces.append(Piece(count, (constant(value),) * self.axes, is_masked=True))
 
-    def add(self, piece: Piece) -> None:
-        """Add a piece that does not change the next position."""
+    def add(self, piece: Piece) -> Any:
+        """Add a piece that does not change the next position; return its largest id."""
         self.pieces.append(piece)
-        self.largest = max(self.largest, piece.largest(self.dtype))
+        largest = piece.largest(self.dtype)
+        self.largest = max(self.largest, largest)
+        return largest
 
 
 class Multimodal(MediaConvention):
@@ -231,11 +233,9 @@ class Multimodal(MediaConvention):
         """Add the tokens of a medium."""
         shape, start = self.merged(segment), numbering.next
         piece = grid_piece((start,) * 3, shape, self.times(segment, rules))
-        numbering.add(piece)
-        if rules == "transformers-5":
-            numbering.next = start + max(shape[1:])
-        else:
-            numbering.next = piece.largest(self.dtype) + 1
+        largest = numbering.add(piece)
+        by_sides = rules == "transformers-5"
+        numbering.next = start + max(shape[1:]) if by_sides else largest + 1
 
     def times(self, segment: Segment, rules: str) -> Curve | None:  # noqa: ARG002
         """Return the distance of the time of each frame from that of the first; None for k."""
@@ -351,7 +351,7 @@ class Qwen2x5VL(Qwen2VL, name="qwen2_5_vl"):
         if rules == "transformers-5":
             return checked_times(partial(times_in, np.float32(rate) * seconds), segment)
         if rules == "transformers-4":
-            return partial(np.multiply, int(seconds) * rate)
+            return checked_times(partial(np.multiply, int(seconds) * rate), segment)
         return checked_times(partial(times_in, np.float64(seconds) * rate), segment)
 
 

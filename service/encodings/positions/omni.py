@@ -112,8 +112,7 @@ class Omni(MergedGrids):
         piece = one_run(self.count(segment), start, 3)
         if segment.kind != "audio":
             piece = grid_piece((start,) * 3, self.merged(segment), self._omni_times(segment))
-        numbering.add(piece)
-        numbering.next = piece.largest(self.dtype) + 1
+        numbering.next = numbering.add(piece) + 1
 
     def _omni_times(self, segment: Segment) -> Curve:
         """Return the times of frames: fl32(fl32(k·s)·rate), truncated where ids are integers."""
@@ -182,9 +181,8 @@ class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
         for number in range(max(map(len, cuts)) - 1):
             for piece, edges in zip(pieces, cuts, strict=True):
                 if number + 1 < len(edges):
-                    last = piece.part(edges[number], edges[number + 1])
-                    numbering.add(last)
-        end = last.largest(self.dtype) + 1
+                    largest = numbering.add(piece.part(edges[number], edges[number + 1]))
+        end = largest + 1
         numbering.add(Piece(2, (constant(end),) * 3))
         numbering.next = end + 1
 
@@ -266,17 +264,14 @@ class Qwen3Omni(Omni, name="qwen3_omni"):
         frame, done = video.count // len(times), 0
         for number, stop in enumerate(before):
             if stop > done:
-                last = audio.part(done, stop)
-                numbering.add(last)
+                numbering.add(audio.part(done, stop))
                 done = stop
             is_rest = done == audio.count
-            last = video.part(number * frame, video.count if is_rest else (number + 1) * frame)
-            numbering.add(last)
+            end_of_video = video.count if is_rest else (number + 1) * frame
+            largest = numbering.add(video.part(number * frame, end_of_video))
             if is_rest:
                 break
         else:
-            last = audio.part(done, audio.count)
-            numbering.add(last)
-        end = one_run(2, last.largest(self.dtype) + 1, 3)
-        numbering.add(end)
-        numbering.next = end.largest(self.dtype) + 1
+            largest = numbering.add(audio.part(done, audio.count))
+        end = one_run(2, largest + 1, 3)
+        numbering.next = numbering.add(end) + 1

@@ -90,8 +90,10 @@ class Piece:
 
     def largest(self, dtype: DType) -> Any:
         """Return the largest id on any axis."""
-        stop = self.first + self.count
-        return max(axis.largest(self.first, stop, dtype) for axis in self.axes)
+        first, stop = self.first, self.first + self.count
+        # Text has the same ids on all axes.
+        axes = self.axes[:1] if self.axes[0] is self.axes[-1] else self.axes
+        return max([axis.largest(first, stop, dtype) for axis in axes])
 
 
 def grid_piece(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
@@ -87,16 +88,15 @@ class Segment(BaseModel):
         if len(given) != 1:
             raise ValueError(f"must have one of {', '.join(SEGMENTS)}")
         for name in OF_MEDIA:
-            if name in OF_CANVASES:
-                continue
-            if getattr(self, name) is not None and given != ["video"]:
-                raise ValueError(f"has {name}, which goes with video")
+            owners = ("image", "video") if name in OF_CANVASES else ("video",)
+            if getattr(self, name) is not None and given[0] not in owners:
+                raise ValueError(f"has {name}, which goes with {' and '.join(owners)}")
         rows = {len(row) for row in self.slices or ()}
         if self.slices is not None and (len(rows) != 1 or 0 in rows):
             raise ValueError("has slices that are no rows of one length")
         return self
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The name of the field that it has; ``joint`` for a video with its audio."""
         if self.video is not None:
@@ -159,9 +159,11 @@ class TokenIds(BaseModel):
 
 
 def _token_ids(value: Any) -> Any:
-    if not isinstance(value, str):
+    if isinstance(value, dict | TokenIds):
         return value
-    pairs = [pair.partition(":")[::2] for pair in value.split(",")]
+    pairs = [pair.partition(":")[::2] for pair in value.split(",")] if type(value) is str else []
+    if not pairs:
+        raise ValueError("must be an object of ids by name, or name:id,name:id")
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("names a token twice")
     return dict(pairs)
@@ -257,7 +259,10 @@ class TokenConvention(Convention):
                 if (value := getattr(self, name)) is not None:
                     raise impossible(name, value, f"{name} goes with rows only")
             if len({table.shape for table in shaping}) > 1:
-                raise InvalidBody("input_ids, attention_mask and token_types must have one shape")
+                rule = "input_ids, attention_mask and token_types must have one shape"
+                raise InvalidBody(
+                    rule, f"/{next(each.name for each in RAW if each.name in arrays)}"
+                )
             prompts = self.found(arrays)
         else:
             raise InvalidBody("send rows, or input_ids", "/rows")

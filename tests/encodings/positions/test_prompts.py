@@ -83,6 +83,8 @@ def test_padding_and_chunks_leave_the_ids_of_tokens_as_they_are(client: Client) 
         ({"convention": "qwen2_vl", "rows": [[{"text": 1, "pad": 1}]]}, "/rows/0/0"),
         ({"convention": "qwen2_vl", "rows": [[{"image": [1, -4, 4]}]]}, "/rows/0/0/image"),
         ({"convention": "qwen2_vl", "rows": [[{"text": 1}, {"pad": 1}]], "rules": "vllm"}, "rules"),
+        ({"convention": "minicpmv4_7", "rows": [[{"text": 1, "markers": 1}]]}, "/rows/0/0"),
+        ({"convention": "qwen2_vl", "rows": [[{"text": 1}]], "tokens": 5}, "tokens"),
         ({"convention": "glm_image", "rows": [[{"text": 1}]], "steps": 1}, "steps"),
         (
             {
