@@ -59,7 +59,7 @@ def importers_of(module: Path) -> list[Path]:
 
 def is_registered(module: Path) -> bool:
     """Return whether a registry finds the module."""
-    kinds = ("absolute", "grid", "rotary", "relative", "positions")
+    kinds = ("absolute", "grid", "rotary", "relative", "positions", "resize")
     folders = ("formats", *(f"encodings/{kind}" for kind in kinds))
     return module.parent.as_posix() in folders
 

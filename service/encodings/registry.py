@@ -5,10 +5,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
 
-from service.encodings import absolute, grid, positions, relative, rotary
+from service.encodings import absolute, grid, positions, relative, resize, rotary
 from service.encodings.family import Family
 
-for _package in (absolute, grid, rotary, relative, positions):
+for _package in (absolute, grid, rotary, relative, positions, resize):
     for _module in iter_modules(_package.__path__):
         import_module(f"{_package.__name__}.{_module.name}")
 

@@ -178,6 +178,7 @@ class Format:
     drawing_seconds: float = 0.0
     version: str = ""
     has_several_arrays: bool = False
+    has_details: bool = False
     dtypes: frozenset[str] = EVERY_DTYPE
     ranks: range | None = None
     has_infinity: bool = True
@@ -191,6 +192,8 @@ class Format:
         if len(tables) > 1 and not self.has_several_arrays:
             hint = f": add part={'|'.join(document.arrays)}" if document.has_parts else ""
             return f"it holds one array and these are {len(tables)}{hint}"
+        if document.details and not self.has_details:
+            return f"{self.name} cannot hold {' and '.join(document.details)}: request JSON"
         reasons = (self._refusal_of_table(table, document) for table in tables)
         return next(filter(None, reasons), None)
 

@@ -140,6 +140,7 @@ class JsonBody(WholeBody):
             "error_bound": document.error_bound,
             "axes": document.axes if document.states_axes else None,
             "warnings": [vars(each) for each in document.warnings] or None,
+            **document.details,
         }
         given = {name: value for name, value in head.items() if value is not None}
         return orjson.dumps(given)[:-1] + b',"data":'
@@ -352,6 +353,7 @@ JSON = ReadableFormat(
     # The first version had no type, and no layout or pack beside the parameters.
     version=f"2, {ENCODER}",
     has_several_arrays=True,
+    has_details=True,
     dtypes=REAL_AND_INTEGER,
     # null is a number that is infinite by its formula, not one that exceeds its type.
     has_infinity=False,

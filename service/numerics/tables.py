@@ -462,6 +462,7 @@ class Document:
         removable: the parameter that removes an axis from the table, by the name of the axis.
         revision: the revision of the bytes of this kind of table.
         warnings: what a client should know of these numbers.
+        details: further members of the JSON, which no other format holds.
     """
 
     kind: str
@@ -478,6 +479,7 @@ class Document:
     removable: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
     warnings: tuple[Caution, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
