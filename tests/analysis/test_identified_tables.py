@@ -110,7 +110,7 @@ def is_identified(url: str) -> bool:
     return len(agreeing(request, proposals, error=2.0**-20)) == len(proposals) > 0
 
 
-NOT_IDENTIFIED: tuple[str, ...] = ("/attention/temperature",)
+NOT_IDENTIFIED: tuple[str, ...] = ("/attention/temperature", "/resize")
 """Paths of families for which no function of analysis/identification/search.py proposes tables."""
 
 

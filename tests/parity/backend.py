@@ -50,7 +50,9 @@ class Service:
     def tables(self, path: str, query: Query) -> Arrays:
         """GET a table, or POST the lists of a query that is too long for a URL."""
         extension = "npy" if query.get("pack") == "complex" else "safetensors"
-        fields = spell(query if path.endswith("frequencies") else {"dtype": "float64"} | query)
+        fields = spell(
+            query if path.endswith(("frequencies", "resize")) else {"dtype": "float64"} | query
+        )
         lists = {name: value for name, value in fields.items() if "," in value}
         url = f"{path}.{extension}"
         if len(urlencode(fields)) <= _MAX_URL_LENGTH:

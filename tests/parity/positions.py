@@ -10,6 +10,7 @@ from tests.parity.backend import Service
 from tests.parity.golden import Arrays, Case
 from tests.parity.multimodal import prompts
 from tests.parity.params import Params
+from tests.parity.resizes import RESIZES
 
 FormsMapping: TypeAlias = Callable[[Case, Service], Sequence[Arrays]]
 """Returns the outputs of a case, once for each form in which its request can be sent."""
@@ -163,6 +164,7 @@ _MEDIA = (
 MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
     {
         **{f"multimodal.{family}": prompts for family in _MEDIA.split()},
+        **RESIZES,
         "sequence.attention_mask": _counted("mask", masked=("masked", 0)),
         "sequence.padding_idx": _counted(
             "padding_idx",
@@ -213,8 +215,6 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
 """By group and family, such as ``multimodal.qwen2_vl``."""
 
 _WAITING = {
-    "resize": "beit_bias gather_operator glm4v sam_rel_pos siglip2 timm_abs_pos_embed "
-    "timm_rel_pos_bias torch_interpolate torch_interpolate_width_one",
     "rotation": "mrope_batch rope_batch rope_packed",
 }
 

@@ -1,7 +1,7 @@
 """The weights of resized tables, and learned tables that are sent, resized."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import gcd, isqrt, prod
 from typing import Any, ClassVar, Literal
@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
     TableFamily,
-    TransformFamily,
     about,
     impossible,
     optional,
@@ -25,7 +26,6 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
-    ParameterValue,
     StoredTable,
     Table,
     all_read_finite,
@@ -161,7 +161,7 @@ def _gathered(resizing: Resizing) -> dict[str, Table]:
     }
 
 
-class ResizeApply(TransformFamily, ResizeParameters, path="/resize/apply"):
+class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
     """A learned table, resized: (height, width, channel), or one row for each place.
 
     Formula: Σ weight·x[index] along the height, then along the width, with the indices and weights
@@ -174,6 +174,15 @@ class ResizeApply(TransformFamily, ResizeParameters, path="/resize/apply"):
 
     operation: ClassVar[str] = "ResizeApply"
     example: ClassVar[str] = "mode=linear&size=3"
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        InputArray(
+            "x",
+            "the learned table, (height, width, channels) or (rows, channels), or either after an "
+            "axis of 1",
+            ranks=(2, 3, 4),
+            example=[[0.5, -1.0], [0.25, -2.0]],
+        ),
+    )
 
     num_prefix_tokens: Integer | None = optional(
         "Number of rows before the grid, which are kept; that of the convention unless given.",
@@ -192,24 +201,21 @@ class ResizeApply(TransformFamily, ResizeParameters, path="/resize/apply"):
         "Number of rows with siglip2: it fills up with the first.", 64, ge=1, le=MAX_NEW**2
     )
 
-    def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
-        document = super().resolve(arrays)
-        rows = (getattr(each, "evaluate").__self__ for each in document.arrays.values())  # noqa: B009
-        found = (each for own in rows for each in own.resizing.warnings)
-        return replace(document, warnings=tuple(dict.fromkeys(found)))
-
-    def apply(self, x: StoredTable) -> tuple[Table, Mapping[str, ParameterValue]]:
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        x = arrays["x"]
         own, inner = CONVENTIONS[self.convention], x.shape
         has_grid = not self.is_linear and own.extra is None
         is_row = self.old_size == inner[:2] and self.num_prefix_tokens is None
         if len(inner) > 2 and inner[0] == 1 and not is_row:
             inner = inner[1:]
-            if has_grid and len(inner) == 2 and self.old_size is None:
-                raise InvalidBody(f"its shape {list(x.shape)} has two readings: send old_size")
+            has_tokens = self.num_prefix_tokens or own.prefix
+            if has_grid and len(inner) == 2 and self.old_size is None and not has_tokens:
+                rule = f"x has the shape {list(x.shape)}, which has two readings: send old_size"
+                raise InvalidBody(rule, "/x")
         is_grid, channels = len(inner) > 2, inner[-1]
         if len(inner) > 3 or (is_grid and not has_grid):
-            rule = f"it has the shape {list(x.shape)}: send rows and channels, or (unless rows are "
-            raise InvalidBody(f"{rule}of one axis, or distances) height, width and channels")
+            rule = f"x has the shape {list(x.shape)}: send rows and channels, or (unless rows are "
+            raise InvalidBody(f"{rule}of one axis, or distances) height, width and channels", "/x")
         prefix, extra = self._kept(is_grid=is_grid)
         resizing = self.resizing(self._old_size(inner[:-1], inner[0] - prefix - extra))
         parameters, count = dict(resizing.parameters), resizing.count
@@ -232,7 +238,7 @@ class ResizeApply(TransformFamily, ResizeParameters, path="/resize/apply"):
             element_seconds=rows.element_seconds,
             setup=resizing.setup,
         )
-        return table, parameters
+        return self.describe({"x": table}, parameters, warnings=tuple(resizing.warnings))
 
     def _kept(self, *, is_grid: bool) -> tuple[int, int]:
         """Return how many rows before and behind the others are kept; raises InvalidParameters."""
@@ -266,7 +272,7 @@ class ResizeApply(TransformFamily, ResizeParameters, path="/resize/apply"):
             sent = " by ".join(map(str, sides if len(sides) > 1 else (rows,)))
             rule = f"old_size={to_query(old)} has others" if old else "send old_size"
             hint = "" if len(sides) > 1 else " (and num_prefix_tokens, if tokens precede the grid)"
-            raise InvalidBody(f"it has {sent} rows to resize: {rule}{hint}")
+            raise InvalidBody(f"x has {sent} rows to resize: {rule}{hint}", "/x")
         return found
 
 

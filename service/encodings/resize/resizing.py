@@ -35,7 +35,7 @@ _DEFAULTS = {"align_corners": False, "antialias": False, "padding": "border"}
 
 
 @dataclass(frozen=True)
-class Convention:
+class ResizeOptions:
     """What a library's function sets.
 
     Attributes:
@@ -54,23 +54,23 @@ class Convention:
 
 
 _BICUBIC, _ANTIALIASED = {"mode": "bicubic"}, {"mode": "bicubic", "antialias": True}
-CONVENTIONS: Mapping[ConventionName, Convention] = MappingProxyType(
+CONVENTIONS: Mapping[ConventionName, ResizeOptions] = MappingProxyType(
     {
-        "torch": Convention({}),
-        "vit": Convention(_BICUBIC, prefix=1),
-        "dino": Convention(_BICUBIC, prefix=1, square=("old_size",)),
-        "timm": Convention(_ANTIALIASED, prefix=1),
-        "siglip2": Convention({"mode": "bilinear", "antialias": True}),
-        "qwen3_vl": Convention({"mode": "bilinear", "align_corners": True}, merge=2),
-        "glm4v": Convention(_BICUBIC, merge=2),
-        "muse": Convention({"mode": "bilinear", "padding": "zeros"}),
-        "sam_rel_pos": Convention({"mode": "linear"}, merge=None),
-        "timm_rel_pos": Convention({"mode": "geometric"}, merge=None, extra=0),
-        "timm_rel_pos_simple": Convention(_BICUBIC, merge=None, extra=0, square=("old_size",)),
-        "timm_rel_pos_levit": Convention(
+        "torch": ResizeOptions({}),
+        "vit": ResizeOptions(_BICUBIC, prefix=1),
+        "dino": ResizeOptions(_BICUBIC, prefix=1, square=("old_size",)),
+        "timm": ResizeOptions(_ANTIALIASED, prefix=1),
+        "siglip2": ResizeOptions({"mode": "bilinear", "antialias": True}),
+        "qwen3_vl": ResizeOptions({"mode": "bilinear", "align_corners": True}, merge=2),
+        "glm4v": ResizeOptions(_BICUBIC, merge=2),
+        "muse": ResizeOptions({"mode": "bilinear", "padding": "zeros"}),
+        "sam_rel_pos": ResizeOptions({"mode": "linear"}, merge=None),
+        "timm_rel_pos": ResizeOptions({"mode": "geometric"}, merge=None, extra=0),
+        "timm_rel_pos_simple": ResizeOptions(_BICUBIC, merge=None, extra=0, square=("old_size",)),
+        "timm_rel_pos_levit": ResizeOptions(
             _ANTIALIASED, merge=None, extra=0, square=("old_size", "size")
         ),
-        "beit_rel_pos": Convention({"mode": "bilinear"}, merge=None, extra=3),
+        "beit_rel_pos": ResizeOptions({"mode": "bilinear"}, merge=None, extra=3),
     }
 )
 
@@ -135,7 +135,9 @@ class Resizing:
         """The differences of libraries from the formula."""
         if self.height.mode in {*_KERNELS, "geometric"}:
             places = max(each.old for each in self.axes.values()) + 4
-            rule = f"within {places}·2^-23 of the table's largest number, plus 2^-22, of the formula"
+            rule = (
+                f"within {places}·2^-23 of the table's largest number, plus 2^-22, of the formula"
+            )
             yield Caution("library-rounding", f"libraries compute in float32, {rule}")
         if self.pairs is not None and max(self.pairs) % min(self.pairs):
             rule = "rows are found in float32, as by libraries: some differ from the formula by one"
@@ -144,7 +146,9 @@ class Resizing:
             rule = "torch 2.13.0 on a CPU repeats the first row where an antialiased width is 1"
             yield Caution("library-defect", rule)
         if self.parameters["convention"] == "beit_rel_pos" and self.height.old != self.width.old:
-            rule = "transformers 5.23.0 takes the width of a window for its height before it resizes"
+            rule = (
+                "transformers 5.23.0 takes the width of a window for its height before it resizes"
+            )
             yield Caution("library-defect", rule)
 
 
@@ -236,8 +240,11 @@ class ResizeParameters(Parameters):
                 rule = f"{name} gives axes of {to_query(sides)} places, and from 1 to {most} are "
                 raise impossible(name, getattr(self, name, None), f"{rule}possible")
         merge = self._merge(own.merge if len(names) == 2 else None, size)
+        is_same = options["mode"] == "geometric" and size == old
         axes = [
-            AxisWeights(before, after, scale_factor=factor, **options)
+            AxisWeights(
+                before, after, scale_factor=factor, **({"mode": "nearest"} if is_same else options)
+            )
             for before, after, factor in zip(*lengths.values(), factors, strict=True)
         ]
         parameters: dict[str, Any] = {"convention": self.convention, "old_size": old, "size": size}

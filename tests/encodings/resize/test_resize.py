@@ -1,0 +1,125 @@
+"""Resized tables: the forms of the weights agree, and sent tables get exactly these sums."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client import Client
+
+GRID = np.random.default_rng(1).standard_normal((5, 4, 3))
+
+
+def arrays_of(client: Client, query: str) -> dict[str, Any]:
+    answer = client.get(f"/resize.json?{query}")
+    assert answer.status_code == 200, answer.text
+    return {name: np.array(own) for name, own in answer.json()["data"].items()}
+
+
+def resized(client: Client, query: str, x: Any) -> Any:
+    answer = client.post(f"/resize/apply?{query}", json={"x": x.tolist()})
+    assert answer.status_code == 200, answer.text
+    return np.array(answer.json()["data"])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "size=6,8&mode=bicubic",
+        "size=3,8&mode=bilinear&antialias=true",
+        "size=6,8&convention=qwen3_vl",
+        "size=6,8&mode=bicubic&spatial_merge_size=2",
+    ],
+)
+def test_sparse_dense_and_gathered_weights_and_applied_ones_agree(
+    client: Client, query: str
+) -> None:
+    of_table = f"{query}&old_size=5,4"
+    dense, gather = (arrays_of(client, f"{of_table}&part={part}") for part in ("dense", "gather"))
+    sparse, out = arrays_of(client, of_table), resized(client, query, GRID)
+    raster = np.einsum("ya,xb,abc->yxc", dense["height"], dense["width"], GRID)
+    flat = GRID.reshape(20, 3)[gather["index"]]
+
+    for name in ("height", "width"):
+        rebuilt = np.zeros_like(dense[name])
+        places = np.arange(len(rebuilt))[:, np.newaxis]
+        np.add.at(rebuilt, (places, sparse[f"{name}_index"]), sparse[f"{name}_weight"])
+        assert (rebuilt == dense[name]).all()
+    np.testing.assert_allclose(
+        (flat * gather["weight"][..., np.newaxis]).sum(1), out.reshape(-1, 3), atol=1e-14
+    )
+    if "merge" in query or "qwen" in query:
+        height, width = raster.shape[:2]
+        raster = raster.reshape(height // 2, 2, width // 2, 2, 3).swapaxes(1, 2).reshape(-1, 3)
+    np.testing.assert_allclose(out, raster, atol=1e-14)
+
+
+def test_class_tokens_extra_rows_and_a_leading_axis_are_kept(client: Client) -> None:
+    rows = np.random.default_rng(2).standard_normal((1, 1 + 16, 2))
+    out = resized(client, "size=6&convention=vit", rows)
+    window = np.random.default_rng(3).standard_normal((9 + 3, 2))
+    biases = resized(client, "size=3&convention=beit_rel_pos", window)
+
+    assert out.shape == (1, 37, 2)
+    assert (out[0, 0] == rows[0, 0]).all()
+    assert biases.shape == (28, 2)
+    assert (biases[-3:] == window[-3:]).all()
+
+
+def test_the_same_size_changes_nothing(client: Client) -> None:
+    for convention in ("vit", "dino", "timm", "timm_rel_pos"):
+        rows = np.random.default_rng(4).standard_normal((1 + 9 - (convention[-3:] == "pos"), 2))
+        size = 2 if convention == "timm_rel_pos" else 3
+
+        assert (resized(client, f"size={size}&convention={convention}", rows) == rows).all()
+
+
+def test_exact_rationals_are_in_json_alone(client: Client) -> None:
+    url = "old_size=4&size=6&mode=bicubic&exact=true"
+    exact = client.get(f"/resize.json?{url}").json()["exact"]["height"]
+    file = client.get(f"/resize.safetensors?{url}")
+
+    assert exact["numerator"][0] == ["313", "-25", "0", "0"]
+    assert exact["denominator"][0] == "288"
+    assert file.status_code == 422
+    assert "exact" in file.text
+
+
+@pytest.mark.parametrize(
+    ("query", "shape", "hint"),
+    [
+        ("size=3&convention=vit", (11, 2), "old_size"),
+        ("size=3&mode=bicubic", (1, 9, 2), "two readings"),
+        ("size=3&mode=bicubic&old_size=4", (3, 3, 2), "old_size=4"),
+        ("size=3&mode=bicubic&num_prefix_tokens=1", (3, 3, 2), "num_prefix_tokens"),
+        ("size=3&convention=timm_rel_pos", (3, 3, 2), "height, width"),
+        ("size=3&convention=timm_rel_pos", (8, 2), "old_size"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    client: Client, query: str, shape: tuple[int, ...], hint: str
+) -> None:
+    answer = client.post(f"/resize/apply?{query}", json={"x": np.ones(shape).tolist()})
+
+    assert answer.status_code == 422
+    assert hint in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "codes"),
+    [
+        (
+            "size=5,1&mode=bilinear&antialias=true&old_size=8",
+            ["library-rounding", "library-defect"],
+        ),
+        ("size=8,6&convention=sam_rel_pos&old_size=9", ["library-rounding", "library-rows"]),
+        ("size=5&convention=beit_rel_pos&old_size=3,4", ["library-rounding", "library-defect"]),
+        ("size=5&mode=nearest&old_size=3", []),
+    ],
+)
+def test_what_libraries_do_otherwise_has_a_warning(
+    client: Client, query: str, codes: list[str]
+) -> None:
+    warnings = client.get(f"/resize.json?{query}").json().get("warnings", [])
+
+    assert [each["code"] for each in warnings] == codes
