@@ -67,8 +67,8 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
         ]
         | None
     ) = optional(
-        "gather: index and weight of the taps of each new row in the flat table; dense: a matrix "
-        "of each axis; or one array.",
+        "gather: the taps of each new row in the flat table; dense: a matrix of each axis; or one "
+        "array.",
         "gather",
     )  # fmt: skip
     exact: Boolean = about(
@@ -177,22 +177,20 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "x",
-            "the learned table, (height, width, channels) or (rows, channels), or either after an "
-            "axis of 1",
+            "the learned table, (height, width, channels) or (rows, channels)",
             ranks=(2, 3, 4),
             example=[[0.5, -1.0], [0.25, -2.0]],
         ),
     )
 
     num_prefix_tokens: Integer | None = optional(
-        "Number of rows before the grid, which are kept; that of the convention unless given.",
+        "Rows before the grid, kept; those of the convention unless given.",
         1,
         ge=0,
         le=MAX_NEW,
     )
     num_extra_tokens: Integer | None = optional(
-        "Number of rows behind the distances of a window, which are kept; 3 with beit_rel_pos and "
-        "0 with others unless given.",
+        "Rows behind distances, kept; 3 with beit_rel_pos, else 0, unless given.",
         3,
         ge=0,
         le=MAX_NEW,

@@ -163,26 +163,26 @@ class ResizeParameters(Parameters):
     }
 
     size: Integers | None = optional(
-        "New height and width, one number for a square; of the window for relative tables; the "
-        "length with mode=linear; the numbers of queries and keys with sam_rel_pos.",
+        "New height and width (a window's, for its distances), length (linear), or numbers of "
+        "queries and keys (sam_rel_pos).",
         "3,5",
         min_length=1,
         max_length=2,
     )
     old_size: Integers | None = optional(
-        "Height and width of the learned grid or window; its rows with sam_rel_pos.",
+        "Height and width, or length, of the learned table.",
         "2,4",
         min_length=1,
         max_length=2,
     )
     scale_factor: Reals | None = optional(
-        "In place of size: new sizes are old ones times it, rounded down; its inverse is the step.",
+        "In place of size: old sizes times it, rounded down; its inverse is the step.",
         "1.5",
         min_length=1,
         max_length=2,
     )
     convention: ConventionName = about(
-        "The library's function, which sets the options; torch leaves them open.",
+        "The library's function; torch leaves options open.",
         "vit",
         default="torch",
     )
@@ -205,7 +205,7 @@ class ResizeParameters(Parameters):
         le=0,
     )
     spatial_merge_size: Integer | None = optional(
-        "Side of the blocks by which patches are listed; that of the convention unless given.",
+        "Side of the blocks that list patches; the convention's unless given.",
         2,
         ge=1,
         le=MAX_NEW,
