@@ -199,7 +199,10 @@ class Components:
 
     def _of_parameter(self, name: str, known: Json, owner: str) -> Json:
         schema = {key: value for key, value in known.items() if key != "description"}
-        names = pascal(name), owner + pascal(name)
+        own = pascal(name)
+        listed = self.sections["schemas"].items()
+        shared = [known for known, other in listed if other == schema and known.endswith(own)]
+        names = own, *shared, owner + own
         if "$ref" in schema:
             # An object is written in a query as names and values, name:value,name:value.
             return {**_TEXT, "examples": schema.get("examples", [])}
