@@ -20,13 +20,24 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.expressions import Missing, Scope, Source, Sources, Unusable, in_words
+from service.models.expressions import (
+    Missing,
+    Scope,
+    Source,
+    Sources,
+    Unusable,
+    filled,
+    in_words,
+)
 from service.models.knowledge import (
+    SIZES,
     EncodingEntry,
+    Numbered,
     Numbering,
     PartType,
     Tower,
     known_names,
+    numberings,
     part_type,
 )
 from service.models.model_types import Attention, ModelType
@@ -37,6 +48,7 @@ from service.models.translation import ModelDocument
 
 _MAX_DEPTH = 4
 _THETA = 10000.0
+_TEMPERATURE, _QUERIES = "/attention/temperature", 16384
 _MAX_ENCODINGS = 64
 _COUNTS: list[Source] = ["/num_hidden_layers", "/depth", "/num_layers", "/encoder_layers"]
 _IDS = {"rope": "rotary", "rope-axial": "rotary", "timesteps": "timestep"}
@@ -60,7 +72,7 @@ class PartEncoding:
         shape: of a learned table.
         untouched_tokens: how many tokens have no rotation.
         settings: the settings of a text model, of which these are the layers of one type.
-        numbering: of the tokens, on several axes; ``numbered`` has its values.
+        numbered: how its tokens are numbered.
         resolved: all settings of that text model.
         reason: why there is no table.
         is_sent: whether the document has a config of the part.
@@ -79,8 +91,7 @@ class PartEncoding:
     shape: tuple[ResolvedValue, ...] = ()
     untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
-    numbering: Numbering | None = None
-    numbered: Mapping[str, ResolvedValue] = field(default_factory=dict)
+    numbered: Numbered | None = None
     resolved: Resolved | None = None
     reason: str | None = None
     is_sent: bool = True
@@ -285,45 +296,59 @@ class _Walk:
                 "rope",
                 layers=_rotary_layers(entry),
                 settings=entry,
-                numbering=part.type.numbering,
-                numbered=self._numbered(part),
+                numbered=self._numbered_text(part),
                 is_sent=bool(resolved.model.values or not part.type.towers),
                 resolved=resolved,
             )
         self._add_beside(resolved, prefix, at)
 
-    def _numbered(self, part: _Part) -> Mapping[str, ResolvedValue]:
-        """Return the values by which a model numbers its tokens, by their pointers."""
+    def _numbered_text(self, part: _Part) -> Numbered | None:
+        """Return how a model numbers its tokens; its values are those of its parts, too."""
         kind, towers = part.type, {}
         for tower in kind.towers:
             own = part_type(tower.type) if tower.type else None
             towers[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
         scope = Scope(part.place, kind.origin, {**kind.defaults, **towers}, kind.names)
-        pointers = kind.numbering.values if kind.numbering else ()
         try:
-            return self._values(scope, {each.rpartition("/")[2]: each for each in pointers})
+            return self._numbered(scope, kind.numbering)
         except Unusable as error:
             part.place.report.fault(error.pointer, error.value, error.rule)
-            return {}
+            return None
+
+    def _numbered(self, scope: Scope, numbering: Numbering | None) -> Numbered | None:
+        if numbering is None:
+            return None
+        values = self._values(scope, numbering.values)
+        if values.keys() != numbering.values.keys():
+            return Numbered(numbering, values)
+        body = filled(
+            {"convention": f"'{numbering.convention}'", **numbering.body},
+            lambda text: text if text in SIZES else scope.value(text).value,
+        )
+        return Numbered(
+            numbering, values, body | {name: each.value for name, each in values.items()}
+        )
 
     def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
         """Add the factors of queries, the window, and the layers without a rotary embedding."""
         pointer = resolved.model.place.pointer
         temperature = resolved.attention.get("query_temperature")
+        known = resolved.model.type.attention
         if temperature:
-            origins = resolved.attention["origin"]
+            origins, convention = resolved.attention["origin"], known.query_temperature
+            formula = temperature["formula"]
+            values = {name: origins[name] for name in temperature if name in origins}
+            entry = EncodingEntry("temperature", url=_TEMPERATURE, counts=formula)
             self._add(
                 f"{prefix}temperature",
                 at,
                 pointer,
                 "temperature",
                 layers={"only": temperature["layers"]} if "layers" in temperature else {},
-                values={
-                    key: origins.get(key, ResolvedValue(value, "fixed in code"))
-                    for key, value in temperature.items()
-                    if key != "layers"
-                },
-                reason="a factor of each query by its position, by the formula",
+                entry=replace(entry, asks={"seq_len": "positions of queries"}),
+                values={"convention": ResolvedValue(convention, "fixed in code"), **values},
+                asked={"seq_len": ResolvedValue(_QUERIES, "example")},
+                reason=None if convention else f"a factor of each query by its position: {formula}",
             )
         if (window := window_of(resolved)) is not None:
             name = f"{prefix}window"
@@ -379,6 +404,7 @@ class _Walk:
             shape = self._listed(scope, entry.shape, least=1)
             untouched = self._listed(scope, entry.untouched_tokens)
             layers = self._layers(scope, entry)
+            numbered = self._numbered(scope, numberings().get(entry.numbering or ""))
         except Unusable as error:
             scope.place.report.fault(error.pointer, error.value, error.rule)
             return
@@ -397,6 +423,7 @@ class _Walk:
             scope=scope,
             shape=shape,
             untouched_tokens=untouched,
+            numbered=numbered,
             reason=entry.not_served
             or _reason_of_missing(scope, entry, [*values, *(shape and ["shape"])]),
         )

@@ -228,6 +228,15 @@ def in_words(condition: str) -> str:
     return condition
 
 
+def filled(template: Any, value: Callable[[str], Any]) -> Any:
+    """Return a template of JSON with a value in place of each text."""
+    if isinstance(template, Mapping):
+        return {name: filled(each, value) for name, each in template.items()}
+    if isinstance(template, list):
+        return [filled(each, value) for each in template]
+    return value(template) if isinstance(template, str) else template
+
+
 def _member(value: Any, key: str) -> tuple[Any, bool]:
     if isinstance(value, dict):
         return value.get(key), key in value

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
+from service.models.config_values import ResolvedValue
 from service.models.expressions import Sources
 from service.models.model_types import ModelType, library_facts, model_types
 
@@ -49,6 +50,7 @@ class EncodingEntry:
         shape, stored, resize: of a learned table, whose rows a table with a url chooses.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.
+        numbering: the name of how its tokens are numbered, in position_ids.toml.
         training_only, ignores: keys without effect in inference, or at all.
         not_served: the reason why there is no table here.
     """
@@ -73,6 +75,7 @@ class EncodingEntry:
     resize: str | None = None
     untouched_tokens: tuple[Sources, ...] = ()
     counts: str | None = None
+    numbering: str | None = None
     training_only: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
     not_served: str | None = None
@@ -114,32 +117,53 @@ class Tower:
 
 @validated_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Numbering:
-    """The numbering of tokens on several axes, as the head of position_ids.toml explains it.
+    """The numbering of tokens, as the head of position_ids.toml explains it.
 
     Attributes:
-        name: of the convention; None for functions that nobody has reviewed.
+        convention: of ``/positions``; None for functions that nobody has reviewed.
     """
 
-    name: str | None = None
+    convention: str | None = None
     functions: Mapping[str, str] = field(default_factory=dict)
+    types: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()
     asks: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+    values: Mapping[str, Sources] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
     rule: str | None = None
 
 
+SIZES = ("{depth}", "{height}", "{width}")
+"""What stands for the sizes of a grid."""
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The numbering of the tokens of an encoding, with its values.
+
+    Attributes:
+        body: what to POST to ``/positions``, with SIZES for a grid; None without a value.
+    """
+
+    numbering: Numbering
+    values: Mapping[str, ResolvedValue]
+    body: Any = None
+
+
 @cache
-def _numberings() -> tuple[Numbering, ...]:
+def numberings() -> Mapping[str, Numbering]:
+    """Return every numbering by its name, that of its convention unless it says another."""
     text = files("service.models").joinpath("position_ids.toml").read_text(encoding="utf-8")
-    return tuple(Numbering(name=name, **own) for name, own in tomllib.loads(text).items())
+    own = tomllib.loads(text).items()
+    return {name: Numbering(**{"convention": name, **each}) for name, each in own}
 
 
-def _numbering(functions: Mapping[str, str]) -> Numbering | None:
-    """Return how functions number tokens; None without functions that do."""
-    if "get_rope_index" not in functions:
-        return None
-    known = (each for each in _numberings() if each.functions.items() <= functions.items())
-    return next(known, Numbering())
+def _numbering(name: str, functions: Mapping[str, str]) -> Numbering | None:
+    """Return how the functions of a type number tokens; None without functions that do."""
+    for each in numberings().values():
+        if name in each.types or (each.functions and each.functions.items() <= functions.items()):
+            return each
+    return Numbering() if "get_rope_index" in functions else None
 
 
 @dataclass(frozen=True)
@@ -300,7 +324,7 @@ def _from_facts(
         unknown=tuple(unknown),
         none=own.get("none"),
         text=text,
-        numbering=_numbering(known.get("functions", {})),
+        numbering=_numbering(name, known.get("functions", {})),
     )
 
 

@@ -18,8 +18,8 @@ from service.models.diff import ROUNDING, STORED, Rotation
 from service.models.knowledge import part_type
 from service.models.translation import ModelDocument
 from service.numerics.tables import Document
-from service.routes.model import DescribedModel, EncodingReport, OriginatedValue
-from service.routes.model_links import ConfigParameters, rope_of
+from service.routes.model import DescribedModel, EncodingReport
+from service.routes.model_links import ConfigParameters, OriginatedValue, rope_of
 from service.routes.table_urls import TableUrl, table_at, url_of
 from service.settings import Settings
 

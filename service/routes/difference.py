@@ -25,7 +25,7 @@ from service.routes.compared_models import (
     of_url,
     pointing_into,
 )
-from service.routes.model import OriginatedValue
+from service.routes.model_links import OriginatedValue
 from service.routes.table_urls import TableUrl, Url, read_url
 from service.settings import Settings
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
@@ -19,7 +19,7 @@ from service.errors import Fault, InvalidBody, InvalidParameters
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer, to_query
-from service.models.config_values import ConfigWarning, Origin, ResolvedValue
+from service.models.config_values import ConfigWarning, ResolvedValue
 from service.models.describe import OWN_CLASSES, PartEncoding, describe
 from service.models.engines import engine_settings, rotary_models
 from service.models.knowledge import EncodingEntry
@@ -30,6 +30,7 @@ from service.models.translation import ModelDocument
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import Document
 from service.routes.model_links import (
+    GRID_AXES,
     AttentionReport,
     ConfigParameters,
     FoundFormat,
@@ -37,16 +38,18 @@ from service.routes.model_links import (
     LengthRegime,
     LibraryParameters,
     ModelFile,
+    NumberingReport,
+    OriginatedValue,
     SettingsLinker,
     WarningEntry,
     check_settings,
+    numbering_report,
     rope_of,
     table_requests,
 )
 from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
 from service.settings import Settings
 
-_GRID_AXES = ("depth", "height", "width")
 # The packs of the first follow the layout; the caches of the others take rows of any positions.
 _BY_LAYOUT, _BY_ROW = ("transformers", "diffusers"), ("flash_attn", "onnx")
 _OF_TABLES = {"grid", "seq_len", "timesteps"}
@@ -81,30 +84,6 @@ class ModelParameters(LibraryParameters):
     )
 
 
-class OriginatedValue(Report):
-    """A value and its origin."""
-
-    model_config = ConfigDict(serialize_by_alias=True, populate_by_name=True)
-
-    value: Any
-    origin: Origin
-    sources: list[str] = Field(
-        default=ABSENT,
-        alias="from",
-        description="Pointers into the document, or the class and the version of its library.",
-    )
-
-
-class NumberingReport(Report):
-    """The numbers of tokens on several position axes, by the name of the convention."""
-
-    convention: str | None = Field(description="Null where the code of the model is not known.")
-    axes: list[str] = ABSENT
-    asks: list[str] = Field(default=ABSENT, description="What a config does not have.")
-    values: dict[str, OriginatedValue] = ABSENT
-    rule: str = ABSENT
-
-
 class EncodingReport(PostingReport):
     """One positional encoding of the model."""
 
@@ -137,7 +116,7 @@ class EncodingReport(PostingReport):
     stored: str = Field(default=ABSENT, description="Where the numbers are: in the checkpoint.")
     resize: str = Field(default=ABSENT, description="How the library resizes the table.")
     position_ids: NumberingReport = Field(
-        default=ABSENT, description="The numbers of tokens, if they have several axes."
+        default=ABSENT, description="The numbers of its tokens, and a request for them."
     )
     attention: AttentionReport = ABSENT
     regimes: list[LengthRegime] = ABSENT
@@ -157,6 +136,8 @@ class EncodingReport(PostingReport):
             if own := getattr(self, name):
                 told = json.dumps(own) if isinstance(own, dict) else to_query(own)
                 yield f"{self.id}.{name}: {told}"
+        if self.position_ids:
+            yield from (f"{self.id}.{line}" for line in self.position_ids.lines())
         if self.attention and (factor := self.attention.softmax_scale_multiplier):
             yield f"{self.id}.softmax_scale_multiplier: {to_query(factor)}"
         for name, value in (self.values or {}).items():
@@ -408,28 +389,17 @@ def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport
     optional_fields: dict[str, Any] = {"reason": encoding.reason, "layers": dict(encoding.layers)}
     if encoding.settings is not None:
         optional_fields |= _of_text(encoding.settings, encoding.resolved, described)
-        optional_fields["position_ids"] = _numbering(encoding, described)
     elif encoding.entry is not None:
         optional_fields |= _of_entry(encoding, encoding.entry, described)
     else:
         optional_fields["values"] = described.found(encoding.values)
         optional_fields["shape"] = [each.value for each in encoding.shape]
+    if encoding.numbered is not None:
+        asked = _asked(encoding, described.parameters)
+        values = described.found(encoding.numbered.values)
+        optional_fields["position_ids"] = numbering_report(encoding.numbered, values, asked)
     given = {name: each for name, each in optional_fields.items() if each}
     return EncodingReport(**fields, served="links" in given, **given)
-
-
-def _numbering(encoding: PartEncoding, described: DescribedModel) -> NumberingReport | None:
-    """Return the report of the numbers of tokens; None if they have one axis."""
-    own = encoding.numbering
-    if own is None or own.name is None:
-        return NumberingReport(convention=None) if own else None
-    return NumberingReport(
-        convention=own.name,
-        axes=[*own.axes],
-        asks=[*own.asks],
-        values=described.found(encoding.numbered),
-        rule=own.rule,
-    )
 
 
 def _of_text(
@@ -520,7 +490,7 @@ def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, Re
         if name in asked:
             asked[name] = ResolvedValue(value, "request", (f"?{name}",))
         elif name == "grid":
-            own = [axis for axis in _GRID_AXES if axis in asked]
+            own = [axis for axis in GRID_AXES if axis in asked]
             if own and len(own) <= len(value):
                 for axis, length in zip(own, value[-len(own) :], strict=True):
                     asked[axis] = ResolvedValue(length, "request", ("?grid",))

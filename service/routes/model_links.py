@@ -1,12 +1,13 @@
 """The links to the tables of a model, and what its reports share."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, ConfigDict, Field, create_model
 
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Count, JsonObject, Number, Report
@@ -22,8 +23,10 @@ from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer
-from service.models.config_values import CODES, ConfigWarning, ResolvedValue
+from service.models.config_values import CODES, ConfigWarning, Origin, ResolvedValue
 from service.models.documents import format_names, read_document
+from service.models.expressions import filled
+from service.models.knowledge import SIZES, Numbered
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.numerics.dtypes import FLOAT32
@@ -32,6 +35,7 @@ from service.numerics.tables import Document, size_bytes
 from service.routes.table_urls import PostingReport, Url, links_to
 from service.settings import Settings
 
+GRID_AXES = ("depth", "height", "width")
 Layers = list[Count]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -39,6 +43,56 @@ if TYPE_CHECKING:
     FormatName: TypeAlias = str
 else:
     FormatName: TypeAlias = Literal[format_names()]
+
+
+class OriginatedValue(Report):
+    """A value and its origin."""
+
+    model_config = ConfigDict(serialize_by_alias=True, populate_by_name=True)
+
+    value: Any
+    origin: Origin
+    sources: list[str] = Field(
+        default=ABSENT,
+        alias="from",
+        description="Pointers into the document, or the class and the version of its library.",
+    )
+
+
+class NumberingReport(Report):
+    """The numbers of tokens, by the convention of /positions, with a request for an example."""
+
+    convention: str | None = Field(description="Null where the code of the model is not known.")
+    axes: list[str] = ABSENT
+    asks: list[str] = Field(default=ABSENT, description="What a config does not have.")
+    values: dict[str, OriginatedValue] = ABSENT
+    rule: str = ABSENT
+    url: Url = Field(default=ABSENT, description="Where to POST post.")
+    post: dict[str, Any] = Field(default=ABSENT, description="It has examples of asks.")
+    template: dict[str, Any] = Field(
+        default=ABSENT, description="post with {depth}, {height} and {width} of the grid."
+    )
+
+    def lines(self) -> Iterator[str]:
+        if self.post:
+            yield f"position_ids: POST {json.dumps(self.post)} to {self.url}"
+
+
+def numbering_report(
+    numbered: Numbered, values: dict[str, OriginatedValue], asked: Mapping[str, ResolvedValue]
+) -> NumberingReport:
+    """Return the report of how tokens are numbered, with the grid of the request or its example."""
+    own, body = numbered.numbering, numbered.body
+    grid = [asked[axis].value for axis in ("grid", *GRID_AXES) if axis in asked]
+    grid = [*grid[0]][:3] if "grid" in asked else grid
+    sizes = dict(zip(SIZES, [1] * (3 - len(grid)) + grid, strict=True))
+    fields = {"axes": [*own.axes], "asks": [*own.asks], "values": values, "rule": own.rule}
+    if body is not None:
+        post = filled(body, lambda text: sizes.get(text, text))
+        template = body if post != body else None
+        fields |= {"url": "/positions", "post": post, "template": template}
+    given = {name: each for name, each in fields.items() if each}
+    return NumberingReport(convention=own.convention, **given)
 
 
 class TableUrls(PostingReport):

@@ -1,11 +1,12 @@
 """``POST /model``: every positional encoding of a model, with links that work."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
-from tests.client import Client
+from tests.client import Client, load_npy
 
 MEGATRON = "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --position-embedding-type rope"
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -157,7 +158,8 @@ def test_layers_without_rotary_embedding_and_query_temperature_are_encodings(
     assert encodings["none"]["layers"] == {"only": [3, 7]}
     assert encodings["temperature"]["layers"] == {"only": [3, 7]}
     assert encodings["temperature"]["values"]["attn_scale"]["value"] == 0.1
-    assert not encodings["temperature"]["served"]
+    factors = load_npy(client.get(encodings["temperature"]["links"]["file"]))
+    assert factors[8190:8192].tolist() == pytest.approx([1, 1 + 0.1 * math.log(2)], rel=1e-7)
 
 
 def test_key_that_no_encoding_reads_is_refused_with_its_pointer(client: Client) -> None:
@@ -485,120 +487,3 @@ def test_source_is_a_class_of_the_type_itself(
     encodings = encodings_of(client, {"model_type": name})
 
     assert next(iter(encodings.values())).get("source") == source
-
-
-def test_numbers_of_tokens_are_those_of_the_reviewed_functions(client: Client) -> None:
-    config = {"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": 4}}
-
-    numbers = encodings_of(client, config)["rotary"]["position_ids"]
-
-    assert numbers["convention"] == "qwen2_5_vl"
-    assert numbers["axes"] == ["t", "h", "w"]
-    assert "second_per_grid_ts" in numbers["asks"]
-    values = {name: (each["value"], each["origin"]) for name, each in numbers["values"].items()}
-    assert values == {
-        "spatial_merge_size": (2, "class default"),
-        "tokens_per_second": (4, "config"),
-    }
-    for name, convention in (
-        ("glm4v", "qwen3_vl"),
-        ("qwen2_vl", "qwen2_vl"),
-        ("ernie4_5_vl_moe", None),
-    ):
-        rotary = encodings_of(client, {"model_type": name})["rotary"]
-        assert rotary["position_ids"]["convention"] == convention
-    assert "position_ids" not in encodings_of(client, {"model_type": "llama"})["rotary"]
-
-
-def test_value_for_the_numbers_of_tokens_that_cannot_be_read_is_refused(client: Client) -> None:
-    config = b'{"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": Infinity}}'
-
-    answer = client.post("/model", content=config, headers={"Content-Type": "application/json"})
-
-    assert answer.status_code == 422
-    pointers = {each["pointer"] for each in answer.json()["errors"]}
-    assert pointers == {"/vision_config/tokens_per_second"}
-
-
-def test_encodings_that_are_alike_are_listed_once(client: Client) -> None:
-    report = client.post("/model", json={"model_type": "swin", "num_heads": [2, 4, 8, 16]}).json()
-
-    listed = [(each["id"], each["stored_shape"]) for each in report["encodings"][:4]]
-    assert listed == [(f"relative-bias.{stage}", [169, 2 << stage]) for stage in range(4)]
-    assert report["engines"] == {}
-
-
-@pytest.mark.parametrize(
-    ("config", "shape"),
-    [
-        ({"model_type": "t5", "num_heads": 4, "relative_attention_num_buckets": 48}, [48, 4]),
-        ({"model_type": "beit", "use_relative_position_bias": True}, [732, 12]),
-        ({"model_type": "deberta-v2", "relative_attention": True}, [1024, 1536]),
-        ({"model_type": "wav2vec2-bert", "num_attention_heads": 8}, [73, 128]),
-    ],
-)
-def test_learned_table_behind_an_index_has_its_shape(
-    client: Client, config: dict[str, Any], shape: list[int]
-) -> None:
-    encodings = client.post("/model", json=config).json()["encodings"]
-
-    assert shape in [each.get("stored_shape") for each in encodings]
-
-
-def test_table_with_a_null_length_has_a_reason(client: Client) -> None:
-    config = {"model_type": "bert", "max_position_embeddings": None}
-
-    (learned,) = client.post("/model", json=config).json()["encodings"]
-
-    assert "shape" not in learned
-    assert learned["reason"].endswith("max_position_embeddings must not be null")
-
-
-@pytest.mark.parametrize(
-    ("config", "pointer", "detail"),
-    [
-        ({"num_heads": 0}, "/num_heads", "num_heads leads to a division by 0"),
-        ({"num_heads": 15}, "/hidden_size", "computed from /hidden_size and /num_heads"),
-    ],
-)
-def test_faults_of_computed_values_name_what_was_sent(
-    client: Client, config: dict[str, Any], pointer: str, detail: str
-) -> None:
-    vision = {"model_type": "qwen2_5_vl_vision", "hidden_size": 1280, **config}
-
-    (error,) = client.post("/model", json=vision).json()["errors"]
-
-    assert error["pointer"] == pointer
-    assert detail in error["detail"]
-
-
-def test_null_is_said_to_be_null(client: Client) -> None:
-    config = {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": None}
-
-    assert client.post("/model", json=config).json()["detail"] == "axes_dims_rope must not be null"
-
-
-def test_base_by_another_name_is_told(client: Client) -> None:
-    config = {"_class_name": "FluxTransformer2DModel", "theta": 5000}
-
-    assert client.post("/model", json=config).json()["unread"] == ["/theta"]
-
-
-def test_text_says_where_an_encoding_is(client: Client) -> None:
-    scaling = {"type": "yarn", "factor": 40, "mscale_all_dim": 1.0}
-    config = {"model_type": "deepseek_v3", "rope_scaling": scaling}
-
-    text = client.post("/model", json=config, headers={"Accept": "text/plain"}).text
-
-    lines = {"at: rotary_emb", 'layers: {"all": 61}', "layout: interleaved", "writes: half"}
-    lines.add("softmax_scale_multiplier: 1.8738542070926265")
-    assert {f"rotary.{line}" for line in lines} <= set(text.splitlines())
-
-
-def test_layers_of_a_file_without_types_are_listed_alone(client: Client) -> None:
-    keys = {**GGUF, "qwen2.block_count": 4, "qwen2.attention.head_count_kv": [0, 2, 0, 2]}
-
-    rotary, none = client.post("/model", json=keys).json()["encodings"]
-
-    assert (rotary["id"], rotary["layers"]) == ("rotary", {"only": [1, 3]})
-    assert none["layers"] == {"only": [0, 2]}

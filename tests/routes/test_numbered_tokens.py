@@ -1,0 +1,133 @@
+"""``/model`` says how tokens are numbered, with requests to ``/positions`` that work."""
+
+from typing import Any
+
+import pytest
+
+from service.encodings.positions.convention import Convention
+from service.models.knowledge import known_names, numberings, part_type
+from tests.client import Client
+
+OF_TYPES = {
+    **dict.fromkeys(("qwen2_vl", "paddleocr_vl"), "qwen2_vl"),
+    "qwen2_5_vl": "qwen2_5_vl",
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), "qwen3_vl"),
+    **dict.fromkeys(("qwen4_exp", "glm4v", "glm4v_moe", "glm46v", "glm_ocr"), "qwen3_vl"),
+    **dict.fromkeys(("cohere_compass", "cosmos3_omni", "cosmos3_edge"), "qwen3_vl"),
+    "ernie4_5_vl_moe": "ernie4_5_vl",
+    "hunyuan_vl": "hunyuan_vl",
+    "glm_image": "glm_image",
+    "minicpmv4_7": "minicpmv4_7",
+    "qwen2_5_omni": "qwen2_5_omni",
+    "qwen3_omni_moe": "qwen3_omni",
+}
+"""The convention of each model type with a get_rope_index in transformers 5.23.0."""
+
+ONE_AXIS = {"roberta": "padding_idx", "opt": "opt", "bart": "arange", "bert": "arange"}
+
+
+def encodings_of(client: Client, config: dict[str, Any], **query: Any) -> dict[str, Any]:
+    report = client.post("/model", json=config, params=query).json()
+    return {each["id"]: each for each in report.get("encodings", ())}
+
+
+def config_of(name: str) -> dict[str, Any]:
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [16, 16, 16, 16]}
+    own = {"rope_parameters": rope} if name == "hunyuan_vl" else {}
+    return {"_class_name" if name[0].isupper() else "model_type": name, **own}
+
+
+def follow(client: Client, numbers: dict[str, Any]) -> None:
+    """Follow the request of an encoding, which must be there as it is."""
+    answer = client.post(numbers["url"], json=numbers["post"])
+    assert answer.status_code == 200, (numbers, answer.text)
+    parameters, axes = answer.json()["parameters"], numbers.get("axes")
+    assert parameters["convention"] == numbers["convention"]
+    assert axes is None or parameters["axes"] == ",".join(axes)
+
+
+def numbered(client: Client, name: str) -> list[dict[str, Any]]:
+    encodings = encodings_of(client, config_of(name)).values()
+    return [each["position_ids"] for each in encodings if "position_ids" in each]
+
+
+@pytest.mark.parametrize("name", OF_TYPES)
+def test_text_with_pictures_has_a_request_for_its_numbers(client: Client, name: str) -> None:
+    numbers = numbered(client, name)[0]
+
+    assert numbers["convention"] == OF_TYPES[name]
+    follow(client, numbers)
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_learned_table_of_tokens_has_a_request_for_its_rows(client: Client, name: str) -> None:
+    numbers = numbered(client, name)[0]
+
+    assert numbers["convention"] == ONE_AXIS[name]
+    follow(client, numbers)
+
+
+@pytest.mark.full
+def test_every_request_for_numbers_can_be_followed(client: Client) -> None:
+    found = [own for name in sorted({*known_names()}) for own in numbered(client, name)]
+
+    requests = [own for own in found if "post" in own]
+    assert len(requests) > 150
+    for own in requests:
+        follow(client, own)
+    assert {own["convention"] for own in requests} <= {each.name for each in Convention.registered}
+
+
+def test_values_for_the_numbers_are_those_of_the_config(client: Client) -> None:
+    config = {"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": 4}}
+
+    numbers = encodings_of(client, config)["rotary"]["position_ids"]
+
+    assert numbers["axes"] == ["t", "h", "w"]
+    assert "second_per_grid_ts" in numbers["asks"]
+    values = {name: (each["value"], each["origin"]) for name, each in numbers["values"].items()}
+    assert values == {
+        "spatial_merge_size": (2, "class default"),
+        "tokens_per_second": (4, "config"),
+    }
+    assert numbers["post"]["tokens_per_second"] == 4
+
+
+def test_request_for_patches_has_the_grid_asked_for(client: Client) -> None:
+    encodings = encodings_of(client, {"model_type": "qwen2_vl"}, grid="2,8,12")
+
+    numbers = encodings["vision.rotary"]["position_ids"]
+    assert numbers["post"]["grids"] == [[2, 8, 12]]
+    assert numbers["template"]["grids"] == [["{depth}", "{height}", "{width}"]]
+    follow(client, numbers)
+
+
+def test_tokens_of_unknown_rules_have_no_request(client: Client) -> None:
+    for name in ("llama", "prophetnet", "luke_entity"):
+        if part_type(name):
+            assert not any("post" in own for own in numbered(client, name))
+
+
+def test_every_numbering_is_of_a_convention_and_in_use() -> None:
+    used = {entry.numbering for name in known_names() for entry in entries_of(name)}
+
+    by_functions = {name for name, own in numberings().items() if own.functions}
+    assert used - {None} | by_functions == {*numberings()}
+    assert {own.convention for own in numberings().values()} <= {
+        each.name for each in Convention.registered
+    }
+
+
+def entries_of(name: str) -> Any:
+    known = part_type(name)
+    return known.entries if known else ()
+
+
+def test_value_for_the_numbers_that_cannot_be_read_is_refused(client: Client) -> None:
+    config = b'{"model_type": "qwen2_5_vl", "vision_config": {"tokens_per_second": Infinity}}'
+
+    answer = client.post("/model", content=config, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+    pointers = {each["pointer"] for each in answer.json()["errors"]}
+    assert pointers == {"/vision_config/tokens_per_second"}
