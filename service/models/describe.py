@@ -32,7 +32,7 @@ from service.models.expressions import (
 from service.models.knowledge import (
     SIZES,
     EncodingEntry,
-    Numbered,
+    NumberedTokens,
     Numbering,
     PartType,
     Tower,
@@ -91,7 +91,7 @@ class PartEncoding:
     shape: tuple[ResolvedValue, ...] = ()
     untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
-    numbered: Numbered | None = None
+    numbered: NumberedTokens | None = None
     resolved: Resolved | None = None
     reason: str | None = None
     is_sent: bool = True
@@ -302,7 +302,7 @@ class _Walk:
             )
         self._add_beside(resolved, prefix, at)
 
-    def _numbered_text(self, part: _Part) -> Numbered | None:
+    def _numbered_text(self, part: _Part) -> NumberedTokens | None:
         """Return how a model numbers its tokens; its values are those of its parts, too."""
         kind, towers = part.type, {}
         for tower in kind.towers:
@@ -315,17 +315,17 @@ class _Walk:
             part.place.report.fault(error.pointer, error.value, error.rule)
             return None
 
-    def _numbered(self, scope: Scope, numbering: Numbering | None) -> Numbered | None:
+    def _numbered(self, scope: Scope, numbering: Numbering | None) -> NumberedTokens | None:
         if numbering is None:
             return None
         values = self._values(scope, numbering.values)
         if values.keys() != numbering.values.keys():
-            return Numbered(numbering, values)
+            return NumberedTokens(numbering, values)
         body = filled(
             {"convention": f"'{numbering.convention}'", **numbering.body},
             lambda text: text if text in SIZES else scope.value(text).value,
         )
-        return Numbered(
+        return NumberedTokens(
             numbering, values, body | {name: each.value for name, each in values.items()}
         )
 

@@ -138,7 +138,7 @@ SIZES = ("{depth}", "{height}", "{width}")
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedTokens:
     """The numbering of the tokens of an encoding, with its values.
 
     Attributes:

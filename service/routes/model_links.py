@@ -26,7 +26,7 @@ from service.grammar import Integer
 from service.models.config_values import CODES, ConfigWarning, Origin, ResolvedValue
 from service.models.documents import format_names, read_document
 from service.models.expressions import filled
-from service.models.knowledge import SIZES, Numbered
+from service.models.knowledge import SIZES, NumberedTokens
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.numerics.dtypes import FLOAT32
@@ -79,7 +79,7 @@ class NumberingReport(Report):
 
 
 def numbering_report(
-    numbered: Numbered, values: dict[str, OriginatedValue], asked: Mapping[str, ResolvedValue]
+    numbered: NumberedTokens, values: dict[str, OriginatedValue], asked: Mapping[str, ResolvedValue]
 ) -> NumberingReport:
     """Return the report of how tokens are numbered, with the grid of the request or its example."""
     own, body = numbered.numbering, numbered.body
