@@ -175,7 +175,7 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:
     name, *inner = map(str, detail["loc"])
-    if inner:
+    if inner and not (len(inner) == 1 and inner[0].isdigit()):
         return _inner_fault([name, *inner], detail)
     if detail["type"] == "missing":
         possible = ", ".join(map(repr, choices(model, name)))

@@ -16,11 +16,13 @@ FAMILY_OF = {family.path: family for family in FAMILIES}
 
 
 def body_of(family: type[Family] | None) -> dict[str, Any] | None:
-    """Return the arrays that are required, or the first, as JSON; None where nothing is sent."""
+    """Return the arrays that are needed, as JSON; None where nothing is sent."""
     if family is not None and issubclass(family, TransformFamily):
         return {"x": [[0.5] * 8] * 4}
     if family is None or not issubclass(family, ComposedFamily):
         return None
+    if not family.needs_arrays:
+        return {}
     required = [known for known in family.inputs if known.is_required]
     return {known.name: known.example for known in required or family.inputs[:1]}
 
