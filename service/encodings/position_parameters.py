@@ -72,19 +72,9 @@ class StartParameters(FirstParameters):
     )
 
     def positions_of(self, rows: int) -> AnyPositions:
-        """Return the positions of ``rows`` rows, or of several sequences of so many.
-
-        Raises InvalidBody for another number of them.
-        """
+        """Return the positions that are given, or consecutive ones of ``rows`` rows."""
         positions = self.listed(rows)
-        if positions is None:
-            return contiguous(self.start or 0, rows)
-        if positions.shape[-1] != rows:
-            raise InvalidBody(
-                f"positions names {positions.shape[-1]} rows, and the array has {rows}: rows are "
-                "along its last axis but one"
-            )
-        return positions
+        return contiguous(self.start or 0, rows) if positions is None else positions
 
     def listed(self, length: int | None) -> AnyPositions | None:
         """Return the positions unless they are consecutive ones from start on.

@@ -142,10 +142,36 @@ class Vectors(StoredTable):
         order = (self.places, self.axes.index("channel"))
         return StoredTable(np.moveaxis(self.elements, order, (-2, -1)), self.dtype)
 
-    def transformed(self, factors: Table, transform: Transform, **options: Any) -> TransformedTable:
-        """Return the array, its vectors transformed with the factors of their positions."""
-        channel = self.axes.index("channel")
-        along = (self.places,)
+    def along(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the axes that positions (S,) or (B, S) count; those of one sequence are of all.
+
+        Raises InvalidBody if the axes have other lengths.
+        """
+        sequence = self.axes[self.places]
+        several = lengths[:-1] if lengths[0] > 1 else ()
+        if several and (sequence == "token" or "batch" not in self.axes):
+            rule = f"positions are of {several[0]} sequences, and axes={','.join(self.axes)}"
+            raise InvalidBody(f"{rule} has not the axes batch and seq")
+        names = ("batch", sequence)[-1 - len(several) :]
+        for name, length in zip(names, (*several, lengths[-1]), strict=True):
+            own = self.shape[self.axes.index(name)]
+            if own != length:
+                rows = "positions" if name == sequence else "sequences of positions"
+                raise InvalidBody(f"there are {length} {rows}, and the axis {name} has {own}")
+        return tuple(self.axes.index(name) for name in names)
+
+    def transformed(
+        self, factors: Table, lengths: tuple[int, ...], transform: Transform, **options: Any
+    ) -> TransformedTable:
+        """Return the array, its vectors transformed with the factors of their positions.
+
+        Args:
+            factors: a row for each position.
+            lengths: how many positions there are, (S,) or (B, S).
+            transform: the function of a vector and its factors.
+            options: further fields of the table.
+        """
+        channel, along = self.axes.index("channel"), self.along(lengths)
         return TransformedTable(self, factors, transform, channel=channel, along=along, **options)
 
 

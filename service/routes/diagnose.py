@@ -466,6 +466,9 @@ def diagnose_rotation(
                 x = parameters.vectors("x", x).in_rows()
                 rotated = parameters.vectors("rotated", rotated).in_rows()
             angles = parameters.angles_of(*x.shape[-2:])
+            if angles.row_shape != x.shape[-2:-1]:
+                rule = f"to gives {angles.rows} positions, and x has {x.shape[-2]} rows"
+                raise InvalidBody(rule, "/x")
         document = packed(angles, "compact", FLOAT64)
         # A GET returns its cosines and sines.
         request = TableRequest("rope", {**document.parameters, "pack": parameters.layout})

@@ -381,7 +381,7 @@ def test_body_past_its_limit_is_refused_with_the_setting_and_the_way_out(
 
 
 def test_parameters_are_posted_as_json_only(client: Client) -> None:
-    answer = client.post("/encoding", content=GOOD, headers={"Content-Type": NPY})
+    answer = client.post("/rope/frequencies", content=GOOD, headers={"Content-Type": NPY})
 
     assert answer.status_code == 415
     assert answer.json()["detail"].endswith("send the header Content-Type: application/json")

@@ -155,6 +155,28 @@ def _ltx2_audio(case: Case, service: Service) -> Sequence[Arrays]:
     return _intervals(service.answered(_PATH, {**query, "convention": "ltx2_audio"}))
 
 
+def _rotated(case: Case, service: Service) -> Sequence[Arrays]:
+    """Rotate x alone, and queries and keys of one body, by sent positions."""
+    query = Params(case.params).query(
+        head_dim="head_dim",
+        rope_theta="rope_theta",
+        mrope_section=("mrope_section", None),
+        mrope_interleaved=("mrope_interleaved", None),
+        axes="axes",
+        layout="layout",
+    )
+    sent = dict(case.inputs)
+    x = sent.pop("x")
+    alone = service.composed("/rope/apply", query, {**sent, "x": x})["x"]
+    both = service.composed("/rope/apply", query, {**sent, "q": x, "k": x})
+    forms = [{"out": alone}, {"out": both["q"]}, {"out": both["k"]}]
+    if "cos" in case.outputs:
+        of_table = {name: query[name] for name in query.keys() - {"axes", "layout"}}
+        cos = service.composed("/rope", {**of_table, "pack": "half"}, sent)["cos"]
+        forms = [{**form, "cos": cos} for form in forms]
+    return forms
+
+
 _MEDIA = (
     "decode ernie4_5_vl_moe glm4v glm4v_transformers_4 glm_image glm_ocr hunyuan_vl minicpmv4_7 "
     "paddleocr_vl qwen2_5_omni qwen2_5_omni_transformers_4 qwen2_5_vl qwen2_5_vl_transformers_4 "
@@ -210,19 +232,9 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
         "generation.ltx_condition": _ltx_condition,
         "generation.ltx2_video": _ltx2_video,
         "generation.ltx2_audio": _ltx2_audio,
+        "rotation.rope_batch": _rotated,
+        "rotation.mrope_batch": _rotated,
+        "rotation.rope_packed": _rotated,
     }
 )
 """By group and family, such as ``multimodal.qwen2_vl``."""
-
-_WAITING = {
-    "rotation": "mrope_batch rope_batch rope_packed",
-}
-
-PENDING: Mapping[str, str] = MappingProxyType(
-    {
-        f"{group}.{family}": f"the service has no {group} of {family} yet"
-        for group, families in _WAITING.items()
-        for family in families.split()
-    }
-)
-"""Families that have no mapping yet, and the reason."""

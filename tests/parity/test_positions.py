@@ -8,7 +8,7 @@ import pytest
 from tests.client import Client
 from tests.parity.backend import Service
 from tests.parity.golden import Array, Case, positions_folder, read_cases
-from tests.parity.positions import MAPPINGS, PENDING
+from tests.parity.positions import MAPPINGS
 from tests.parity.resizes import operator_of
 
 CASES = read_cases(positions_folder())
@@ -20,16 +20,12 @@ _FLOAT32 = 2.0**-22
 _STATED = re.compile(r"(1e-|2\^-)(\d+)( relative(?: to the largest value)?)?")
 
 
-def test_every_family_has_a_mapping_or_a_reason_to_wait() -> None:
-    assert {_key(case) for case in CASES} <= {*MAPPINGS, *PENDING}
-    assert not MAPPINGS.keys() & PENDING.keys()
+def test_every_family_has_a_mapping() -> None:
+    assert {_key(case) for case in CASES} <= set(MAPPINGS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_every_form_of_a_request_gives_what_the_library_gives(case: Case, client: Client) -> None:
-    if _key(case) in PENDING:
-        pytest.skip(PENDING[_key(case)])
-
     first, *others = MAPPINGS[_key(case)](case, Service(client))
 
     is_operator = _key(case) == "resize.gather_operator"

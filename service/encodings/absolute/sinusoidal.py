@@ -200,7 +200,7 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
     )
 
     def apply(self, x: Vectors) -> tuple[TransformedTable, Mapping[str, ParameterValue]]:
-        count, width = x.rows, x.width
+        width = x.width
         if width > MAX_CHANNELS:
             rule = f"it has {width} channels, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
@@ -209,9 +209,9 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
             raise InvalidBody(
                 f"convention={self.convention} has {rows.width} channels for d_model={width}"
             )
-        positions = _checked(self, rows, self.positions_of(count))
-        table = rows.table(positions, FLOAT64, (count, width))
-        return x.transformed(table, partial(self._add, x.dtype)), {
+        positions = _checked(self, rows, self.positions_of(x.rows))
+        table = rows.table(positions, FLOAT64, (positions.count, width))
+        return x.transformed(table, positions.shape, partial(self._add, x.dtype)), {
             **rows.canonical,
             **rows.canonical_rows(positions),
             "scale_embeddings": self.scale_embeddings,

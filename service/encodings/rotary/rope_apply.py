@@ -145,7 +145,7 @@ class RotatedFamily(TransformFamily):
 
         Raises InvalidParameters or InvalidBody if the angles are not those of the vectors.
         """
-        self.check_angles(angles, x.rows, x.width)
+        self.check_angles(angles, x.width)
         places = tuple(range(angles.count))
         parts: tuple[tuple[int, ...], ...] = (places,)
         if layout == "half_by_axis":
@@ -156,7 +156,10 @@ class RotatedFamily(TransformFamily):
         )
         channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
         factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
-        table = x.transformed(factors, rotation, transform_seconds=2 * ELEMENT_SECONDS, parts=2)
+        seconds = 2 * ELEMENT_SECONDS
+        table = x.transformed(
+            factors, angles.row_shape, rotation, transform_seconds=seconds, parts=2
+        )
         parameters = {**angles.parameters(), "layout": layout}
         if output_layout not in {None, layout}:
             parameters["output_layout"] = output_layout
@@ -164,14 +167,11 @@ class RotatedFamily(TransformFamily):
             parameters["rotary_offset"] = self.rotary_offset
         return table, {**parameters, "inverse": self.inverse}
 
-    def check_angles(self, angles: RotaryAngles, rows: int, head_dim: int) -> None:
-        """Raise InvalidParameters or InvalidBody if an array has no vectors for the angles."""
+    def check_angles(self, angles: RotaryAngles, head_dim: int) -> None:
+        """Raise InvalidParameters or InvalidBody if vectors are too short for the angles."""
         width = 2 * angles.count
         if width > MAX_CHANNELS:
             rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"
-            raise InvalidBody(rule)
-        if angles.rows != rows:
-            rule = f"the parameters give {angles.rows} positions, but the array has {rows} rows"
             raise InvalidBody(rule)
         if self.rotary_offset + width > head_dim:
             rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
@@ -224,7 +224,7 @@ class RopeApply(RotatedFamily, StartParameters, AngleParameters, path="/rope/app
         if angles.by_channel:
             rule = "the two channels of a pair have different angles, which is no rotation"
             raise impossible("mrope_layout", self.mrope_layout, rule)
-        self.check_angles(angles, rows, head_dim)
+        self.check_angles(angles, head_dim)
         return angles
 
 

@@ -104,7 +104,7 @@ def test_other_numbers_of_tokens_are_refused(client: Client) -> None:
     answer = client.post(url, content=npy_bytes(np.ones((5, 8))), headers=NPY)
 
     assert answer.status_code == 422
-    assert "6 positions, but the array has 5 rows" in answer.json()["detail"]
+    assert "6 positions, and the axis seq has 5" in answer.json()["detail"]
 
 
 def test_rope_apply_names_the_rotation_of_conventions(client: Client) -> None:
