@@ -34,7 +34,7 @@ from service.numerics.tables import (
 
 _MAX_EXACT = 2048
 _TAP_SECONDS = 4 * ELEMENT_SECONDS
-_SUM_SECONDS, _ROW_SECONDS = 3e-9, 3e-5
+_SUM_SECONDS, _ROW_SECONDS = 3e-9, 3e-7
 _GROUPS = ("gather", "dense")
 
 
@@ -137,7 +137,8 @@ def _dense(axis: AxisWeights) -> Table:
             numbers[range(len(rows)), index[rows]] += weight[rows]
         return numbers[:, columns.start : columns.stop]
 
-    return FormulaTable((axis.new, axis.old), FLOAT64, axis.old, evaluate, setup=axis)
+    shape = (axis.new, axis.old)
+    return FormulaTable(shape, FLOAT64, axis.old, evaluate, _TAP_SECONDS, setup=axis)
 
 
 def _gathered(resizing: Resizing) -> dict[str, Table]:
@@ -218,8 +219,11 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
         resizing = self.resizing(self._old_size(inner[:-1], inner[0] - prefix - extra))
         parameters, count = dict(resizing.parameters), resizing.count
         shape: tuple[int, ...] = (prefix + count + extra,)
+        axes: tuple[str, ...] = ("position",)
         if resizing.pairs or (is_grid and resizing.merge == 1):
-            shape = resizing.shape
+            shape, axes = resizing.shape, (*resizing.axes,)
+        if resizing.pairs:
+            axes = ("query", "key")
         if not is_grid:
             parameters |= {"num_prefix_tokens": prefix, "num_extra_tokens": extra}
         if self.max_length is not None:
@@ -228,15 +232,22 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
                 raise impossible("max_length", self.max_length, rule)
             shape, parameters["max_length"] = (self.max_length,), self.max_length
         rows = ResizedRows(resizing, x.elements.reshape(inner), x.dtype, prefix, extra)
+        leading = x.shape[: len(x.shape) - len(inner)]
         table = ResizedTable(
-            (*x.shape[: len(x.shape) - len(inner)], *shape, channels),
+            (*leading, *shape, channels),
             x.dtype,
             channels,
             rows.numbers,
             element_seconds=rows.element_seconds,
             setup=resizing.setup,
         )
-        return self.describe({"x": table}, parameters, warnings=tuple(resizing.warnings))
+        return self.describe(
+            {"x": table},
+            parameters,
+            axes=(*(["batch"] if leading else []), *axes, "channel"),
+            states_axes=True,
+            warnings=tuple(resizing.warnings),
+        )
 
     def _kept(self, *, is_grid: bool) -> tuple[int, int]:
         """Return how many rows before and behind the others are kept; raises InvalidParameters."""
@@ -304,8 +315,8 @@ class ResizedRows:
         """The processor seconds of a number."""
         height, width = self.resizing.height, self.resizing.width
         taps = height.taps * width.old / width.new + width.taps
-        row_elements: int = width.new * self.elements.shape[-1]
-        return taps * _SUM_SECONDS + _ROW_SECONDS / row_elements
+        channels: int = self.elements.shape[-1]
+        return taps * _SUM_SECONDS + _ROW_SECONDS / channels
 
     def numbers(self, rows: range, columns: range) -> Float64s:
         """Return some columns of rows."""

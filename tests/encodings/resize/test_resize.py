@@ -60,6 +60,8 @@ def test_class_tokens_extra_rows_and_a_leading_axis_are_kept(client: Client) -> 
     window = np.random.default_rng(3).standard_normal((9 + 3, 2))
     biases = resized(client, "size=3&convention=beit_rel_pos", window)
 
+    answer = client.post("/resize/apply?size=6&convention=vit", json={"x": rows.tolist()})
+    assert answer.headers["Array-Axes"] == "batch, position, channel"
     assert out.shape == (1, 37, 2)
     assert (out[0, 0] == rows[0, 0]).all()
     assert biases.shape == (28, 2)
