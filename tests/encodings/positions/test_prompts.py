@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from service.encodings.positions.position_ids import CONVENTIONS, PositionIds
+from service.numerics.dtypes import FLOAT64, INT64
+from service.numerics.tables import StoredTable
 from tests.client import Client
 
 VIDEO = [[{"text": 1}, {"video": [3, 4, 4], "seconds_per_grid": 1.5}, {"text": 2}]]
@@ -160,12 +162,18 @@ def test_a_model_type_is_refused_with_its_convention(client: Client) -> None:
 
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_any_range_of_ids_has_the_numbers_of_the_whole(name: str) -> None:
-    example = CONVENTIONS[name].example
-    if "rows" not in example:
-        pytest.skip("its example is made of arrays")
-    family = PositionIds.model_validate({"convention": name, **example})
+    convention = CONVENTIONS[name]
+    known = {array.name: array for array in convention.inputs}
+    arrays = {
+        key: StoredTable(np.array(value, "<i8" if known[key].is_integer else "<f8"), dtype)
+        for key, value in convention.example.items()
+        if key in known
+        for dtype in [INT64 if known[key].is_integer else FLOAT64]
+    }
+    parameters = {key: value for key, value in convention.example.items() if key not in known}
+    family = PositionIds.model_validate({"convention": name, **parameters})
 
-    for table in family.document({}).arrays.values():
+    for table in family.document(arrays).arrays.values():
         whole, count = table.read(0, prod(table.shape)), prod(table.shape)
         for start in range(count):
             part = table.read(start, min(start + 3, count))
