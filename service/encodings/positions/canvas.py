@@ -23,6 +23,7 @@ from service.encodings.positions.segments import (
     runs_of,
 )
 from service.errors import InvalidBody
+from service.numerics.dtypes import Elements
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
@@ -205,7 +206,7 @@ class _Tokens:
 
     number: int
     ids: Int64s
-    kinds: Int64s
+    kinds: Elements
     marks: Sequence[int]
 
     def crops(self) -> list[tuple[int, int, int]]:

@@ -23,6 +23,7 @@ from service.encodings.positions.segments import (
     runs_of,
 )
 from service.errors import InvalidBody
+from service.numerics.dtypes import Elements
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
@@ -139,7 +140,7 @@ class MediaConvention(TokenConvention):
 
     tokens: Tokens | None = None
 
-    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = super().kinds_of(arrays)
         ids = integers_of(arrays["input_ids"]) if "input_ids" in arrays else None
         if TOKEN_TYPES.name in arrays:
@@ -152,16 +153,16 @@ class MediaConvention(TokenConvention):
         pad = self.tokens.pad if self.tokens is not None else None
         if ids is not None and pad is not None and "attention_mask" not in arrays:
             kinds[ids == pad] = -1
-        return np.where(kinds < 0, kinds, found)
+        return np.where(kinds < 0, kinds, found.astype(np.int8))
 
-    def _marked(self, ids: Int64s | None, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def _marked(self, ids: Int64s | None, arrays: Mapping[str, StoredTable]) -> Elements:
         """Return the kinds of tokens by their ids; raises if a needed id is not given."""
         if ids is None:
             raise InvalidBody("send input_ids or token_types", "/input_ids")
         given = [token for name, token in self.tokens or () if name in _KINDS and token is not None]
         if len(set(given)) < len(given):
             raise impossible("tokens", str(self.tokens), "tokens has one id for two media")
-        found = np.zeros(ids.shape, dtype=np.int64)
+        found = np.zeros(ids.shape, dtype=np.int8)
         for number, kind in enumerate(_KINDS[1:4], 1):
             if kind not in self.kinds:
                 continue
@@ -180,7 +181,7 @@ class MediaConvention(TokenConvention):
         media.check_taken()
         return prompts
 
-    def found_in(self, number: int, kinds: Int64s, media: Media) -> Prompt:
+    def found_in(self, number: int, kinds: Elements, media: Media) -> Prompt:
         """Return the segments of a row; raises InvalidBody."""
         segments: list[Segment] = []
         starts: list[int] = []

@@ -23,7 +23,7 @@ from service.encodings.positions.pieces import (
 from service.encodings.positions.segments import MAX_SEGMENTS, Prompt, Segment
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
-from service.numerics.dtypes import FLOAT32, DType
+from service.numerics.dtypes import FLOAT32, DType, Elements
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
@@ -81,7 +81,7 @@ class Omni(MergedGrids):
             raise InvalidBody(rule, "/rows" if self.rows is not None else "/input_ids")
         return prompts
 
-    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = super().kinds_of(arrays)
         if not self.use_audio_in_video:
             return kinds

@@ -19,9 +19,9 @@ from service.encodings.positions.segments import (
 )
 from service.errors import InvalidBody
 from service.grammar import Integer
-from service.numerics.dtypes import INT32, INT64
+from service.numerics.dtypes import INT32, INT64, Elements
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phase import MAX_POSITION
 from service.numerics.tables import StoredTable, Table
 
 _MAX_ID = 2**31 - 1
@@ -161,7 +161,7 @@ class PaddingIds(OneAxis, name="padding_idx"):
     def masked_id(self) -> int | None:
         return self.padding_idx
 
-    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         is_padding = integers_of(arrays[INPUT_IDS.name]) == self.padding_idx
         return np.where(is_padding, -1, 0)
 

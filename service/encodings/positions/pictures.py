@@ -26,7 +26,7 @@ from service.encodings.positions.segments import (
 )
 from service.errors import InvalidBody
 from service.grammar import Integer
-from service.numerics.phase import Int64s
+from service.numerics.dtypes import Elements
 from service.numerics.tables import StoredTable, Table
 
 NumAxes = Annotated[Integer, about("Axes: the length of mrope_section.", 4, ge=3, le=4)]
@@ -142,7 +142,7 @@ class GlmImage(Multimodal, name="glm_image"):
         ]
         return {"decode_position_ids": PiecesTable(padded, 3)}
 
-    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = TokenConvention.kinds_of(self, arrays)
         if GRIDS[0].name not in arrays:
             return kinds

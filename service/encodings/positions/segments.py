@@ -14,7 +14,7 @@ from service.encodings.family import InputArray, impossible, optional
 from service.encodings.positions.convention import Convention, PastLength, Steps
 from service.errors import InvalidBody
 from service.grammar import Integer, Real, integer
-from service.numerics.dtypes import to_float64
+from service.numerics.dtypes import Elements, to_float64
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
@@ -340,10 +340,10 @@ class TokenConvention(Convention):
             for number, row in enumerate(kinds)
         ]
 
-    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Int64s:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         """Return the kind of each token, (batch, length): 0 text, -1 masked, else a medium."""
         shape = next(arrays[each.name].shape for each in RAW if each.name in arrays)
-        kinds = np.zeros(shape, dtype=np.int64)
+        kinds = np.zeros(shape, dtype=np.int8)
         if ATTENTION_MASK.name in arrays:
             mask = integers_of(arrays[ATTENTION_MASK.name])
             check_each((mask == 0) | (mask == 1), mask, ATTENTION_MASK.name, "must be 0 or 1")
@@ -354,7 +354,7 @@ class TokenConvention(Convention):
 RAW = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES)
 
 
-def check_changes(kinds: Int64s) -> None:
+def check_changes(kinds: Elements) -> None:
     """Raise InvalidBody if tokens change their kind too often."""
     changes = int(np.count_nonzero(kinds[:, 1:] != kinds[:, :-1]))
     if changes + len(kinds) > MAX_SEGMENTS:
@@ -392,7 +392,7 @@ def check_each(valid: Any, values: Any, name: str, rule: str) -> None:
         )
 
 
-def runs_of(kinds: Int64s) -> Iterator[tuple[int, int, int]]:
+def runs_of(kinds: Elements) -> Iterator[tuple[int, int, int]]:
     """Yield the kind, the first token and the end of each run of tokens of one kind."""
     if not len(kinds):
         return
