@@ -23,7 +23,10 @@ from service.numerics.tables import StoredTable, size
 POSITIONS = "positions"
 ALIAS = "position_ids"
 LENGTHS = ("cu_seqlens", "seqlen_offsets")
-IGNORED = ("rope_deltas", "attention_mask", "seq_idx", "decode_position_ids")
+IGNORED = (
+    *("rope_deltas", "attention_mask", "seq_idx", "decode_position_ids", "cu_frame_seqlens"),
+    *("numerator", "denominator", "starts", "ends"),
+)
 """What an answer of /positions may have beside them, and a table does not depend on."""
 
 RESERVED = (POSITIONS, ALIAS, *LENGTHS, *IGNORED)

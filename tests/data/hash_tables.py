@@ -23,6 +23,7 @@ import numpy as np
 # A script knows only the folder that it is in.
 sys.path.append(str(Path(__file__).parents[2]))
 
+from service.encodings.family import ComposedFamily
 from service.encodings.registry import FAMILIES
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, round_into
 from service.numerics.tables import StoredTable, Table, size
@@ -71,7 +72,8 @@ def _tables(family: Any, request: str) -> dict[str, Table]:
     values = {name: json.loads(text) if text[:2] == "[[" else text for name, text in pairs}
     parameters = family.model_validate(values)
     sent = {name: _array(text) for name, text in (array.split("=", 1) for array in arrays)}
-    document = parameters.resolve(sent) if sent else parameters.resolve()
+    is_composed = issubclass(family, ComposedFamily)
+    document = parameters.resolve(sent) if sent or is_composed else parameters.resolve()
     return dict(document.arrays)
 
 

@@ -46,15 +46,15 @@ class VisionGrid(MergedPatches, name="vision_grid"):
     """The row and column of each patch of images and videos, in blocks that are merged.
 
     Formula: axes h,w, or t,h,w with include_temporal: in each frame the blocks of
-        spatial_merge_size² patches row by row, and in a block its patches row by row. cu_seqlens
-        are the patches before each frame, and all.
+        spatial_merge_size² patches row by row, and in a block its patches row by row.
+        cu_frame_seqlens are the patches before each frame, and all.
     Source: transformers 5.23.0 ``get_vision_position_ids`` and ``get_vision_cu_seqlens``; of
         merge 1 (Pixtral, Kimi-K2.5) rows.
     Trap: in rows from left to right every second pair of patches has another place than in blocks;
         processors send them in blocks.
     """
 
-    arrays: ClassVar[tuple[str, ...]] = ("position_ids", "cu_seqlens")
+    arrays: ClassVar[tuple[str, ...]] = ("position_ids", "cu_frame_seqlens")
     example: ClassVar[Mapping[str, Any]] = {"grids": [[1, 4, 6]]}
 
     include_temporal: Annotated[Boolean, about("Whether t is the first axis.", True)] = False
@@ -76,7 +76,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             raise impossible("grids", None, "grids has 2^31 patches or more")
         tables: dict[str, Table] = {
             "position_ids": self.flat(pieces, "grids"),
-            "cu_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
+            "cu_frame_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
         return Numbered(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
 

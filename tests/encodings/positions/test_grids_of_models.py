@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from service.encodings.positions.position_ids import PositionIds
 from service.errors import InvalidRequest
 from service.numerics.tables import size
+from tests.client import Client
 from tests.encodings.positions.test_one_axis import arrays_of
 
 MERGES = st.integers(1, 3)
@@ -47,7 +48,7 @@ def test_patches_are_numbered_block_by_block(
 
     assert list(zip(*found["position_ids"], strict=True)) == places
     frames = [height * width for count, height, width in sent for _ in range(count)]
-    assert found["cu_seqlens"] == [0, *np.cumsum(frames).tolist()]
+    assert found["cu_frame_seqlens"] == [0, *np.cumsum(frames).tolist()]
 
 
 @given(MERGES.flatmap(lambda merge: st.tuples(st.just(merge), grids(merge))), st.integers(1, 4))
@@ -262,3 +263,40 @@ def test_a_range_has_the_elements_of_the_whole(body: dict[str, Any]) -> None:
         for start in range(0, size(table), 5):
             stop = min(start + 3, size(table))
             assert (table.read(start, stop) == whole[start:stop]).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "url"),
+    [
+        (
+            {"convention": "vision_grid", "grids": [[2, 4, 6], [1, 2, 4]]},
+            "/rope/axial.json?convention=qwen2_vl&head_dim=16&pack=half",
+        ),
+        (
+            {"convention": "flux", "text": 2, "sizes": [[2, 3]]},
+            "/rope/axial.json?convention=flux&axes_dim=8,28,28&pack=half",
+        ),
+        (
+            {"convention": "cosmos", "grids": [[3, 1, 2]], "fps": 30},
+            "/rope/axial.json?convention=cosmos&head_dim=48&pack=half",
+        ),
+        ({"convention": "packed", "lengths": [3, 2]}, "/rope.json?head_dim=8"),
+        ({"convention": "mask", "attention_mask": [[0, 1]], "steps": 2}, "/rope.json?head_dim=8"),
+        (
+            {"convention": "v2pe", "delta": 0.5, "rows": [[{"image": [1, 2, 2]}]]},
+            "/encoding.json?d_model=8",
+        ),
+    ],
+)
+def test_an_answer_is_the_body_of_a_table(client: Client, body: dict[str, Any], url: str) -> None:
+    numbered = client.post("/positions.safetensors", json=body)
+    only = client.post("/positions.json?part=position_ids", json=body)
+    if only.status_code == 422:
+        only = client.post("/positions.json", json=body)
+
+    headers = {"Content-Type": "application/vnd.safetensors"}
+    table = client.post(url, content=numbered.content, headers=headers)
+
+    assert table.status_code == 200, table.text
+    expected = client.post(url, json={"positions": only.json()["data"]})
+    assert table.json()["data"] == expected.json()["data"]
