@@ -215,6 +215,9 @@ class TransformFamily(Family):
                 vectors = self.vectors(name, array)
                 table, parameters = self.apply(vectors)
             except InvalidBody as error:
+                # That of positions is not the array's.
+                if any(fault.where for fault in error.faults):
+                    raise
                 where = shortened(name)
                 raise InvalidBody(f"{where}: {error.detail}", f"/{where}") from error
             results[name] = table, {**parameters, "axes": ",".join(vectors.axes)}

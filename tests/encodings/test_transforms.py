@@ -169,3 +169,59 @@ def test_diagnose_takes_rotated_arrays_in_the_axes_of_the_url(client: Client) ->
     assert (right["verdict"], right["mistakes"]) == ("equal", [])
     assert unnamed.status_code == 200
     assert unnamed.json()["verdict"] != "equal"
+
+
+def test_packed_rows_restart_and_axial_positions_have_a_batch(client: Client) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 2, 8))
+    packed, listed = (
+        load_npy(
+            client.post(
+                f"/rope/apply?axes=token,head,channel&{way}", content=npy_bytes(x), headers=NPY
+            )
+        )
+        for way in ("cu_seqlens=0,3,7", "positions=0,1,2,0,1,2,3")
+    )
+    assert packed.tobytes() == listed.tobytes()
+
+    grid = np.indices((2, 3)).reshape(2, 1, 6).repeat(2, axis=1)
+    batch = np.random.default_rng(1).standard_normal((2, 6, 8))
+    url = "/rope/axial/apply?convention=qwen2_vl&layout=half&axes=batch,seq,channel"
+    body = safetensors.numpy.save({"x": batch, "positions": grid})
+    sent = safetensors.numpy.load(client.post(url, content=body, headers=SAFETENSORS).content)
+    by_grid = client.post(f"{url}&grid=2,3", content=npy_bytes(batch), headers=NPY)
+    assert sent["x"].tobytes() == load_npy(by_grid).tobytes()
+
+
+def test_one_row_of_positions_and_one_offset_are_those_of_every_sequence(client: Client) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 8))
+    body = {"x": x.tolist(), "axes": "batch,seq,channel"}
+
+    of_row, of_offset, of_start = (
+        client.post("/rope/apply", json=body | way).json()["data"]
+        for way in ({"positions": [[4, 5, 6]]}, {"seqlen_offsets": [4]}, {"start": 4})
+    )
+    offsets = client.post("/rope/apply", json=body | {"seqlen_offsets": [4, 0]}).json()["data"]
+
+    assert of_row == of_offset == of_start
+    assert offsets[0] == of_start[0]
+    assert offsets[1] != of_start[1]
+
+
+def test_positions_of_the_wrong_rank_are_named_and_not_the_array(client: Client) -> None:
+    body = {"x": [[1.0] * 16] * 2, "mrope_section": "2,3,3", "positions": [[[0, 1]]] * 4}
+
+    answer = client.post("/rope/apply", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/positions"
+    assert "positions[1:]" in answer.json()["detail"]
+
+
+def test_positions_of_several_sequences_are_not_diagnosed(client: Client) -> None:
+    to = "/rope/apply?axes=batch,seq,channel&seqlen_offsets=0,4"
+    x = [[[1.0, 2.0]], [[3.0, 4.0]]]
+
+    answer = client.post("/diagnose", json={"to": to, "x": x, "rotated": x})
+
+    assert answer.status_code == 422
+    assert "to gives 2 positions, and x has 1 rows" in answer.json()["detail"]
