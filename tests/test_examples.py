@@ -8,7 +8,8 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 README = (EXAMPLES / "README.md").read_text()
 PROGRAMS = sorted(EXAMPLES.glob("[rR]ope.*"))
-LANGUAGES = 11
+OF_PROMPT = sorted(EXAMPLES.glob("positions.*"))
+LANGUAGES, OF_PROMPT_LANGUAGES = 11, 3
 
 _COMMENTS = ("//", "#", "/**", "<!--", '"""')
 _IMPORTS = ("import", "from", "use", "using", "require", "package")
@@ -23,9 +24,10 @@ def is_code(line: str) -> bool:
 
 def test_there_is_a_program_for_each_language() -> None:
     assert len(PROGRAMS) == LANGUAGES
+    assert len(OF_PROMPT) == OF_PROMPT_LANGUAGES
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", [*PROGRAMS, *OF_PROMPT], ids=lambda program: program.name)
 def test_program_has_thirty_to_sixty_lines_of_code(program: Path) -> None:
     lines = program.read_text().splitlines()
 
@@ -34,9 +36,9 @@ def test_program_has_thirty_to_sixty_lines_of_code(program: Path) -> None:
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", [*PROGRAMS, *OF_PROMPT], ids=lambda program: program.name)
 def test_readme_has_the_command_of_the_program(program: Path) -> None:
-    command = re.search(r"Run, beside config\.json: (.*)", program.read_text())
+    command = re.search(r"Run, beside (?:config|prompt)\.json: (.*)", program.read_text())
 
     assert command
     assert f"| [{program.name}]({program.name}) | `{command[1]}`" in README

@@ -13,7 +13,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tests.system import chromium, debian
 from tests.system.servers import ROOT, Server
@@ -24,7 +26,9 @@ EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text()
 SERVER = "http://127.0.0.1:8000"
 COMMANDS = dict(re.findall(rf"\| \[(\S+)\]\S+ \| `(.*) {SERVER}` \|\n", README))
-OUTPUT = README.partition("```text\n")[2].partition("```")[0]
+OF_PROMPT = {name: COMMANDS.pop(name) for name in [*COMMANDS] if name.startswith("positions.")}
+OUTPUT, OUTPUT_OF_PROMPT = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+EXPECTED = ROOT / "tests" / "data" / "rotated_prompt.npz"
 
 PACKAGES = ["curl", "default-jdk-headless", "g++", "gcc", "golang-go", "libcurl4-openssl-dev"]
 PACKAGES += ["nodejs", "php-cli", "ruby", "rustc"]
@@ -88,6 +92,20 @@ def test_program_fails_where_a_number_is_wrong(name: str, runs: Mapping[str, Run
     assert done.returncode != 0
     assert done.stdout.splitlines()[1:] == ["cos[131071][31]: 0.998781"]
     assert "expected 0.99992" in done.stderr
+
+
+@pytest.mark.parametrize("name", OF_PROMPT)
+def test_rotated_queries_of_a_prompt_are_those_of_the_model(
+    name: str, server: Server, tmp_path: Path
+) -> None:
+    debian.install(PACKAGES)
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+
+    done = run(f"{OF_PROMPT[name]} {server.url('')}", tmp_path / "examples")
+
+    assert (done.stdout, done.returncode) == (OUTPUT_OF_PROMPT, 0), done.stderr
+    rotated = load_file(tmp_path / "examples" / "rotated.safetensors")["q"]
+    np.testing.assert_allclose(rotated, np.load(EXPECTED)["q"], rtol=0, atol=1e-5)
 
 
 @pytest.fixture
