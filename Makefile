@@ -86,7 +86,7 @@ scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simula
 	$(BIN)/python -m benchmarks.scaling
 
 pictures: $(VENV)/dev.stamp ## Draw the pictures of the documentation
-	$(BIN)/python tests/data/draw_pictures.py
+	$(BIN)/python -m tests.data.draw_pictures
 
 wheel: $(VENV)/runtime.stamp ## Build the wheel in dist, with the same bytes each time
 	rm -rf build

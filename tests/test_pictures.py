@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from service.__main__ import find_body
-from tests.data.draw_pictures import FOLDER, PICTURES
+from tests.data.draw_pictures import FOLDER, PICTURES, served
+from tests.data.draw_positions import DRAWN
 
 MOST_BYTES = 100_000
 MEASURED = {"load"}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", [*PICTURES, *DRAWN])
 def test_documented_pictures_are_the_served_ones(name: str) -> None:
     """Its colours are few, and another machine may set a letter another way."""
-    served = Image.open(io.BytesIO(b"".join(find_body(PICTURES[name]).blocks())))
+    expected = Image.open(io.BytesIO(served(name)))
     shown = Image.open(FOLDER / f"{name}.png").convert("RGB")
 
-    difference = np.abs(np.asarray(served, np.int64) - np.asarray(shown, np.int64))
+    difference = np.abs(np.asarray(expected.convert("RGB"), np.int64) - np.asarray(shown, np.int64))
     assert difference.mean() < 4
 
 
 def test_every_picture_is_small_and_listed() -> None:
     sizes = {path.stem: path.stat().st_size for path in FOLDER.iterdir()}
 
-    assert sizes.keys() == PICTURES.keys() | MEASURED
+    assert sizes.keys() == PICTURES.keys() | DRAWN.keys() | MEASURED
     assert max(sizes.values()) <= MOST_BYTES

@@ -1,6 +1,6 @@
 """The pictures of the documents, as the service draws them, in few enough colours to be small.
 
-Run from the root of the repository: ``python tests/data/draw_pictures.py`` writes docs/pictures.
+Run from the root of the repository: ``python -m tests.data.draw_pictures`` writes docs/pictures.
 """
 
 import io
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from PIL import Image
 
 from service.__main__ import find_body
+from tests.data import draw_positions
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 PICTURES: Mapping[str, str] = MappingProxyType(
@@ -30,10 +31,17 @@ _COLOURS = (256, 192, 128)
 _MOST_BYTES = 100_000
 
 
-def drawn(url: str) -> bytes:
-    """Draw what a URL names."""
-    served = Image.open(io.BytesIO(b"".join(find_body(url).blocks())))
-    sizes = (_quantized(served, colours) for colours in _COLOURS)
+def served(name: str) -> bytes:
+    """Return a picture as the service draws it."""
+    if name in PICTURES:
+        return b"".join(find_body(PICTURES[name]).blocks())
+    return draw_positions.served(name)
+
+
+def drawn(name: str) -> bytes:
+    """Draw a picture in few enough colours."""
+    picture = Image.open(io.BytesIO(served(name)))
+    sizes = (_quantized(picture, colours) for colours in _COLOURS)
     return next(body for body in sizes if len(body) <= _MOST_BYTES)
 
 
@@ -46,8 +54,8 @@ def _quantized(picture: Image.Image, colours: int) -> bytes:
 def main() -> None:
     """Write every picture."""
     FOLDER.mkdir(exist_ok=True)
-    for name, url in PICTURES.items():
-        (FOLDER / f"{name}.png").write_bytes(drawn(url))
+    for name in (*PICTURES, *draw_positions.DRAWN):
+        (FOLDER / f"{name}.png").write_bytes(drawn(name))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from tests.client import Client, client_of
 
 Array = NDArray[Any]
 Ask = Callable[..., Mapping[str, Array]]
+Shown = tuple[str, str, str, Array]
+"""What a picture shows: its title, the names of both axes, and ids."""
 
 PROMPT = json.loads((Path(__file__).parents[2] / "examples/prompt.json").read_text())
 VIDEO = {"text": 4}, {"video": [6, 4, 4], "seconds_per_grid": 1.5}, {"text": 8}
@@ -51,13 +53,13 @@ def _shown(ids: Array, mask: Array) -> Array:
     return _lines(np.where(mask == 0, np.nan, ids).swapaxes(0, 1))
 
 
-def _multimodal(ask: Ask) -> tuple[str, str, str, Array]:
+def _multimodal(ask: Ask) -> Shown:
     found = ask(**PROMPT)
     lines = _shown(found["position_ids"], found["attention_mask"])
     return "qwen2_5_vl", "t, h, w of row 0, then of row 1", "token", lines
 
 
-def _rules(ask: Ask) -> tuple[str, str, str, Array]:
+def _rules(ask: Ask) -> Shown:
     names = "transformers-5", "transformers-4", "vllm"
     own = {"convention": "qwen2_5_vl", "part": "position_ids", "rows": [VIDEO]}
     ids = [ask(**own, rules=name)["position_ids"][0] for name in names]
@@ -65,7 +67,7 @@ def _rules(ask: Ask) -> tuple[str, str, str, Array]:
     return title, "transformers-5, transformers-4, vllm", "token", _lines(*ids)
 
 
-def _cache(ask: Ask) -> tuple[str, str, str, Array]:
+def _cache(ask: Ask) -> Shown:
     rows = {"convention": "qwen2_vl", "rows": [[{"text": 6}, {"image": [1, 4, 8]}, {"text": 6}]]}
     whole = ask(**rows, steps=6)
     late = ask(**rows, past_length=10, part="position_ids")["position_ids"]
@@ -77,19 +79,77 @@ def _cache(ask: Ask) -> tuple[str, str, str, Array]:
     return "qwen2_vl", "t, h, w: prompt; from past_length=10; decoded", "token", shifted
 
 
-DRAWN: Mapping[str, Callable[[Ask], tuple[str, str, str, Array]]] = MappingProxyType(
+def _padding(ask: Ask) -> Shown:
+    rows = [[{"pad": 4}, {"text": 8}], [{"text": 8}, {"pad": 4}]]
+    names = "mask", "arange", "padding_idx", "opt"
+    keys = {"padding_idx": {"padding_idx": 1}}
+    ids = [ask(convention=each, rows=rows, **keys.get(each, {}))["position_ids"] for each in names]
+    title = "a row padded on the left, and one padded on the right"
+    return title, "mask, arange, padding_idx, opt: two rows each", "token", _lines(*ids)
+
+
+def _packed(ask: Ask) -> Shown:
+    found = ask(convention="packed", lengths=[5, 3, 8])
+    lines = _lines(found["position_ids"], found["seq_idx"])
+    return "packed", "position_ids, seq_idx", "token", lines
+
+
+def _merged(ask: Ask) -> Shown:
+    rows, columns = ask(convention="vision_grid", grids=[[1, 8, 12]])["position_ids"]
+    order = np.empty((8, 12))
+    order[rows, columns] = np.arange(96)
+    return "vision_grid: the number of each patch", "row of patches", "column of patches", order
+
+
+def _windows(ask: Ask) -> Shown:
+    index = ask(convention="vision_windows", grids=[[1, 18, 26]])["window_index"]
+    order = np.empty(9 * 13)
+    order[index] = np.arange(9 * 13)
+    title = "vision_windows: the number of each merged patch, window by window"
+    return title, "row of merged patches", "column of merged patches", order.reshape(9, 13)
+
+
+def _buckets(ask: Ask) -> Shown:
+    ids = ask(convention="buckets", num_patches_per_side=16, sizes=[[20, 30]])["position_ids"]
+    title = "buckets: the row of a table of 16 by 16 for each patch"
+    return title, "row of patches", "column of patches", ids.reshape(20, 30).astype(float)
+
+
+def _generated(ask: Ask) -> Shown:
+    sizes = [[4, 6], [2, 3]]
+    found = [ask(convention=each, text=4, sizes=sizes) for each in ("flux", "flux2")]
+    found.append(ask(convention="qwen_image", text=4, grids=[[1, *each] for each in sizes]))
+    lines = _lines(*(each["position_ids"] for each in found))
+    title = "text, a picture of 4 by 6 and a reference of 2 by 3"
+    return title, "flux: t, h, w; flux2: t, h, w, l; qwen_image: t, h, w", "token", lines
+
+
+def _seconds(ask: Ask) -> Shown:
+    found = ask(convention="ltx2", grids=[[6, 2, 2]])
+    lines = _lines(*(found[name][0] for name in ("starts", "position_ids", "ends")))
+    return "ltx2: seconds of the patches of a video", "starts, middles, ends", "patch", lines
+
+
+DRAWN: Mapping[str, Callable[[Ask], Shown]] = MappingProxyType(
     {
+        "positions_padding": _padding,
+        "positions_packed": _packed,
         "positions_multimodal": _multimodal,
         "positions_rules": _rules,
         "positions_cache": _cache,
+        "positions_merged": _merged,
+        "positions_windows": _windows,
+        "positions_buckets": _buckets,
+        "positions_generated": _generated,
+        "positions_seconds": _seconds,
     }
 )
-"""What each picture shows: title, the names of both axes, ids."""
 
 
 def served(name: str) -> bytes:
     """Draw a picture."""
     with asking() as ask:
         title, down, across, ids = DRAWN[name](ask)
-    labels = [AxisLabels(*each) for each in ((down, np.arange(len(ids))), (across, np.arange(ids.shape[1])))]
+    rows, columns = map(np.arange, ids.shape)
+    labels = AxisLabels(down, rows), AxisLabels(across, columns)
     return draw(Picture(f"/positions: {title}", *labels, ids, "position"))
