@@ -48,7 +48,7 @@ const text = Buffer.from(JSON.stringify({ ...header, q: { dtype: "F32", shape, d
 const size = Buffer.alloc(8);
 size.writeBigUInt64LE(BigInt(text.length));
 const body = Buffer.concat([size, text, numbers, Buffer.from(q.buffer)]);
-const apply = `/rope/apply.safetensors?axes=batch,head,seq,channel&${rope}`;
+const apply = `/rope/apply.safetensors?layout=half&axes=batch,head,seq,channel&${rope}`;
 const answer = await post(apply, body, binary);
 await writeFile("rotated.safetensors", answer);
 

@@ -57,7 +57,7 @@ offsets = [len(numbers), len(numbers) + q.nbytes]
 header["q"] = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
 text = json.dumps(header).encode()
 body = len(text).to_bytes(8, "little") + text + numbers + q.tobytes()
-apply = f"/rope/apply.safetensors?axes=batch,head,seq,channel&{ROPE}"
+apply = f"/rope/apply.safetensors?layout=half&axes=batch,head,seq,channel&{ROPE}"
 answer = post(apply, body, "application/vnd.safetensors")
 Path("rotated.safetensors").write_bytes(answer)
 

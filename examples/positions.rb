@@ -44,7 +44,8 @@ offsets = [numbers.size, numbers.size + 4 * q.size]
 header["q"] = { "dtype" => "F32", "shape" => [rows, 2, length, 128], "data_offsets" => offsets }
 text = JSON.generate(header)
 body = [text.bytesize].pack("Q<") + text.b + numbers + q.pack("e*")
-answer = post("/rope/apply.safetensors?axes=batch,head,seq,channel&#{ROPE}", body, BINARY)
+apply = "/rope/apply.safetensors?layout=half&axes=batch,head,seq,channel&#{ROPE}"
+answer = post(apply, body, BINARY)
 File.binwrite("rotated.safetensors", answer)
 
 # The same by hand; and the number that transformers has.

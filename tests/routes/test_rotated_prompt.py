@@ -35,7 +35,11 @@ def test_ids_of_a_prompt_rotate_queries_as_the_model_does(client: Client) -> Non
     _, table = posted(client, "/rope", params=ROPE | {"pack": "half"}, content=file, headers=BINARY)
     body = safetensors.numpy.save(ids | {"q": q})
     _, answer = posted(
-        client, "/rope/apply", params=ROPE | {"axes": AXES}, content=body, headers=BINARY
+        client,
+        "/rope/apply",
+        params=ROPE | {"axes": AXES, "layout": "half"},
+        content=body,
+        headers=BINARY,
     )
 
     half = np.concatenate((-q[..., 64:], q[..., :64]), axis=-1)
