@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """Write the ids of a prompt and its rotated queries, as the code of Qwen2.5-VL has them.
 
     python tools/rotated_prompt.py examples/prompt.json EXPECTED.npz
