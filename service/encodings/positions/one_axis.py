@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.encodings.family import InputArray, Integers, about, impossible
 from service.encodings.positions.convention import Convention, Numbered
@@ -16,6 +17,7 @@ from service.encodings.positions.segments import (
     TokenConvention,
     check_each,
     integers_of,
+    plain_segment,
 )
 from service.errors import InvalidBody
 from service.grammar import Integer
@@ -38,17 +40,39 @@ class OneAxis(TokenConvention):
     arrays: ClassVar[tuple[str, ...]] = ("position_ids", "attention_mask", "decode_position_ids")
 
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
-        rows = [self.numbered(prompt) for prompt in self.prompts(arrays)]
-        if max(row.following for row in rows) + (self.steps or 0) > MAX_POSITION:
+        prompts = self.prompts(arrays)
+        tables: dict[str, Table]
+        if arrays:
+            tables, following = self._counted(self.kinds_of(arrays) == 0)
+        else:
+            rows = [self.numbered(prompt) for prompt in prompts]
+            tables = {
+                "position_ids": PiecesTable(rows, skipped=self.past_length),
+                "attention_mask": PiecesTable([row.mask() for row in rows]),
+            }
+            following = [row.following for row in rows]
+        if max(following) + (self.steps or 0) > MAX_POSITION:
             raise InvalidBody("positions lie beyond 2^62", "/rows")
-        tables: dict[str, Table] = {
-            "position_ids": PiecesTable(rows, skipped=self.past_length),
-            "attention_mask": PiecesTable([row.mask() for row in rows]),
-        }
         if self.steps is not None:
-            decoded = [Row((one_run(self.steps, row.following),)) for row in rows]
+            decoded = [Row((one_run(self.steps, first),)) for first in following]
             tables["decode_position_ids"] = PiecesTable(decoded)
         return Numbered(tables, {})
+
+    def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        batch, length = next(iter(arrays.values())).shape
+        return [Prompt([plain_segment(0, length)], "/input_ids/{}".format)] * batch
+
+    def _counted(self, is_token: NDArray[np.bool_]) -> tuple[dict[str, Table], list[int]]:
+        """Return the arrays of tokens (batch, length), and the position after each row."""
+        masked = self.masked_id
+        counts = np.ones_like(is_token) if masked is None else is_token
+        ends = np.cumsum(counts, axis=1, dtype=np.int64) + self.first
+        ids = np.where(counts, ends - 1, 0 if masked is None else masked)[:, self.past_length :]
+        tables: dict[str, Table] = {
+            "position_ids": StoredTable(ids, INT64),
+            "attention_mask": StoredTable(is_token.astype(np.int64), INT64),
+        }
+        return tables, ends[:, -1].tolist()
 
     def numbered(self, prompt: Prompt) -> Row:
         """Return the positions of a row."""

@@ -43,6 +43,17 @@ def test_masked_tokens_have_one_position_and_others_the_number_of_tokens_before(
     assert found["decode_position_ids"] == [[sum(row), sum(row) + 1] for row in mask]
 
 
+@pytest.mark.parametrize("convention", ["mask", "opt", "arange"])
+@given(MASKS)
+def test_rows_of_segments_give_what_their_mask_gives(
+    convention: str, mask: list[list[int]]
+) -> None:
+    rows = [[{"text": 1} if kept else {"pad": 1} for kept in row] for row in mask]
+    body = {"convention": convention, "steps": 2, "past_length": len(mask[0]) // 2}
+
+    assert arrays_of({**body, "rows": rows}) == arrays_of(body, attention_mask=mask)
+
+
 @given(MASKS, st.integers(1, 3), st.data())
 def test_rows_of_opt_begin_at_the_offset(
     mask: list[list[int]], offset: int, data: st.DataObject
