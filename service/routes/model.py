@@ -44,6 +44,7 @@ from service.routes.model_links import (
     WarningEntry,
     check_settings,
     numbering_report,
+    resize_url,
     rope_of,
     table_requests,
 )
@@ -57,8 +58,8 @@ _PACK = re.compile(r"\bpack=\w+")
 _FILE = re.compile(r"^([^.?]+)\.\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _TOLD = (
-    "at", "layers", "layout", "writes", "shape", "stored_shape", "stored", "resize", "counts",
-    "reason",
+    "at", "layers", "layout", "writes", "shape", "stored_shape", "stored", "resize", "resized",
+    "counts", "reason",
 )  # fmt: skip
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
@@ -115,6 +116,9 @@ class EncodingReport(PostingReport):
     )
     stored: str = Field(default=ABSENT, description="Where the numbers are: in the checkpoint.")
     resize: str = Field(default=ABSENT, description="How the library resizes the table.")
+    resized: Url = Field(
+        default=ABSENT, description="The weights of a resize, with an example of a size."
+    )
     position_ids: NumberingReport = Field(
         default=ABSENT, description="The numbers of its tokens, and a request for them."
     )
@@ -452,6 +456,7 @@ def _of_entry(
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
+        "resized": resize_url(entry.resize or "", [each.value for each in encoding.shape]),
         "source": entry.source,
     }
     endpoint = table_at(entry.url or "")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import isqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from service.delivery.endpoints import ABSENT, Count, JsonObject, Number, Report
 from service.delivery.parameters import read_parameters
 from service.delivery.representation import linked_format
 from service.encodings.family import Parameters, optional
+from service.encodings.resize.resize import Resize
 from service.encodings.rotary.angles import packed
 from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.errors import Fault, InvalidBody, InvalidParameters
@@ -32,7 +34,7 @@ from service.models.rotary_settings import LayerSettings
 from service.numerics.dtypes import FLOAT32
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import Document, size_bytes
-from service.routes.table_urls import PostingReport, Url, links_to
+from service.routes.table_urls import PostingReport, Url, links_to, url_of
 from service.settings import Settings
 
 GRID_AXES = ("depth", "height", "width")
@@ -275,6 +277,51 @@ def table_requests(
     for part in document.arrays if document.has_parts else ():
         requests[part] = (request.with_parameters(part=part), NPY.extension)
     return {**requests}
+
+
+_SILENT = (
+    "in float32; borders repeated; class token kept; both tokens kept; to any picture; "
+    "if interpolate_pos_encoding is set; to the grid of patches; to the grid of each image"
+)
+_RESIZE_PHRASES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        **{f"align_corners={own}": {"align_corners": own == "true"} for own in ("true", "false")},
+        "antialias=true": {"antialias": True},
+        "zeros outside": {"padding": "zeros"},
+        "by the factor (side + 0.1) divided by the old side": {"convention": "dino"},
+        "of the table without its three rows of the class token": {"convention": "beit_rel_pos"},
+        **{phrase: {} for phrase in _SILENT.split("; ")},
+    }
+)
+_KEPT_ROWS = {"class token kept": 1, "both tokens kept": 2}
+
+
+def resize_url(rule: str, shape: Sequence[Any]) -> str | None:
+    """Return the URL of the weights that double the side of a learned table; None if not known.
+
+    Args:
+        rule: how a library resizes it, as entries of models say it.
+        shape: that of the table.
+    """
+    mode, *phrases = rule.split(", ")
+    is_known = mode in {"bicubic", "bilinear", "nearest"} and _RESIZE_PHRASES.keys() >= {*phrases}
+    if not is_known or len(shape) not in {2, 3} or (len(shape) == 3 and shape[0] != 1):
+        return None
+    query: dict[str, Any] = {"mode": mode}
+    for phrase in phrases:
+        query |= _RESIZE_PHRASES[phrase]
+    is_window, rows = query.get("convention") == "beit_rel_pos", shape[-2]
+    rows -= 3 if is_window else sum(_KEPT_ROWS.get(phrase, 0) for phrase in phrases)
+    side = isqrt(max(rows, 0))
+    old = (side + 1) // 2 if is_window else side
+    query |= {"old_size": (old,), "size": (2 * old,)}
+    if side * side != rows or (is_window and side % 2 == 0):
+        return None
+    try:
+        read_parameters(Resize, query).document()
+    except InvalidParameters:
+        return None
+    return url_of(TableRequest("resize", query), SAFETENSORS.extension)
 
 
 class SettingsLinker:
