@@ -109,7 +109,7 @@ class TableUrls(PostingReport):
     sin: Url = Field(default=ABSENT, description="The sines, as npy.")
     apply: Url = Field(
         default=ABSENT,
-        description="POST queries or keys to it to rotate them; absent for several position axes.",
+        description="POST queries or keys to it to rotate them, with positions on several axes.",
     )
     shape: list[Count] = Field(description="Rows and width of the cosines, and of the sines.")
     dtype: str = Field(description="The type of their elements.")

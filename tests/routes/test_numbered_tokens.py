@@ -59,6 +59,22 @@ def test_text_with_pictures_has_a_request_for_its_numbers(client: Client, name: 
     follow(client, numbers)
 
 
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen3_vl", "ernie4_5_vl_moe"])
+def test_ids_of_the_request_go_with_the_link_that_rotates(client: Client, name: str) -> None:
+    rotary = encodings_of(client, config_of(name))["rotary"]
+    numbers = rotary["position_ids"]
+    ids = client.post(numbers["url"], json=numbers["post"]).json()["data"]["position_ids"]
+    x = [[[1.0] * rotary["values"]["head_dim"]["value"]] * len(ids[0][0])]
+
+    body = {"x": x, "positions": ids, "axes": "batch,seq,channel"}
+    answer = client.post(rotary["links"]["apply"], json=body)
+
+    assert answer.status_code == 200, answer.text
+    first, *_, last = answer.json()["data"][0]
+    assert first == x[0][0]
+    assert last != first
+
+
 @pytest.mark.parametrize("name", ONE_AXIS)
 def test_learned_table_of_tokens_has_a_request_for_its_rows(client: Client, name: str) -> None:
     numbers = numbered(client, name)[0]
