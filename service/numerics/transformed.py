@@ -53,6 +53,11 @@ _ARRAYS = 2
 # The factors of this many bytes are computed once for all heads and sequences.
 _KEPT_FACTOR_BYTES = 4 * 2**20
 
+# The rows of factors of this many bytes are computed once for the heads between sequences and
+# positions, in blocks of so many elements.
+_KEPT_ROW_BYTES = 12 * 2**20
+_BLOCK_ELEMENTS = 2**15
+
 # With other factors, where channels are not last, those of all positions are read for some channels
 # at a time, on average this many times.
 _READ_AGAIN = 8
@@ -83,6 +88,9 @@ class TransformedTable:
     along: tuple[int, ...] = (-2,)
     _kept: ByteBoundedLRU[int, Elements] = field(
         default_factory=lambda: ByteBoundedLRU(_KEPT_FACTOR_BYTES), init=False, repr=False
+    )
+    _kept_rows: ByteBoundedLRU[int, Elements] = field(
+        default_factory=lambda: ByteBoundedLRU(_KEPT_ROW_BYTES), init=False, repr=False
     )
 
     @property
@@ -233,11 +241,25 @@ class TransformedTable:
             index = index * lengths[axis] + places[axis]
         least, most = int(index.min()), int(index.max())
         if most - least < 2 * len(index):
-            return self._read_factors(least, most + 1)[index - least]
+            return self._find_factors(least, most + 1)[index - least]
         distinct, place = np.unique(index, return_inverse=True)
         parts = np.split(distinct, np.flatnonzero(np.diff(distinct) > 1) + 1)
-        read = [self._read_factors(int(part[0]), int(part[-1]) + 1) for part in parts]
+        read = [self._find_factors(int(part[0]), int(part[-1]) + 1) for part in parts]
         return np.asarray(np.concatenate(read)[place])
+
+    def _find_factors(self, first: int, last: int) -> Elements:
+        """Return rows of factors that other heads need too, of blocks that are kept."""
+        found = []
+        rows, width = self.factors.shape
+        step = max(1, _BLOCK_ELEMENTS // width)
+        for number in range(first // step, -(-last // step)):
+            start, stop = number * step, min((number + 1) * step, rows)
+            kept = self._kept_rows.get(number)
+            if kept is None:
+                kept = self._read_factors(start, stop)
+                self._kept_rows.put(number, kept, kept.nbytes)
+            found.append(kept[max(first - start, 0) : last - start])
+        return np.concatenate(found)
 
     def _read_factors(self, first: int, last: int) -> Elements:
         width = self.factors.shape[-1]

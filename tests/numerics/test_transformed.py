@@ -46,6 +46,7 @@ def test_a_transformed_array_has_the_same_elements_in_any_range(data: st.DataObj
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("service.numerics.transformed.STEP_ELEMENTS", step)
         patch.setattr("service.numerics.tables.STEP_ELEMENTS", step)
+        patch.setattr("service.numerics.transformed._BLOCK_ELEMENTS", step)
         found = table.read(start, stop)
 
     ordered = factors.reshape(*lengths, shape[channel]).transpose(*np.argsort(along), len(along))
@@ -69,3 +70,24 @@ def test_factors_are_computed_once_for_all_heads() -> None:
         table.read(start, start + 16)
 
     assert reads == [(0, 8)]
+
+
+def test_factors_of_several_sequences_are_computed_once_for_the_heads_between() -> None:
+    reads = []
+
+    class Counted(StoredTable):
+        def read(self, start: int, stop: int) -> Elements:
+            reads.append((start, stop))
+            return super().read(start, stop)
+
+    x = StoredTable(np.zeros((2, 3, 400, 2)), FLOAT64)
+    factors = Counted(np.arange(1600.0).reshape(800, 2), FLOAT64)
+    table = TransformedTable(x, factors, add_factors, along=(0, 2))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.numerics.transformed._BLOCK_ELEMENTS", 512)
+        found = np.concatenate([table.read(start, start + 480) for start in range(0, 4800, 480)])
+
+    every = 1000 * factors.elements.reshape(2, 1, 400, 2).repeat(3, axis=1)
+    assert (found == every.reshape(-1)).all()
+    assert sorted(reads) == [(0, 512), (512, 1024), (1024, 1536), (1536, 1600)]
