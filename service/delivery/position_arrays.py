@@ -31,7 +31,7 @@ IGNORED = (
 
 RESERVED = (POSITIONS, ALIAS, *LENGTHS, *IGNORED)
 
-POSITION_SECONDS = 4e-8
+POSITION_SECONDS = 3e-8
 """The processor seconds of finding and hashing the distinct ones among positions, for each."""
 
 # Positions, the distinct ones, the place of each, and what sorting them needs.

@@ -282,7 +282,7 @@ def without_repeats(table: AxesTable) -> Table:
     index, is_sine = table.channels.indices()
     parts, order = [], []
     for axis in table.axes:
-        if not isinstance(axis.positions, PositionArray):
+        if not isinstance(axis.positions, PositionArray) or axis.positions.distinct is None:
             return table
         place_of = {place: frequency for frequency, place in enumerate(axis.places)}
         own = [column for column, place in enumerate(index.tolist()) if place in place_of]

@@ -448,7 +448,7 @@ def phasors_at(rule: FrequencyRule, positions: RowPositions) -> Setups:
     if isinstance(positions, RealPositions):
         return _phasors_of_units(rule, positions.at(0, positions.count))
     if isinstance(positions, PositionArray) and not positions.is_whole:
-        return _phasors_of_units(rule, positions.distinct[0])
+        return _phasors_of_units(rule, positions.numbers.reshape(-1))
     return Setups((both_phasors(rule),))
 
 
@@ -610,7 +610,7 @@ def sinusoid_table(
     scale: float = 1.0,
 ) -> Table:
     """Return the table of integer or of real positions; repeated ones are computed once."""
-    if isinstance(positions, PositionArray) and len(positions.distinct[0]) < positions.count:
+    if isinstance(positions, PositionArray) and positions.distinct is not None:
         distinct, index = positions.distinct
         alone, rows = PositionArray(distinct), (len(distinct), channels.width)
         part = sinusoid_table(rule, channels, alone, dtype, rows, scale=scale)

@@ -388,15 +388,22 @@ class PositionArray:
         return farthest_of((self.numbers.min().item(), self.numbers.max().item()), origin)
 
     @cached_property
-    def distinct(self) -> tuple[Numbers, NDArray[np.intp]]:
-        """The distinct positions (u,), and which of them each position is (n,), in C order."""
+    def distinct(self) -> tuple[Numbers, NDArray[np.intp]] | None:
+        """The distinct positions (u,), and which of them each position is (n,), in C order.
+
+        None if they are more than half of all positions.
+        """
         flat = self.numbers.reshape(-1)
         low = flat.min()
-        if not self.is_whole or int(flat.max()) - int(low) >= _DENSE * len(flat):
-            return np.unique(flat, return_inverse=True)
-        places = flat - low
-        is_used = np.bincount(places) > 0
-        return np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[places]
+        if self.is_whole and int(flat.max()) - int(low) < _DENSE * len(flat):
+            places = flat - low
+            is_used = np.bincount(places) > 0
+            numbers, index = np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[places]
+            return (numbers, index) if 2 * len(numbers) <= len(flat) else None
+        # To sort numbers takes a tenth of the time of sorting their places, too.
+        if 2 * np.count_nonzero(np.diff(np.sort(flat))) >= len(flat):
+            return None
+        return np.unique(flat, return_inverse=True)
 
     def at(self, start: int, stop: int) -> Numbers:
         return self.numbers.reshape(-1)[start:stop]

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save
 
 from service.delivery.children import Job
-from service.delivery.endpoints import COMPOSITIONS, TRANSFORMS, Endpoint, JsonObject
+from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint, JsonObject
 from service.delivery.handler import reading_seconds
 from service.delivery.negotiation import RepresentationRequest
 from service.delivery.parameters import parse_query, read_parameters
@@ -252,6 +252,13 @@ POSTED: dict[str, dict[str, Elements]] = {
     "/relative/t5/bias?query_len=900&key_len=900": {"weight": normal(32, 8)},
     "/relative/transformer-xl/shift": {"x": normal(8, 600, 601)},
     "/rope/apply?start=3": {"x": normal(8, 500, 128)},
+    "/rope?head_dim=128": {"positions": np.arange(40000).reshape(4, -1) % 701},
+    "/rope?head_dim=128&pack=half": {"positions": np.arange(40000).reshape(4, -1) % 701 / 3},
+    "/rope?head_dim=128&rope_theta=500": {"positions": np.arange(4000) * 2**30},
+    "/rope?head_dim=128&mrope_section=16,24,24": {
+        "positions": np.arange(30000).reshape(3, 2, -1) * 59 % 701
+    },
+    "/encoding?d_model=512": {"positions": np.arange(8000).reshape(2, -1) % 101},
 }
 
 
@@ -279,7 +286,7 @@ def ratios_of_answers(answer: Callable[[], float]) -> Iterator[float]:
 @pytest.mark.parametrize("url", POSTED)
 def test_estimated_seconds_of_a_posted_request_are_near_the_measured(url: str) -> None:
     path, _, query = url.partition("?")
-    endpoint = next(each for each in (*TRANSFORMS, *COMPOSITIONS) if each.path == path)
+    endpoint = next(each for each in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS) if each.path == path)
     sent = save({name: np.ascontiguousarray(each) for name, each in POSTED[url].items()})
     answer = partial(answered, endpoint, SAFETENSORS, query, sent)
 

@@ -27,8 +27,9 @@ Json = dict[str, Any]
 ErrorType = type[errors.PosrefError]
 
 _SCHEMAS = "#/components/schemas/"
-DOCUMENT, CONFIG, BINARY, TEXT, PROBLEM = (
-    f"{_SCHEMAS}{name}" for name in ("Document", "Config", "Binary", "PlainText", "Problem")
+DOCUMENT, CONFIG, BINARY, POSITIONS, TEXT, PROBLEM = (
+    f"{_SCHEMAS}{name}"
+    for name in ("Document", "Config", "Binary", "PositionFile", "PlainText", "Problem")
 )
 _TEXT: Json = {"type": "string"}
 _LISTS: Json = {"type": "array", "items": {}}
@@ -90,6 +91,12 @@ SCHEMAS: Json = {
     "NumberList": {"description": "A list: an array, its text as in a query, or its only item."},
     "Config": {"type": "object", "additionalProperties": True, "description": "A config.json."},
     "Binary": {"type": "string", "format": "binary"},
+    "PositionFile": {
+        "type": "string",
+        "format": "binary",
+        "description": "An array of positions: (S) or (B, S), with several axes (axes, S) or "
+        "(axes, B, S); in safetensors positions or position_ids. Other parameters are in the query.",
+    },
     "PlainText": _TEXT,
     "Fault": {
         "type": "object",

@@ -13,6 +13,7 @@ from service.delivery.endpoints import (
     JsonObject,
     NamedArrays,
     NoInput,
+    PositionInput,
     RawArray,
     ReportedArrays,
 )
@@ -23,6 +24,7 @@ from service.delivery.openapi.components import (
     DOCUMENT,
     NOT_MODIFIED_HEADERS,
     PAGE_HEADERS,
+    POSITIONS,
     POST_HEADERS,
     RANGE_HEADERS,
     TABLE_HEADERS,
@@ -319,6 +321,9 @@ class _Operations:
             schema = {"$ref": CONFIG}
         elif isinstance(inputs, NoInput):
             schema = self.components.body(self.endpoint.parameters, name, {})
+            if isinstance(inputs, PositionInput):
+                sent = {media: {"schema": {"$ref": POSITIONS}} for media in inputs.formats}
+                return {**sent, JSON.media_type: {"schema": schema, "example": self.example}}
         elif isinstance(inputs, ReportedArrays):
             arrays = dict.fromkeys(inputs.names, "An array of numbers, as deep as it has axes.")
             schema = self.components.body(self.endpoint.parameters, name, arrays, [])

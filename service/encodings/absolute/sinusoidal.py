@@ -279,6 +279,9 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
         return {**super().canonical(), "dimensions": str(self.dimensions)}
 
     def table(self) -> Table:
+        if len(self.row_positions.shape) > 1:
+            rule = "curves are of one sequence: positions must have one axis"
+            raise impossible("positions", self.positions, rule)
         matrix = super().table()
         if self.dimensions is None:
             self._check_few_positions()

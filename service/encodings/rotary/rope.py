@@ -400,8 +400,12 @@ class AngleParameters(AxisParameters, RuleParameters):
 
     def _with_xpos(self, rule: RotaryFrequencies, positions: AnyPositions) -> RotaryAngles:
         channels = 2 * rule.count
-        if isinstance(positions, PositionArray) and self.xpos_centre is None:
-            raise impossible("xpos_centre", None, "xpos_centre is required with sent positions")
+        are_lengths = any(
+            getattr(self, name) is not None for name in ("cu_seqlens", "seqlen_offsets")
+        )
+        if self.xpos_centre is None and (are_lengths or isinstance(positions, PositionArray)):
+            explained = "xpos_centre is required with several sequences, or an array of positions"
+            raise impossible("xpos_centre", None, explained)
         if not positions.is_whole:
             raise impossible("xpos", self.xpos, "xpos needs integer positions")
         if self.angle != "exact":
