@@ -280,6 +280,22 @@ def test_a_contradiction_is_refused_where_it_is(
     assert fault(client.post("/rope", json={"head_dim": 8, **body}))[0] == where
 
 
+@pytest.mark.parametrize("query", ["", "&dimensions=1,2"])
+def test_curves_are_of_one_sequence(client: Client, query: str) -> None:
+    url = f"/encoding/curves?d_model=8{query}"
+
+    assert fault(post(client, url, np.zeros((2, 3), dtype=np.int64)))[0] == "positions"
+    assert (
+        post(client, url, np.arange(3)).content
+        == client.get(f"{url.replace('curves', 'curves.npy')}&seq_len=3").content
+    )
+
+
+def test_the_scale_of_xpos_needs_a_centre_where_sequences_restart(client: Client) -> None:
+    for lengths in ("cu_seqlens=0,2,5", "seqlen_offsets=0,2&seq_len=3"):
+        assert fault(client.get(f"/rope?head_dim=8&xpos=query&{lengths}"))[0] == "xpos_centre"
+
+
 def test_positions_of_the_query_are_refused_beside_an_array(client: Client) -> None:
     where, detail = fault(post(client, "/rope?head_dim=8&positions=1", np.array([1])))
 

@@ -94,8 +94,8 @@ SCHEMAS: Json = {
     "PositionFile": {
         "type": "string",
         "format": "binary",
-        "description": "An array of positions: (S) or (B, S), with several axes (axes, S) or "
-        "(axes, B, S); in safetensors positions or position_ids. Other parameters are in the query.",
+        "description": "An array of positions: (S), (B, S), or with axes first; in safetensors it "
+        "is positions or position_ids. The query has the other parameters.",
     },
     "PlainText": _TEXT,
     "Fault": {
