@@ -284,7 +284,7 @@ class ResizeParameters(Parameters):
         """Return the new size, and the scale factor of each axis."""
         if self.scale_factor is None:
             size = _sides("size", self.size, count)
-            if self.convention == "dino" and size != old:
+            if self.convention == "dino" and size != old and min(old) > 0:
                 return size, tuple((new + 0.1) / each for new, each in zip(size, old, strict=True))
             return size, (None,) * len(old)
         refuse_excluded(self, {"size": "scale_factor"})
