@@ -213,7 +213,7 @@ TOP: Mapping[str, Key] = {
     "use_scaled_rope": Key(flag),
     "attn_temperature_tuning": Key(flag),
     "attn_scale": Key(real),
-    "floor_scale": Key(real),
+    "floor_scale": Key(count),
 }
 """The keys at the top of a config."""
 
