@@ -22,9 +22,12 @@ from service.numerics.tables import StoredTable, size
 
 POSITIONS = "positions"
 ALIAS = "position_ids"
+DECODED = "decode_position_ids"
+"""The positions of decoded tokens: those of rows where no others are sent."""
+
 LENGTHS = ("cu_seqlens", "seqlen_offsets")
 IGNORED = (
-    *("rope_deltas", "attention_mask", "seq_idx", "decode_position_ids", "cu_frame_seqlens"),
+    *("rope_deltas", "attention_mask", "seq_idx", DECODED, "cu_frame_seqlens"),
     *("numerator", "denominator", "starts", "ends"),
 )
 """What an answer of /positions may have beside them, and a table does not depend on."""
@@ -76,6 +79,9 @@ def with_positions(content: Input, *, is_only: bool) -> Input:
                 raise InvalidBody(rule, f"/{ALIAS}")
             source[POSITIONS] = source.pop(ALIAS)
     has_positions = POSITIONS in arrays or POSITIONS in parameters
+    for source in (arrays, parameters):
+        if DECODED in source and not has_positions:
+            source[POSITIONS], has_positions = source.pop(DECODED), True
     for name in IGNORED:
         is_sent = arrays.pop(name, None) is not None or parameters.pop(name, None) is not None
         if is_sent and not has_positions:

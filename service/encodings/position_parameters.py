@@ -120,15 +120,26 @@ class StartParameters(FirstParameters):
         return lengths
 
     def _check_sequences(self, positions: AnyPositions, ends: tuple[int, ...]) -> None:
-        """Raise InvalidParameters unless sent positions are consecutive in each sequence."""
-        self._packed_lengths()
-        if not isinstance(positions, PositionArray):
-            refuse_excluded(self, {"cu_seqlens": "positions"})
+        """Raise InvalidParameters unless positions are consecutive in each sequence."""
+        lengths = self._packed_lengths()
         if ends[-1] == positions.count == positions.shape[-1]:
-            breaks = np.flatnonzero(np.diff(positions.at(0, positions.count)) != 1) + 1
-            if np.isin(breaks, ends).all():
+            if isinstance(positions, Positions):
+                # Ranges may be too long to write out.
+                runs = (
+                    Run(int(positions.at(start, start + 1)[0]), 1, length)
+                    for start, length in zip(ends, lengths, strict=False)
+                    if length
+                )
+                is_consecutive = positions == Positions.of_runs(runs)
+            else:
+                breaks = np.flatnonzero(np.diff(positions.at(0, positions.count)) != 1) + 1
+                is_consecutive = bool(np.isin(breaks, ends).all())
+            if is_consecutive:
                 return
-        rule = "cu_seqlens must be the ends of sequences of consecutive positions, as positions has"
+        rule = (
+            "cu_seqlens must be the ends of sequences of consecutive positions: leave it out "
+            "beside others, such as those of pictures, which positions has already"
+        )
         raise impossible("cu_seqlens", ends, rule)
 
 
@@ -162,12 +173,13 @@ def contiguous(start: int, count: int, name: str = "start") -> Positions:
     return Positions.contiguous(start, count)
 
 
-def check_rank(positions: AnyPositions, axes: Sequence[str] = ()) -> None:
+def check_rank(positions: AnyPositions, axes: Sequence[str] = (), hint: str = "") -> None:
     """Raise InvalidBody for a sent array with other axes than rows, or coordinates, then rows.
 
     Args:
         positions: the positions.
         axes: the names of the axes of coordinates; none if each row has one position.
+        hint: what an array with axes of coordinates needs, if there are none.
     """
     if not isinstance(positions, PositionArray):
         return
@@ -177,10 +189,8 @@ def check_rank(positions: AnyPositions, axes: Sequence[str] = ()) -> None:
     rule = "(S,) or (B, S)"
     if axes:
         rule = f"({count}, S) or ({count}, B, S), the axes {', '.join(axes)} first"
-    hint = ""
+    hint = hint if len(shape) == 3 else ""
     if axes and len(shape) == 3 and shape[0] == count + 1:
         hint = ": send positions[1:], without the positions of text"
-    elif not axes and len(shape) == 3:
-        hint = ": several positions of a token need mrope_section or an axial convention"
     detail = f"positions has the shape {list(shape)}, and must have {rule}{hint}"
     raise InvalidBody(detail, "/positions", grammar.to_query(shape))

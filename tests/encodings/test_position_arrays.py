@@ -220,6 +220,53 @@ def test_lengths_may_be_arrays_and_go_beside_the_positions_that_they_are_of(clie
     assert refused.json()["errors"][0]["parameter"] == "cu_seqlens"
 
 
+@pytest.mark.parametrize("ids", [[0, 0, 1, 2**40], [3, 0, 1, 2], [0.5, 1.5, 2.5, 0.25]])
+def test_sequences_are_checked_alike_in_lists_and_arrays(client: Client, ids: list[float]) -> None:
+    for ends in ([0, 1, 1, 3, 4], [0, 1, 4], [0, 3, 4], [0, 3]):
+        flat, nested = (
+            client.post("/rope.bin?head_dim=8", json={"positions": each, "cu_seqlens": ends})
+            for each in (ids, [ids])
+        )
+        assert flat.status_code == nested.status_code
+        if flat.status_code == 200:
+            assert flat.content == nested.content
+        else:
+            assert fault(flat) == fault(nested)
+
+
+def test_ids_of_pictures_need_no_cu_seqlens(client: Client) -> None:
+    body = {"positions": np.zeros((3, 1, 4)).tolist(), "cu_seqlens": [0, 4]}
+    where, detail = fault(client.post(f"/rope?head_dim=8&{SECTION}", json=body))
+
+    assert where == "cu_seqlens"
+    assert "leave it out" in detail
+
+
+def test_a_decode_step_is_taken_as_it_is(client: Client) -> None:
+    steps = {"convention": "qwen2_vl", "steps": 4, "rows": [[{"text": 2}, {"image": [1, 4, 6]}]]}
+    ids = {
+        part: client.post("/positions.safetensors", json={**steps, "part": part}).content
+        for part in ("position_ids", "decode_position_ids")
+    }
+    headers = {"Content-Type": "application/vnd.safetensors"}
+    url = f"/rope.npy?head_dim=8&{SECTION}"
+    decoded = load(ids["decode_position_ids"])["decode_position_ids"]
+    expected = post(client, url, decoded)
+
+    assert expected.status_code == 200
+    answer = client.post(url, content=ids["decode_position_ids"], headers=headers)
+    assert answer.content == expected.content
+    x = np.ones((1, 4, 8))
+    both = {"x": x, "decode_position_ids": decoded}
+    turned = f"/rope/apply.npy?head_dim=8&layout=half&{SECTION}"
+    answers = [
+        post_tensors(client, turned, **each)
+        for each in (both, {"x": x, "positions": decoded}, {**both, "position_ids": decoded - 4})
+    ]
+    assert [each.status_code for each in answers] == [200] * 3
+    assert answers[0].content == answers[1].content != answers[2].content
+
+
 def fault(answer: httpx.Response) -> tuple[str, str]:
     assert answer.status_code == 422, answer.text
     (first,) = answer.json()["errors"]
@@ -234,7 +281,7 @@ def fault(answer: httpx.Response) -> tuple[str, str]:
         (f"/rope?head_dim=8&{SECTION}", (2, 5), "(3, S) or (3, B, S)"),
         (f"/rope?head_dim=8&{SECTION}", (5,), "t, h, w"),
         ("/rope/axial?head_dim=8&convention=sam2", (3, 5), "(2, S)"),
-        ("/encoding?d_model=8", (1, 2, 5), "(S,) or (B, S)"),
+        ("/encoding?d_model=8", (1, 2, 5), "must have (S,) or (B, S)"),
     ],
 )
 def test_rank_and_rule_decide_the_shape(
@@ -244,6 +291,7 @@ def test_rank_and_rule_decide_the_shape(
 
     assert where == "positions"
     assert hint in detail
+    assert ("mrope_section" in detail) == (hint == "mrope_section")
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 2.0**63, 1e-40])
@@ -269,7 +317,11 @@ def test_a_position_without_exact_angles_is_named(client: Client, wrong: float) 
         ({"cu_seqlens": [0, 3, 2]}, "cu_seqlens"),
         ({"cu_seqlens": [1, 3]}, "cu_seqlens"),
         ({"cu_seqlens": [0, 3], "seqlen_offsets": [1, 2]}, "seqlen_offsets"),
-        ({"cu_seqlens": [0, 3], "positions": "0:3"}, "cu_seqlens"),
+        ({"cu_seqlens": [0, 3], "positions": "0:4"}, "cu_seqlens"),
+        ({"cu_seqlens": [0, 3], "positions": [0, 1, 1]}, "cu_seqlens"),
+        ({"cu_seqlens": [0, 3], "positions": [0, 1.5, 2.5]}, "cu_seqlens"),
+        ({"cu_seqlens": [0, 2**61], "positions": f"5:{2**61}:2"}, "cu_seqlens"),
+        ({"starts": [[0.0]]}, "/starts"),
         ({"seqlen_offsets": [1, 2]}, "seq_len"),
         ({"seqlen_offsets": [-1, 2], "seq_len": 2}, "seqlen_offsets"),
     ],

@@ -376,7 +376,8 @@ class AngleParameters(AxisParameters, RuleParameters):
             of_mrope = ("mrope_interleaved", "mrope_layout", "grid", *_POSITIONS)
             refuse_excluded(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
             positions = sequence()
-            check_rank(positions)
+            needs = ": several positions of a token need mrope_section or an axial convention"
+            check_rank(positions, hint=needs)
             if self.xpos is None:
                 return SequenceAngles(rule, positions, self.angle)
             return self._with_xpos(rule, positions)
