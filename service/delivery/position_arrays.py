@@ -78,18 +78,25 @@ def with_positions(content: Input, *, is_only: bool) -> Input:
                 rule = f"{ALIAS} is another name of {POSITIONS}: send one of them"
                 raise InvalidBody(rule, f"/{ALIAS}")
             source[POSITIONS] = source.pop(ALIAS)
-    has_positions = POSITIONS in arrays or POSITIONS in parameters
-    for source in (arrays, parameters):
-        if DECODED in source and not has_positions:
-            source[POSITIONS], has_positions = source.pop(DECODED), True
-    for name in IGNORED:
-        is_sent = arrays.pop(name, None) is not None or parameters.pop(name, None) is not None
-        if is_sent and not has_positions:
-            raise InvalidBody(f"{name} is sent beside {POSITIONS}, which is missing", f"/{name}")
+    _take_others(arrays, parameters)
     if POSITIONS in arrays:
         parameters[POSITIONS] = _positions(arrays.pop(POSITIONS), is_text=content.is_text)
     parameters |= {name: _lengths(name, arrays.pop(name)) for name in LENGTHS if name in arrays}
     return replace(content, arrays=arrays, parameters=parameters)
+
+
+def _take_others(arrays: dict[str, StoredTable], parameters: dict[str, Any]) -> None:
+    """Take out what is ignored beside positions; positions of decoded tokens may be those."""
+    has_positions = POSITIONS in arrays or POSITIONS in parameters
+    sources: tuple[dict[str, Any], ...] = (arrays, parameters)
+    for source in sources:
+        if DECODED in source and not has_positions:
+            source[POSITIONS], has_positions = source.pop(DECODED), True
+    for source in sources:
+        for name in IGNORED:
+            if source.pop(name, None) is not None and not has_positions:
+                rule = f"{name} is sent beside {POSITIONS}, which is missing"
+                raise InvalidBody(rule, f"/{name}")
 
 
 def _is_nested(value: Any) -> bool:
