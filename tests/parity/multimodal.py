@@ -90,7 +90,9 @@ def _rows(case: Case) -> list[list[Mapping[str, Any]]]:
 def _raw(case: Case, arrays: Arrays) -> dict[str, Any]:
     """Return the parameters of the arrays of a case: the ids of tokens."""
     params = case.params
-    tokens = {name: params[f"{name}_token_id"] for name in _TOKENS if f"{name}_token_id" in params}
+    # Only Omni reads the tokens around media.
+    names = _TOKENS if "omni" in case.family else _TOKENS[:2]
+    tokens = {name: params[f"{name}_token_id"] for name in names if f"{name}_token_id" in params}
     if case.family == "glm_image":
         tokens = {
             "vision_start": params["image_start_token_id"],

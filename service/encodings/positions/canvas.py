@@ -63,6 +63,7 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
     models: ClassVar[tuple[str, ...]] = ("minicpmv4_7",)
     inputs: ClassVar[tuple[InputArray, ...]] = (*TokenConvention.inputs, TOKEN_TYPES, *_SIZES)
     takes: ClassVar[tuple[str, ...]] = ("slices", "markers")
+    marks: ClassVar[tuple[str, ...]] = (*_MARKERS, "pad")
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 1}, {"image": [1, 8, 8], "slices": [[[4, 8], [4, 8]]]}, {"text": 1}]]
     }

@@ -1,5 +1,6 @@
 """Media in arrays of tokens: which tokens are images, videos and audio, and with which grids."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -8,6 +9,8 @@ import numpy as np
 
 from service.encodings.family import InputArray, impossible
 from service.encodings.positions.segments import (
+    ATTENTION_MASK,
+    INPUT_IDS,
     MAX_SECONDS,
     MAX_SEGMENTS,
     TOKEN_TYPES,
@@ -70,6 +73,8 @@ class Media:
     def __init__(self, arrays: Mapping[str, StoredTable], *, frames_apart: bool) -> None:
         self.lists: dict[str, list[Any]] = {}
         self.taken: Counter[str] = Counter()
+        # Where the frames of each video end that is taken frame by frame.
+        self.ends: list[int] | None = None
         for array in GRIDS:
             if array.name in arrays:
                 grids = integers_of(arrays[array.name])
@@ -83,6 +88,7 @@ class Media:
                     if grids[:, 0].sum() > MAX_SEGMENTS:
                         rule = f"{array.name} has more than {MAX_SEGMENTS} frames"
                         raise InvalidBody(rule, f"/{array.name}")
+                    self.ends = np.cumsum(grids[:, 0]).tolist()
                     grids = np.repeat(grids, grids[:, 0], axis=0)
                     grids[:, 0] = 1
                 self.lists[array.name] = [tuple(grid) for grid in grids.tolist()]
@@ -101,8 +107,7 @@ class Media:
         number = self.taken[name]
         items = self.lists.get(name, [])
         if number >= len(items):
-            rule = f"{name} has {len(items)} items, and the tokens need more"
-            raise InvalidBody(rule, where)
+            raise InvalidBody(f"the tokens need more than {self._all(name)}", where)
         self.taken[name] += 1
         return items[number]
 
@@ -117,12 +122,20 @@ class Media:
             seconds["seconds_per_grid"] = self.take(SECONDS_PER_GRID.name, where)
         return Segment.model_construct(**{kind: self.take(f"{kind}_grids", where)}, **seconds)
 
+    def _all(self, name: str) -> str:
+        """Return how many items an array has."""
+        frames = "frames of " if self.ends and name == GRIDS[1].name else ""
+        return f"the {len(self.lists.get(name, ()))} {frames}{name}"
+
     def check_taken(self) -> None:
         """Raise InvalidBody if an array has more items than the tokens need."""
         for name, items in self.lists.items():
-            if self.taken[name] < len(items):
-                rule = f"{name} has {len(items)} items, and the tokens need {self.taken[name]}"
-                raise InvalidBody(rule, f"/{name}/{self.taken[name]}")
+            taken = self.taken[name]
+            if taken < len(items):
+                rule = f"the tokens need {taken} of {self._all(name)}"
+                is_apart = self.ends is not None and name == GRIDS[1].name
+                place = bisect_right(self.ends or (), taken) if is_apart else taken
+                raise InvalidBody(rule, f"/{name}/{place}")
 
 
 class MediaConvention(TokenConvention):
@@ -131,14 +144,35 @@ class MediaConvention(TokenConvention):
     Attributes:
         frames_apart: whether the frames of a video are as many images, with text between them.
         surrounding: the tokens around a medium that may be marked as it, and are text.
+        marks: the tokens whose ids it reads.
     """
 
     inputs: ClassVar[tuple[InputArray, ...]] = (*TokenConvention.inputs, TOKEN_TYPES, *GRIDS)
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "video")
     frames_apart: ClassVar[bool] = False
     surrounding: ClassVar[int] = 0
+    marks: ClassVar[tuple[str, ...]] = ("image", "video", "pad")
 
     tokens: Tokens | None = None
+
+    def prompts(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
+        self._check_tokens(arrays)
+        return super().prompts(arrays)
+
+    def _check_tokens(self, arrays: Mapping[str, StoredTable]) -> None:
+        """Raise InvalidParameters for the id of a token that is not read."""
+        sent = self.tokens and str(self.tokens)
+        if sent is not None and INPUT_IDS.name not in arrays:
+            raise impossible("tokens", sent, "tokens goes with input_ids only")
+        for name, token in self.tokens or ():
+            if token is None:
+                continue
+            if name not in self.marks:
+                raise impossible("tokens", sent, self._foreign(name, "marks"))
+            other = ATTENTION_MASK if name == "pad" else TOKEN_TYPES
+            if other.name in arrays and name in {"pad", *_KINDS}:
+                rule = f"{name} of tokens does not go with {other.name}, which says where it is"
+                raise impossible("tokens", sent, rule)
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = super().kinds_of(arrays)

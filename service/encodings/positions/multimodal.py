@@ -45,8 +45,8 @@ SpatialMergeSize = Annotated[Integer, about("Patches of a side of a merged one."
 TemporalMergeSize = Annotated[Integer, about("Frames of a merged one.", 2, ge=1, le=1024)]
 TokensPerSecond = Annotated[Integer, about("Temporal ids of a second of video.", 2, ge=1, le=10**6)]
 
-# Frames of a video that are compared between rules.
-_COMPARED_FRAMES = 2**16
+# Frames of the videos of a request that are compared with those of other rules.
+_COMPARED_FRAMES = 2**20
 
 
 @dataclass
@@ -103,6 +103,7 @@ class Multimodal(MediaConvention):
         dtype: of the ids.
         has_steps: whether the ids of decoded tokens are known for any number of them.
         has_padded_delta: whether rope_deltas of transformers 4 count masked tokens.
+        has_times_by_rules: whether the times of frames depend on the rules.
     """
 
     arrays: ClassVar[tuple[str, ...]] = (
@@ -115,6 +116,7 @@ class Multimodal(MediaConvention):
     dtype: ClassVar[DType] = INT64
     has_steps: ClassVar[bool] = True
     has_padded_delta: ClassVar[bool] = True
+    has_times_by_rules: ClassVar[bool] = False
 
     rules: Rules = "transformers-5"
 
@@ -243,45 +245,75 @@ class Multimodal(MediaConvention):
 
     def _cautions(self, prompts: Sequence[Prompt], rows: Sequence[Row]) -> list[Caution]:
         """Return a warning if other rules give other ids for these prompts."""
-        found = []
+        found, are_known = [], False
         for rules in self.libraries:
-            if rules != self.rules:
-                others = self.numbered(prompts, rules)
-                pairs = [*zip(rows, others, strict=True)]
-                tokens = sum(
-                    _differing(row.pieces, other.pieces, masked=False) for row, other in pairs
-                )
-                masked = sum(
-                    _differing(row.pieces, other.pieces, masked=True) for row, other in pairs
-                )
-                if rules == "vllm":
-                    masked = 0
-                deltas = sum(row.delta != other.delta for row, other in pairs)
-                counts = {"tokens": tokens, "masked tokens": masked, "rope_deltas": deltas}
-                if tokens or masked:
-                    named = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-                    found.append(f"{rules}: {named}")
+            if rules == self.rules:
+                continue
+            others = self.numbered(prompts, rules)
+            compared = _DifferentIds(self.past_length, has_times=self.has_times_by_rules)
+            for row, other in zip(rows, others, strict=True):
+                compared.add(row, other)
+            deltas = sum(row.delta != other.delta for row, other in zip(rows, others, strict=True))
+            masked = 0 if rules == "vllm" else compared.masked
+            counts = {"tokens": compared.tokens, "masked tokens": masked, "rope_deltas": deltas}
+            if compared.tokens or masked:
+                named = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+                found.append(f"{rules}: {'at least ' * compared.is_cut}{named}")
+                are_known = True
+            elif compared.is_cut:
+                found.append(f"{rules}: unknown behind {_COMPARED_FRAMES} frames")
         if not found:
             return []
-        detail = f"ids differ from those of {self.rules} by the rules of {'; '.join(found)}"
+        verb = "differ" if are_known else "may differ"
+        detail = f"ids {verb} from those of {self.rules} by the rules of {'; '.join(found)}"
         return [Caution("libraries-differ", detail)]
 
 
-def _differing(one: Sequence[Piece], other: Sequence[Piece], *, masked: bool) -> int:
-    """Return how many tokens of two rows of the same pieces have other ids on any axis."""
-    pairs = (pair for pair in zip(one, other, strict=True) if pair[0].is_masked == masked)
-    return sum(_differing_tokens(*pair) for pair in pairs)
+@dataclass
+class _DifferentIds:
+    """How many tokens of rows have other ids on any axis by the rules of a library.
 
+    Attributes:
+        skipped: the number of first tokens of each row that are left out.
+        has_times: whether the times of frames may differ.
+        frames: how many more frames are compared.
+        tokens: the number of tokens that differ.
+        masked: the number of masked ones that differ.
+        is_cut: whether there are frames that were not compared.
+    """
 
-def _differing_tokens(one: Piece, other: Piece) -> int:
-    if [axis.origin for axis in one.axes] != [axis.origin for axis in other.axes]:
-        return one.count
-    time, others = one.axes[0], other.axes[0]
-    if time.curve is others.curve:
-        return 0
-    frames = np.arange(min(time.length or 1, _COMPARED_FRAMES))
-    times = [frames if axis.curve is None else axis.curve(frames) for axis in (time, others)]
-    return int(np.count_nonzero(times[0] != times[1])) * time.every
+    skipped: int
+    has_times: bool
+    frames: int = _COMPARED_FRAMES
+    tokens: int = 0
+    masked: int = 0
+    is_cut: bool = False
+
+    def add(self, row: Row, other: Row) -> None:
+        """Compare two rows of the same pieces."""
+        for one, another, end in zip(row.pieces, other.pieces, row.ends, strict=True):
+            start = max(self.skipped - (end - one.count), 0)
+            if start < one.count:
+                count = self._count(one, another, start)
+                self.masked += count * one.is_masked
+                self.tokens += count * (not one.is_masked)
+
+    def _count(self, one: Piece, other: Piece, start: int) -> int:
+        """Return how many tokens of a piece differ, from one of them on."""
+        if [axis.origin for axis in one.axes] != [axis.origin for axis in other.axes]:
+            return one.count - start
+        time, others = one.axes[0], other.axes[0]
+        if not self.has_times or time.curve is others.curve:
+            return 0
+        first, length = start // time.every, time.length or 1
+        stop = min(length, first + self.frames)
+        self.frames -= stop - first
+        self.is_cut |= stop < length
+        frames = np.arange(first, stop)
+        times = [frames if axis.curve is None else axis.curve(frames) for axis in (time, others)]
+        differ = times[0] != times[1]
+        left_out = start % time.every if stop > first and differ[0] else 0
+        return int(np.count_nonzero(differ)) * time.every - left_out
 
 
 _TRANSFORMERS = ("transformers-5", "transformers-4")
@@ -336,6 +368,7 @@ class Qwen2x5VL(Qwen2VL, name="qwen2_5_vl"):
 
     models: ClassVar[tuple[str, ...]] = ("qwen2_5_vl",)
     takes: ClassVar[tuple[str, ...]] = ("seconds_per_grid",)
+    has_times_by_rules: ClassVar[bool] = True
     inputs: ClassVar[tuple[InputArray, ...]] = (*Qwen2VL.inputs, SECONDS_PER_GRID)
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 1}, {"video": [3, 4, 4], "seconds_per_grid": 1.5}, {"text": 2}]]

@@ -49,6 +49,7 @@ class Omni(MergedGrids):
     )
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "video", "audio", "joint")
     takes: ClassVar[tuple[str, ...]] = ("seconds_per_grid",)
+    marks: ClassVar[tuple[str, ...]] = ("image", "video", "audio", *_MARKERS, "pad")
     libraries: ClassVar[tuple[str, ...]] = ("transformers-5", "transformers-4")
     has_padded_delta: ClassVar[bool] = False
 

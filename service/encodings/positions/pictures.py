@@ -49,6 +49,7 @@ class HunYuanVL(MergedGrids, name="hunyuan_vl"):
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image")
     has_steps: ClassVar[bool] = False
     surrounding: ClassVar[int] = 2
+    marks: ClassVar[tuple[str, ...]] = ("image", "pad")
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 2}, {"image": [1, 4, 4]}, {"text": 1}]]
     }
@@ -105,6 +106,7 @@ class GlmImage(Multimodal, name="glm_image"):
         IMAGES_PER_SAMPLE,
     )
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "generate")
+    marks: ClassVar[tuple[str, ...]] = ("vision_start", "vision_end")
     has_steps: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {
         "rows": [[{"text": 2}, {"image": [1, 2, 2]}, {"text": 2}, {"generate": [2, 2]}]]
@@ -112,6 +114,16 @@ class GlmImage(Multimodal, name="glm_image"):
 
     def count(self, segment: Segment) -> int:
         return 0 if segment.kind == "generate" else super().count(segment)
+
+    def check(self, prompt: Prompt, place: int) -> None:
+        super().check(prompt, place)
+        if place and prompt.segments[place].kind not in {"generate", "pad"}:
+            before = place - 1
+            while before and prompt.segments[before].kind == "pad":
+                before -= 1
+            if prompt.segments[before].kind == "generate":
+                rule = "images to generate come last: text and images come before them"
+                raise prompt.refusal(before, rule)
 
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
         return 1

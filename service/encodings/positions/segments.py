@@ -19,7 +19,7 @@ from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
-MAX_SEGMENTS = 2**16
+MAX_SEGMENTS = 2**14
 """The most segments, frames with text between them, and runs of tokens of a request."""
 
 MAX_SECONDS = 1e6
@@ -53,7 +53,6 @@ Count = Annotated[Integer, Field(ge=0, le=MAX_LENGTH)]
 Tick = Annotated[
     Integer, Field(ge=0, le=2**31), WithJsonSchema({"type": "integer", "format": "int64"})
 ]
-_MEDIA = ("image", "video", "audio")
 
 
 class Segment(BaseModel):
@@ -115,8 +114,10 @@ SEGMENTS = ("text", "pad", "image", "video", "audio", "generate")
 
 
 def _bounded(value: Any) -> Any:
-    if not isinstance(value, list) or not value or not all(type(row) is list for row in value):
+    if not isinstance(value, list) or not all(type(row) is list for row in value):
         raise ValueError("must be a list of rows in a JSON body, each a list of segments")
+    if not value:
+        raise ValueError("must have at least one row")
     parts = len(value) + sum(map(len, value))
     if parts <= MAX_SEGMENTS:
         lists = (each.get("timestamps") for row in value for each in row if type(each) is dict)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from math import frexp, prod
+from operator import mul
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -27,11 +28,12 @@ from service.encodings.positions.segments import Prompt, Segment
 from service.encodings.positions.vision_ids import PatchSize
 from service.errors import InvalidBody
 from service.grammar import Integer, Real
-from service.numerics.dtypes import FLOAT64, INT64, DType, Elements
+from service.numerics.dtypes import FLOAT64, INT64, DType
 from service.numerics.tables import StoredTable, Table
 
 _MAX_SIDE = 1024
 _MOST = 2**63 - 1
+_MAX_FACTOR = 10**6
 _MAX_UNITS = 2**53
 
 FrameRate = Annotated[Real, about("Frames of a second of video.", 25, ge=1e-3, le=1e6)]
@@ -53,10 +55,16 @@ Interval: TypeAlias = tuple[Fraction, Fraction]
 
 
 class Fractions(Convention):
-    """Base of the conventions of fractions, each the float64 nearest to the exact one."""
+    """Base of the conventions of fractions, each the float64 nearest to the exact one.
+
+    Attributes:
+        axis_names: the names of the axes.
+        factors_of: the parameters that may have too many digits for exact fractions.
+    """
 
     arrays: ClassVar[tuple[str, ...]] = ("position_ids", "numerator", "denominator")
     axis_names: ClassVar[str] = "t,h,w"
+    factors_of: ClassVar[tuple[str, ...]] = ("fps",)
 
     @abstractmethod
     def intervals(self) -> Sequence[Sequence[Interval]]:
@@ -65,6 +73,10 @@ class Fractions(Convention):
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
         axes = self.intervals()
         middles = [[(start + end) / 2 for start, end in axis] for axis in axes]
+        if any(max(each.as_integer_ratio()) > _MOST for axis in middles for each in axis):
+            name = max(self.factors_of, key=self._digits)
+            rule = f"numerator or denominator is beyond 2^63: send {name} with fewer digits"
+            raise impossible(name, getattr(self, name), rule)
         values: dict[str, list[list[Any]]] = {
             "position_ids": [[float(each) for each in axis] for axis in middles],
             "numerator": [[each.numerator for each in axis] for axis in middles],
@@ -75,11 +87,14 @@ class Fractions(Convention):
         tables: dict[str, Table] = {}
         for name in self.arrays:
             dtype = INT64 if name in {"numerator", "denominator"} else FLOAT64
-            if any(abs(each) > _MOST for axis in values[name] for each in axis):
-                rule = f"{name} is beyond 2^63: send numbers of fewer digits"
-                raise impossible("convention", self.name, rule)
             tables[name] = _lattice(values[name], dtype)
         return Numbered(tables, {"axes": self.axis_names})
+
+    def _digits(self, name: str) -> int:
+        """Return the largest numerator or denominator of a parameter."""
+        value = getattr(self, name)
+        values = value if isinstance(value, tuple) else (value or 0,)
+        return max(max(Fraction(each).as_integer_ratio()) for each in values)
 
 
 def _lattice(axes: Sequence[Sequence[Any]], dtype: DType) -> PiecesTable:
@@ -128,6 +143,8 @@ class Cosmos(VideoFractions, name="cosmos"):
 
     example: ClassVar[Mapping[str, Any]] = {"grids": [[2, 2, 3]], "fps": 30}
 
+    factors_of: ClassVar[tuple[str, ...]] = ("fps", "base_fps")
+
     fps: FrameRate | None = None
     base_fps: BaseFps = 24.0
 
@@ -153,12 +170,17 @@ class Ltx(VideoFractions, name="ltx"):
         "rope_interpolation_scale": "0.32,32,32",
     }
 
+    factors_of: ClassVar[tuple[str, ...]] = ("rope_interpolation_scale",)
+
     rope_interpolation_scale: Interpolation | None = None
 
     def intervals(self) -> Sequence[Sequence[Interval]]:
         scale = self.rope_interpolation_scale
         if scale is None:
             factors = [Fraction(1)] * 3
+        elif min(scale) <= 0:
+            rule = "rope_interpolation_scale must be 3 numbers above 0"
+            raise impossible("rope_interpolation_scale", scale, rule)
         else:
             bases = (20, 2048, 2048)
             factors = [Fraction(each) / base for each, base in zip(scale, bases, strict=True)]
@@ -167,8 +189,9 @@ class Ltx(VideoFractions, name="ltx"):
 
 def _checked_factors(factors: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Return factors; raises InvalidParameters unless they are so many positive ones."""
-    if len(factors) != count or min(factors) < 1:
-        raise impossible("scale_factors", factors, f"scale_factors must be {count} from 1 on")
+    if len(factors) != count or not 1 <= min(factors) <= max(factors) <= _MAX_FACTOR:
+        rule = f"scale_factors must be {count} from 1 to {_MAX_FACTOR}"
+        raise impossible("scale_factors", factors, rule)
     return factors
 
 
@@ -300,7 +323,14 @@ class V2pe(MediaConvention, name="v2pe"):
         are no whole number of steps are refused.
     """
 
-    arrays: ClassVar[tuple[str, ...]] = ("position_ids", "numerator", "denominator")
+    arrays: ClassVar[tuple[str, ...]] = (
+        "position_ids",
+        "numerator",
+        "denominator",
+        "attention_mask",
+        "decode_position_ids",
+    )
+    marks: ClassVar[tuple[str, ...]] = ("image", "pad")
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image")
     inputs: ClassVar[tuple[InputArray, ...]] = MediaConvention.inputs[:-1]
     example: ClassVar[Mapping[str, Any]] = {
@@ -342,6 +372,7 @@ class V2pe(MediaConvention, name="v2pe"):
             "denominator": PiecesTable(
                 [Row((Piece(row.count, (constant(units),)),)) for row in rows], skipped=skipped
             ),
+            "attention_mask": PiecesTable([row.mask() for row in rows]),
         }
         if self.steps is not None:
             decoded = [Row((one_run(self.steps, row.following // units + 1),)) for row in rows]
@@ -357,13 +388,9 @@ class V2pe(MediaConvention, name="v2pe"):
                 pieces.append(Piece(count, (constant(self.masked * units),), is_masked=True))
                 continue
             step = units if segment.kind == "text" else 1
-            pieces.append(Piece(count, (Progress(last + step, curve=partial(_times, step)),)))
+            pieces.append(Piece(count, (Progress(last + step, curve=partial(mul, step)),)))
             last += count * step
         return Row(joined(pieces), following=last)
-
-
-def _times(factor: int, steps: Elements) -> Elements:
-    return steps * factor
 
 
 def _divided(axis: Progress, units: int) -> Progress:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
+from operator import mul
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -70,7 +71,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             if self.include_temporal:
                 axes = (Progress(0, count), *axes)
             pieces.append(Piece(frames * count, axes))
-            ends.append(Piece(frames, (Progress(total + count, curve=partial(_times, count)),)))
+            ends.append(Piece(frames, (Progress(total + count, curve=partial(mul, count)),)))
             total += frames * count
         if total > _MAX_END:
             raise impossible("grids", None, "grids has 2^31 patches or more")
@@ -79,10 +80,6 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             "cu_frame_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
         return Numbered(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
-
-
-def _times(factor: int, steps: Int64s) -> Int64s:
-    return steps * factor
 
 
 def _row_in_blocks(width: int, merge: int, steps: Int64s) -> Int64s:
@@ -237,22 +234,26 @@ class Buckets(PatchConvention, name="buckets"):
         """Yield a warning of the sides whose buckets differ in float32."""
         sides = sorted({side for size in self.sizes for side in size})
         borders = _borders(self.num_patches_per_side)
-        differ = [side for side in sides if self._differs(side, borders)]
-        if differ:
+        found = []
+        for library, has_canvas in (("MiniCPM-V", False), ("Idefics", True)):
+            differ = [side for side in sides if self._differs(side, borders, has_canvas=has_canvas)]
+            if differ and (has_canvas or self.canvas is None):
+                found.append(f"{', '.join(map(str, differ))} ({library})")
+        if found:
             detail = (
-                f"in float32 libraries put some patches of sides {', '.join(map(str, differ))} "
-                "into the bucket before or after; these are the exact buckets"
+                f"in float32 some patches of sides {'; '.join(found)} "
+                "are in the bucket before or after; these are the exact buckets"
             )
             yield Caution("library-rounding", detail)
 
-    def _differs(self, count: int, borders: NDArray[np.float32]) -> bool:
+    def _differs(self, count: int, borders: NDArray[np.float32], *, has_canvas: bool) -> bool:
         """Return whether float32 puts one of the patches of a side into another bucket."""
         place, one = np.arange(count), np.float32(1)
         shares = place.astype(np.float32)
-        if self.canvas is None:
-            shares /= np.float32(count)
-        else:
+        if has_canvas:
             shares = np.minimum(shares * (one / np.float32(count)), np.float32(1 - 1e-6))
+        else:
+            shares /= np.float32(count)
         found = np.searchsorted(borders, shares, "right")
         return bool((found != place * self.num_patches_per_side // count).any())
 

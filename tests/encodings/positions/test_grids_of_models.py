@@ -125,9 +125,14 @@ def test_a_warning_names_the_sides_that_libraries_round(side: int, with_canvas: 
 
     warnings = PositionIds.model_validate(body).resolve({}).warnings
 
-    named = [each.detail.split("sides ")[1].split(" into")[0] for each in warnings]
-    expected = OTHERS_IN_FLOAT32[side, with_canvas]
-    assert named == [", ".join(map(str, expected))] * bool(expected)
+    named = [each.detail.split("sides ")[1].split(" are")[0] for each in warnings]
+    libraries = {True: "Idefics", False: "MiniCPM-V"}
+    expected = "; ".join(
+        f"{', '.join(map(str, OTHERS_IN_FLOAT32[side, each]))} ({libraries[each]})"
+        for each in {with_canvas, True}
+        if OTHERS_IN_FLOAT32[side, each]
+    )
+    assert named == [expected] * bool(expected)
     assert {each.code for each in warnings} <= {"library-rounding"}
 
 
@@ -202,6 +207,7 @@ def test_visual_tokens_of_v2pe_advance_by_delta() -> None:
     assert found["decode_position_ids"] == [[4, 5], [4, 5]]
     assert found["denominator"] == [[4] * 7] * 2
     assert np.array_equal(np.array(found["numerator"]) / 4, found["position_ids"])
+    assert found["attention_mask"] == [[1] * 7, [0] * 3 + [1] * 4]
     raw = arrays_of(
         body, token_types=[[0, 0, 1, 1, 1, 1, 0]] * 2, image_grids=[[1, 2, 2], [1, 1, 4]]
     )
@@ -229,7 +235,26 @@ def test_visual_tokens_of_v2pe_advance_by_delta() -> None:
         ({"convention": "flux", "sizes": [[2**31, 2**31]] * 3}, "sizes"),
         ({"convention": "flux", "sizes": [[1, 1]], "scale": 10}, "scale"),
         ({"convention": "cosmos", "grids": [[5000, 1, 1]]}, "grids"),
-        ({"convention": "cosmos", "grids": [[900, 1, 1]], "fps": 0.0012345}, "convention"),
+        ({"convention": "cosmos", "grids": [[900, 1, 1]], "fps": 0.0012345}, "fps"),
+        (
+            {"convention": "cosmos", "grids": [[900, 1, 1]], "base_fps": 0.0012345, "fps": 24},
+            "base_fps",
+        ),
+        *(
+            (
+                {"convention": "ltx", "grids": [[1024, 1, 2]], "rope_interpolation_scale": scale},
+                "rope_interpolation_scale",
+            )
+            for scale in ("1e308,1,1", "1,1,1e-308", "-1,1,1", "0,1,1")
+        ),
+        *(
+            (body, "scale_factors")
+            for body in (
+                {"convention": "ltx2_audio", "num_frames": 5, "scale_factors": [10**400]},
+                {"convention": "ltx2", "grids": [[1, 1, 1]], "scale_factors": [8, 10**400, 8]},
+                {"convention": "ltx_condition", "grids": [[1, 1, 1]], "scale_factors": [10**7] * 3},
+            )
+        ),
         ({"convention": "ltx2", "grids": [[1, 1, 1]], "scale_factors": "8,32"}, "scale_factors"),
         (
             {"convention": "ltx2_audio", "num_frames": 1, "scale_factors": "-4"},

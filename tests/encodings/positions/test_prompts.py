@@ -42,6 +42,30 @@ def test_rules_choose_the_library_and_a_warning_counts_the_tokens_that_differ(
         assert "transformers-4: 10 tokens; vllm: 2 tokens" in warning["detail"]
 
 
+@pytest.mark.parametrize("past", [0, 1, 7, 70_000, 140_001])
+def test_the_warning_counts_the_tokens_of_the_answer_that_differ(past: int) -> None:
+    rows = [[{"text": 1}, {"video": [140_000, 2, 4], "seconds_per_grid": 0.01}, {"text": 1}]]
+    body = {"convention": "qwen2_5_vl", "rows": rows, "past_length": past}
+    documents = [
+        PositionIds.model_validate({**body, "rules": rules}).document({})
+        for rules in ("transformers-5", "transformers-4", "vllm")
+    ]
+    tables = [each.arrays["position_ids"] for each in documents]
+    ids, four, vllm = (each.read(0, prod(each.shape)).reshape(3, -1) for each in tables)
+
+    (warning,) = documents[0].warnings
+    assert f"transformers-4: {(ids != four).any(axis=0).sum()} tokens" in warning.detail
+    assert f"vllm: {(ids != vllm).any(axis=0).sum()} tokens" in warning.detail
+
+
+def test_the_warning_says_that_later_frames_are_not_compared(client: Client) -> None:
+    for seconds, text in ((0.01, "vllm: at least"), (1, "vllm: unknown behind 1048576 frames")):
+        row = [{"video": [2**21, 2, 2], "seconds_per_grid": seconds}]
+        answer = posted(client, convention="qwen2_5_vl", rows=[row], part="rope_deltas")
+
+        assert text in answer["warnings"][0]["detail"]
+
+
 def test_ids_of_qwen3_omni_stay_fractions_behind_a_video(client: Client) -> None:
     rows = [[{"text": 2}, {"video": [2, 4, 4], "seconds_per_grid": 0.75}, {"text": 2}]]
 
@@ -87,6 +111,46 @@ def test_padding_and_chunks_leave_the_ids_of_tokens_as_they_are(client: Client) 
         ({"convention": "qwen2_vl", "rows": [[{"text": 1}, {"pad": 1}]], "rules": "vllm"}, "rules"),
         ({"convention": "minicpmv4_7", "rows": [[{"text": 1, "markers": 1}]]}, "/rows/0/0"),
         ({"convention": "qwen2_vl", "rows": [[{"text": 1}]], "tokens": 5}, "tokens"),
+        ({"convention": "qwen2_vl", "rows": [[{"text": 1}]], "tokens": "image:9"}, "tokens"),
+        ({"convention": "qwen2_vl", "token_types": [[0]], "tokens": "pad:9"}, "tokens"),
+        ({"convention": "qwen2_vl", "rows": []}, "rows"),
+        *(
+            ({"convention": name, "input_ids": [[1, 2]], **sent, "tokens": tokens}, "tokens")
+            for name, sent, tokens in (
+                ("qwen2_vl", {}, "audio:9"),
+                ("qwen2_vl", {}, "vision_start:9"),
+                ("qwen2_vl", {"token_types": [[0, 0]]}, "image:9"),
+                ("qwen2_vl", {"attention_mask": [[1, 0]]}, "pad:2"),
+                ("glm_image", {}, "image:9"),
+                ("minicpmv4_7", {"token_types": [[0, 0]]}, "audio_start:9"),
+                ("v2pe", {"delta": 1}, "video:9"),
+            )
+        ),
+        *(
+            (
+                {
+                    "convention": "qwen3_vl",
+                    "input_ids": [ids],
+                    "tokens": {"video": 9},
+                    "video_grids": grids,
+                },
+                where,
+            )
+            for ids, grids, where in (
+                ([1, 9, 9, 9, 9, 2], [[1, 4, 4], [2, 4, 4]], "/video_grids/1"),
+                ([1, 9, 9, 9, 9, 2, 9, 9, 9, 9], [[2, 4, 4]] * 2, "/video_grids/1"),
+                ([1, 9, 9, 9, 9, 2], [[2, 4, 4]] * 2, "/video_grids/0"),
+                ([1, 9, 9, 9, 9, 2], [[3, 2, 2]], "/input_ids/0/1"),
+            )
+        ),
+        ({"convention": "glm_image", "rows": [[{"generate": [2, 2]}, {"text": 2}]]}, "/rows/0/0"),
+        (
+            {
+                "convention": "glm_image",
+                "rows": [[{"text": 1}], [{"generate": [2, 2]}, {"pad": 1}, {"image": [1, 1, 1]}]],
+            },
+            "/rows/1/0",
+        ),
         ({"convention": "glm_image", "rows": [[{"text": 1}]], "steps": 1}, "steps"),
         (
             {
