@@ -180,9 +180,9 @@ _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 EXPOSED_HEADERS = (
-    "Accept-Ranges, Array-Axes, Array-Dtype, Array-Error-Bound, Array-Shape, Content-Disposition, "
-    "Content-Encoding, Content-Length, Content-Location, Content-Range, ETag, Link, Repr-Digest, "
-    "Retry-After, Table-Revision, WWW-Authenticate, X-Request-Id"
+    "Accept-Ranges, Array-Axes, Array-Dtype, Array-Error-Bound, Array-Shape, Array-Warnings, "
+    "Content-Disposition, Content-Encoding, Content-Length, Content-Location, Content-Range, ETag, "
+    "Link, Repr-Digest, Retry-After, Table-Revision, WWW-Authenticate, X-Request-Id"
 )
 """The response headers that a script of another origin may read."""
 

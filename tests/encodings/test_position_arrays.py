@@ -56,6 +56,16 @@ def rows_by_list(client: Client, url: str, positions: NDArray[Any], names: str =
     return bodies
 
 
+@pytest.mark.parametrize("url", ["/rope?head_dim=8", "/encoding?d_model=8"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_one_fraction_may_be_all_positions(client: Client, url: str, count: int) -> None:
+    sent = post(client, url.replace("?", ".npy?") + "&dtype=float64", np.full(count, 0.5))
+    listed_once = client.get(url.replace("?", ".npy?") + "&dtype=float64&positions=0.5")
+
+    assert sent.status_code == 200, sent.text
+    assert (load_npy(sent) == load_npy(listed_once)).all()
+
+
 @pytest.mark.parametrize("step", [1, 2**40, 0.375])
 @pytest.mark.parametrize(
     "url",

@@ -417,7 +417,14 @@ HEADER_COMPONENTS: Json = {
     "WWW-Authenticate": _required("How to send a key.", pattern="^Bearer "),
 }
 
-_ARRAY_HEADERS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
+_ARRAY_HEADERS = (
+    "Table-Revision",
+    "Array-Shape",
+    "Array-Dtype",
+    "Array-Axes",
+    "Array-Error-Bound",
+    "Array-Warnings",
+)
 _FILE_HEADERS = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
 
 
@@ -429,7 +436,7 @@ PAGE_HEADERS = _headers("X-Request-Id")
 UNCACHED_HEADERS = {**PAGE_HEADERS, "Cache-Control": _headers("No-Store")["No-Store"]}
 """The headers of reports and of problems."""
 
-POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Array-Warnings", "Vary")}
+POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Vary")}
 NOT_MODIFIED_HEADERS = {**PAGE_HEADERS, **_headers(*_FILE_HEADERS, *_ARRAY_HEADERS)}
 TABLE_HEADERS = {**NOT_MODIFIED_HEADERS, **_headers("Accept-Ranges", "Repr-Digest")}
 RANGE_HEADERS = {**TABLE_HEADERS, **_headers("Content-Range")}

@@ -20,7 +20,15 @@ from service.encodings.resize.axis_weights import AxisWeights
 from service.encodings.resize.resizing import CONVENTIONS, MAX_NEW, ResizeParameters, Resizing
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.dtypes import FLOAT64, INT32, DType, Elements, to_float64
+from service.numerics.dtypes import (
+    FLOAT64,
+    INT32,
+    DType,
+    Elements,
+    decimal_view,
+    largest_finite,
+    to_float64,
+)
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import (
     ELEMENT_SECONDS,
@@ -28,7 +36,6 @@ from service.numerics.tables import (
     FormulaTable,
     StoredTable,
     Table,
-    all_read_finite,
     row_steps,
 )
 
@@ -240,6 +247,7 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
             rows.numbers,
             element_seconds=rows.element_seconds,
             setup=resizing.setup,
+            sent=x,
         )
         return self.describe(
             {"x": table},
@@ -285,13 +293,26 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
         return found
 
 
+# The sizes of the weights of a new row add up to less than 4 on each axis.
+_LARGEST_SUM = 4.0**2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ResizedTable(FormulaTable):
-    """A table that is sent, resized."""
+    """A table that is sent, resized.
+
+    Attributes:
+        sent: the table.
+    """
+
+    sent: StoredTable
 
     @property
     def is_finite(self) -> bool:
-        """True if all results are finite; computes them."""
-        return all_read_finite(self)
+        """True if the sent numbers are so far below infinity that no sum reaches it."""
+        numbers = decimal_view(self.sent.elements, self.sent.dtype)
+        most = np.maximum(-numbers.min(), numbers.max()).astype(np.float64)
+        return bool(most <= largest_finite(self.dtype) / _LARGEST_SUM)
 
 
 @dataclass(frozen=True, eq=False)

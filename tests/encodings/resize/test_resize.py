@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.client import Client
+from service.encodings.resize.resize import ResizedRows
+from tests.client import Client, npy_bytes
 
 GRID = np.random.default_rng(1).standard_normal((5, 4, 3))
 
@@ -122,6 +123,33 @@ def test_a_table_that_does_not_fit_is_refused(
 def test_what_libraries_do_otherwise_has_a_warning(
     client: Client, query: str, codes: list[str]
 ) -> None:
-    warnings = client.get(f"/resize.json?{query}").json().get("warnings", [])
+    answer = client.get(f"/resize.json?{query}")
 
-    assert [each["code"] for each in warnings] == codes
+    assert [each["code"] for each in answer.json().get("warnings", [])] == codes
+    assert answer.headers.get("Array-Warnings", "") == ", ".join(codes)
+    assert "Array-Warnings" in answer.headers["Access-Control-Expose-Headers"]
+
+
+@pytest.mark.parametrize(("largest", "status"), [(1e30, 200), (3e38, 422), (np.inf, 422)])
+def test_json_holds_what_cannot_become_infinite(
+    client: Client, largest: float, status: int
+) -> None:
+    x = np.full((2, 2, 1), largest, dtype=np.float32)
+    headers = {"Content-Type": "application/x-npy"}
+
+    answer = client.post(
+        "/resize/apply.json?mode=bilinear&size=3", content=npy_bytes(x), headers=headers
+    )
+
+    assert answer.status_code == status
+
+
+def test_a_table_past_the_limit_is_refused_before_it_is_computed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ResizedRows, "numbers", None)
+    x = [[[0.5] * 100], [[0.25] * 100]]
+
+    answer = client.post("/resize/apply?mode=bicubic&size=4096&old_size=2,1", json={"x": x})
+
+    assert answer.status_code == 413
