@@ -137,7 +137,8 @@ def test_json_holds_what_cannot_become_infinite(
     x = np.full((2, 2, 1), largest, dtype=np.float32)
     headers = {"Content-Type": "application/x-npy"}
 
-    answer = client.post(
+    url = "/resize/apply.json?mode=bilinear&size=3"
+    answer = client.post(url, content=npy_bytes(x), headers=headers)
         "/resize/apply.json?mode=bilinear&size=3", content=npy_bytes(x), headers=headers
     )
 
