@@ -286,6 +286,7 @@ def transformer_xl(case: Case, backend: Backend) -> Arrays:
     if "x" in case.inputs:
         query = params.query("qlen klen bsz n_head", zero_triu=("zero_triu", False))
         x = {"x": case.inputs["x"]}
+        query["axes"] = "query,key,batch,head"
         return {"y": backend.composed("/relative/transformer-xl/shift", query, x)["shift"]}
     batch = params.take("bsz")
     query = params.query(d_model="demb", key_len="klen", clamp_len=("clamp_len", -1))

@@ -660,7 +660,7 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
         (ROTATED | {"to": "/rope?head_dim=64&seq_len=4"}, "the rotation has 64 channels"),
         (ROTATED | {"to": "/rope?head_dim=8&seq_len=2"}, "rows"),
         (ROTATED | {"to": f"{AXIAL}&grid=400,400"}, "as many as x has"),
-        (ROTATED | {"to": "/rope/apply?head_dim=6"}, "the last axis has 8 channels"),
+        (ROTATED | {"to": "/rope/apply?head_dim=6"}, "it has 8 channels, but head_dim is 6"),
         (ROTATED | {"to": "/rope/apply?rotary_dim=8&rotary_offset=4"}, "rotary_offset leaves"),
         (ROTATED | {"to": "http://[/rope/apply"}, "to names no table"),
         (ROTATED | {"to": "/rope/apply?layout=neox"}, "did you mean layout=half"),
