@@ -454,7 +454,7 @@ def phasors_at(rule: FrequencyRule, positions: RowPositions) -> Setups:
 
 def _phasors_of_units(rule: FrequencyRule, values: Float64s) -> Setups:
     units = np.unique(split_units(values)[1]).tolist()
-    parts = [_counted_in(rule, unit) if unit else both_phasors(rule) for unit in units]
+    parts = [counted_in(rule, unit) if unit else both_phasors(rule) for unit in units]
     return Setups(tuple(parts))
 
 
@@ -625,7 +625,8 @@ def sinusoid_table(
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 
-def _counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
+def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
+    """Return the frequencies of positions that are counted in 2^exponent."""
     return Frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
 
 
@@ -633,4 +634,4 @@ def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
     """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
-    return np.concatenate(sin_cos(_counted_in(rule, exponent).get(), integers), axis=1)
+    return np.concatenate(sin_cos(counted_in(rule, exponent).get(), integers), axis=1)

@@ -35,7 +35,7 @@ from service.errors import Fault, InvalidParameters
 from service.grammar import Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR, MIN_SCALE, MIN_UNIT
-from service.numerics.phase import Int64s, ScaledFrequencies
+from service.numerics.phase import MAX_POSITION, Int64s, ScaledFrequencies
 from service.numerics.positions import PositionArray, RowPositions
 from service.numerics.tables import ParameterValue
 
@@ -79,8 +79,8 @@ class WithClassToken:
         return positions
 
 
-AxisPositions: TypeAlias = tuple[RowPositions, Fraction]
-"""The integer positions of tokens along an axis, and the coordinate of position 1."""
+AxisPositions: TypeAlias = tuple[RowPositions, Fraction, Fraction]
+"""The positions of tokens along an axis, what is added to each, and the coordinate of 1."""
 
 
 def _per_axis(description: str, example: str) -> Any:
@@ -104,7 +104,11 @@ class AxialAngles(AxisParameters, AxialSeries):
         ge=1,
         le=64,
     )
-    grid_offset: Reals | None = _per_axis("The number added to coordinates.", "0.5")
+    grid_offset: Reals | None = _per_axis(
+        "The number added to coordinates. llama4 and efficientloftr need it with positions: 1, or "
+        "0 if they count from 1.",
+        "0.5",
+    )
     grid_step: Reals | None = _per_axis(
         "The distance of neighbouring tokens; 1 unless given.", "8,32,32"
     )
@@ -116,7 +120,8 @@ class AxialAngles(AxisParameters, AxialSeries):
     )
     reference_grid: Reals | None = _per_axis(
         "The grid that coordinates are scaled to; in conventions with grid_start the rows and "
-        "columns that the grid is fitted into, in place of grid_start and grid_stop.",
+        "columns that the grid is fitted into, in place of grid_start and grid_stop. ltx needs it "
+        "with positions: 1 for shares, 20,2048,2048 for seconds and pixels.",
         "16,16",
     )
     grid_start: Reals | None = _per_axis("The first coordinate; 0 unless given.", "0,0")
@@ -148,11 +153,13 @@ class AxialAngles(AxisParameters, AxialSeries):
         """Return the parameters that determine the angles, with the convention's defaults."""
         grid, offset, reference = self.grid or (), self.recipe.offset, self.recipe.reference
         defaults: dict[str, ParameterValue] = {}
+        axes, sent = len(grid), {}
+        if self.positions is not None:
+            axes, sent = self.positions.shape[0], self.positions.parameters()
         if grid and offset:
             defaults["grid_offset"] = (float(offset),)
-        if grid and reference:
-            defaults["reference_grid"] = tuple(map(float, reference[: len(grid)]))
-        sent = {} if self.positions is None else self.positions.parameters()
+        if axes and reference:
+            defaults["reference_grid"] = tuple(map(float, reference[:axes]))
         return self.canonical_values(_CANONICAL, defaults) | sent
 
     def angles(self) -> RotaryAngles:
@@ -166,7 +173,7 @@ class AxialAngles(AxisParameters, AxialSeries):
             name = "grid" if self.grid else "positions_w"
             rule = self.recipe.refused_axes(self.convention, len(along))
             raise impossible(name, getattr(self, name), rule)
-        if self.angle == "float32" and any(unit != 1 for _, unit in along):
+        if self.angle == "float32" and any(unit != 1 or shift for _, shift, unit in along):
             rule = (
                 "angle=float32 requires integer coordinates: engines round fractional ones to "
                 "float32 first"
@@ -174,13 +181,16 @@ class AxialAngles(AxisParameters, AxialSeries):
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
             is_first = self.class_token == "first"  # noqa: S105
-            along = [(WithClassToken(each, prod(tokens), is_first), unit) for each, unit in along]
+            along = [
+                (WithClassToken(each, prod(tokens), is_first), shift, unit)
+                for each, shift, unit in along
+            ]
             tokens = (prod(tokens) + 1,)
         along = [along[axis] for axis in self.order_of_axes(len(along))]
         rules = self.frequency_rules(len(along))
         axes = tuple(
-            Axis(ScaledFrequencies(rule, unit), positions, columns)
-            for rule, (positions, unit), columns in zip(
+            Axis(ScaledFrequencies(rule, unit), positions, columns, shift)
+            for rule, (positions, shift, unit), columns in zip(
                 rules, along, self.columns(rules), strict=True
             )
         )
@@ -204,6 +214,8 @@ class AxialAngles(AxisParameters, AxialSeries):
                 excluded["grid_indexing"] = "positions"
             else:
                 excluded |= dict.fromkeys(("class_token", *_POSITIONS), "positions")
+                if needed := self._needed_with_positions():
+                    del excluded[needed[0]]
         refuse_excluded(self, excluded)
 
     def _from_lists(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
@@ -223,15 +235,57 @@ class AxialAngles(AxisParameters, AxialSeries):
         axes = positions.shape[0] if positions.shape[0] in counts else counts[0]
         check_rank(positions, _FOUR_AXES if axes == MAX_AXES else AXES[-axes:])
         along = self._in_units("positions", positions.along())
+        name, rule = self._needed_with_positions() or ("positions", "")
+        if getattr(self, name) is None and not self.recipe.has_midpoints:
+            raise impossible(name, None, f"{name} is required with positions: {rule}")
+        if name == "reference_grid":
+            axes = len(along)
+            references = self._each_axis(name, axes, (self.recipe.reference * axes)[:axes])
+            along = [
+                (each, -full / 2, unit / full)
+                for (each, _, unit), full in zip(along, references, strict=True)
+            ]
+        elif name == "grid_offset":
+            along = self._moved(along)
         return along, positions.shape[1:]
+
+    def _needed_with_positions(self) -> tuple[str, str] | None:
+        """Return the parameter without which sent positions are unclear, and its rule."""
+        if self.recipe.places == "fractions":
+            of_ltx = "1 for shares, as /positions has them by ltx"
+            return (
+                "reference_grid",
+                f"{of_ltx}, 20,2048,2048 for seconds and pixels (ltx_condition)",
+            )
+        if self.recipe.offset:
+            from_one = f"{self.recipe.offset} for those that count from 0, as /positions has them"
+            return "grid_offset", f"{from_one}, or 0 for coordinates"
+        return None
+
+    def _moved(self, along: Sequence[AxisPositions]) -> list[AxisPositions]:
+        """Return sent positions plus grid_offset."""
+        offsets = self._each_axis("grid_offset", len(along), ())
+        moved: list[AxisPositions] = []
+        for (positions, shift, unit), offset in zip(along, offsets, strict=True):
+            if offset and isinstance(positions, PositionArray):
+                are_whole = positions.is_whole and offset.denominator == 1
+                if not are_whole or positions.farthest + abs(offset) > MAX_POSITION:
+                    rule = "grid_offset and positions must be integers, with sums within ±2^62"
+                    raise impossible("grid_offset", self.grid_offset, rule)
+                moved.append((positions.moved(int(offset)), shift, unit))
+            else:
+                moved.append((positions, shift, unit))
+        return moved
 
     def _in_units(self, name: str, along: Sequence[RowPositions]) -> list[AxisPositions]:
         """Return positions, of which the parameter is to blame, with the unit of each axis."""
-        if self.recipe.places not in {"counted", "halves", "timed"}:
-            rule = f"positions do not go with convention={self.convention}: give a grid"
+        known = {"counted", "halves", "timed"}
+        if self.recipe.places not in (known | {"fractions"} if name == "positions" else known):
+            rule = f"{name} does not go with convention={self.convention}: give a grid"
             raise impossible(name, getattr(self, name), rule)
         scales = self._each_axis("interpolation_scale", len(along), [1.0] * len(along))
-        return [(positions, 1 / scale) for positions, scale in zip(along, scales, strict=True)]
+        pairs = zip(along, scales, strict=True)
+        return [(positions, Fraction(0), 1 / scale) for positions, scale in pairs]
 
     def _from_grid(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
         """Return the tokens' positions and the unit of each axis of a grid, and the token count."""
@@ -244,7 +298,8 @@ class AxialAngles(AxisParameters, AxialSeries):
             if not coordinates.is_countable or unit < MIN_UNIT:
                 raise self._too_many_digits()
             positions = coordinates.positions(prod(grid[axis + 1 :]))
-            along.append((self._in_blocks(positions, axis, grid), unit / scales[axis]))
+            positions = self._in_blocks(positions, axis, grid)
+            along.append((positions, Fraction(0), unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
         return along, (prod(grid),)
@@ -354,8 +409,9 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
     added to coordinates, and grid_indexing=xy swaps the first two axes in the channels. inv_freq
     replaces the frequencies of every axis (DINOv3 weights contain rounded periods). positions_t,
     positions_h and positions_w replace grid for conventions whose coordinates are integer
-    positions. pack and part have the meaning that they have for ``/rope``. angle=float32 requires
-    integer coordinates; fractional coordinates are exact.
+    positions; they are coordinates, the first of which is 1 in llama4 and efficientloftr. pack and
+    part have the meaning that they have for ``/rope``. angle=float32 requires integer coordinates;
+    fractional coordinates are exact.
 
     Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
     Source: the library version in the description of each convention.
@@ -376,6 +432,9 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
 
     def packing(self) -> str:
         pack = super().packing()
+        if pack == "angle" and self.positions is not None and self.recipe.places == "fractions":
+            rule = f"pack=angle does not go with positions and convention={self.convention}"
+            raise impossible("pack", pack, rule)
         if not self.recipe.halves_axes or PACKS[pack].layout != "half":
             return pack
         if pack != "half":
