@@ -6,6 +6,7 @@ import httpx
 import mpmath
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from tests.client import Client, load_npy, npy_bytes
@@ -73,9 +74,8 @@ def test_ids_of_ltx_lead_to_the_table_of_its_grid(
 
 @pytest.mark.parametrize("kind", [np.float64, np.int64])
 def test_no_coordinate_is_rounded(client: Client, kind: type) -> None:
-    positions = (np.random.default_rng(5).uniform(-1, 1, (3, 12)) * 2.0 ** np.arange(12)).astype(
-        kind
-    )
+    numbers = np.random.default_rng(5).uniform(-1, 1, (3, 12)) * 2.0 ** np.arange(12)
+    positions: NDArray[Any] = numbers.astype(kind)
     query = "convention=ltx&head_dim=24&reference_grid=20,2048,1&pack=compact"
     answer = sent(client, f"/rope/axial.safetensors?dtype=float64&{query}", positions)
 
