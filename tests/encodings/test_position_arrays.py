@@ -130,6 +130,17 @@ def test_axial_positions_are_in_the_order_of_the_grid(client: Client) -> None:
     assert swapped.content == client.get(f"{url}&grid=2,3").content
 
 
+@pytest.mark.parametrize("numbers", [[0.5], [0.5, 2.0**40, 0.5], [7], [0.5, 0.5]])
+def test_distinct_positions_are_half_of_all_at_most(numbers: list[float]) -> None:
+    found = PositionArray.of(np.array(numbers)).distinct
+
+    if len(numbers) < 2 * len(set(numbers)):
+        assert found is None
+    else:
+        assert found is not None
+        assert found[0][found[1]].tolist() == numbers
+
+
 @given(WHOLE | FRACTIONS)
 def test_tables_without_repeats_have_the_same_bytes(numbers: NDArray[Any]) -> None:
     axes = tuple(
