@@ -446,7 +446,7 @@ def _of_entry(
     encoding: PartEncoding, entry: EncodingEntry, described: DescribedModel
 ) -> dict[str, Any]:
     """Return the fields of an encoding whose table, if any, is named by its entry."""
-    values = dict(encoding.values)
+    values, grid = dict(encoding.values), getattr(described.parameters, "grid", None)
     fields: dict[str, Any] = {
         "layout": entry.layout,
         "counts": entry.counts,
@@ -456,9 +456,13 @@ def _of_entry(
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
-        "resized": resize_url(entry.resize or "", [each.value for each in encoding.shape]),
+        "resized": resize_url(
+            entry.resize or "", [each.value for each in encoding.shape], values, grid or ()
+        ),
         "source": entry.source,
     }
+    if fields["resized"] and "size" not in values:
+        described.used.add("grid")
     endpoint = table_at(entry.url or "")
     if entry.url is None or encoding.reason or endpoint is None:
         return fields
@@ -474,7 +478,7 @@ def _of_entry(
         query["pack"] = described.pack(entry.layout or entry.pack, entry.pack)
         if described.library not in {None, *_BY_LAYOUT, *_BY_ROW}:
             return fields | _no_pack(described, (*_BY_LAYOUT, *_BY_ROW))
-    document = _document(endpoint, query, values | asked)
+    document = _document(endpoint, query, values | asked, encoding.asked)
     fields["values"] |= described.found(asked)
     binary = NPY if len(document.arrays) == 1 else SAFETENSORS
     length_bytes, limit_bytes = binary.body(document).length_bytes, described.limit_bytes
@@ -503,7 +507,10 @@ def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, Re
 
 
 def _document(
-    endpoint: Endpoint, query: Mapping[str, Any], values: Mapping[str, ResolvedValue]
+    endpoint: Endpoint,
+    query: Mapping[str, Any],
+    values: Mapping[str, ResolvedValue],
+    examples: Mapping[str, ResolvedValue],
 ) -> Document:
     """Return the table of a query; its errors name the values in the document or the request."""
     try:
@@ -515,8 +522,12 @@ def _document(
             found = values.get(fault.where or "")
             if requested and (found is None or found.origin not in {"config", "computed"}):
                 # No value of the document is at fault: what the request asks for is.
-                name = requested[0] if fault.where not in requested else fault.where
-                raise InvalidParameters(Fault(name, fault.value, fault.detail)) from error
+                if fault.where in requested:
+                    raise InvalidParameters(fault) from error
+                name, sent = requested[0], to_query(values[requested[0]].value)
+                example = to_query(examples[name].value)
+                rule = f"{name}={sent} does not fit (one that does is {example}): {fault.detail}"
+                raise InvalidParameters(Fault(name, sent, rule)) from error
             pointers = [each for each in found.sources if each[:1] in {"", "/"}] if found else []
             pointer, detail = pointers[0] if pointers else "", fault.detail
             if pointers[1:]:

@@ -1,6 +1,7 @@
 """The links to the tables of a model, and what its reports share."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -281,42 +282,63 @@ def table_requests(
 
 _SILENT = (
     "in float32; borders repeated; class token kept; both tokens kept; to any picture; "
-    "if interpolate_pos_encoding is set; to the grid of patches; to the grid of each image"
+    "if interpolate_pos_encoding is set; to the grid of patches; to the grid of each image; "
+    "to 2·max(query rows, key rows) - 1; to 2·max(query columns, key columns) - 1"
 )
 _RESIZE_PHRASES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         **{f"align_corners={own}": {"align_corners": own == "true"} for own in ("true", "false")},
         "antialias=true": {"antialias": True},
         "zeros outside": {"padding": "zeros"},
+        **{
+            f"convention={own}": {"convention": own}
+            for own in ("vit", "siglip2", "qwen3_vl", "glm4v", "muse", "sam_rel_pos")
+        },
         "by the factor (side + 0.1) divided by the old side": {"convention": "dino"},
         "of the table without its three rows of the class token": {"convention": "beit_rel_pos"},
         **{phrase: {} for phrase in _SILENT.split("; ")},
     }
 )
+_RESIZE_MODES = {"bicubic", "bilinear", "linear", "nearest"}
+# A comma in parentheses separates no phrases.
+_PHRASE = re.compile(r", (?![^(]*\))")
 _KEPT_ROWS = {"class token kept": 1, "both tokens kept": 2}
 
 
-def resize_url(rule: str, shape: Sequence[Any]) -> str | None:
-    """Return the URL of the weights that double the side of a learned table; None if not known.
+def resize_url(
+    rule: str,
+    shape: Sequence[Any],
+    values: Mapping[str, ResolvedValue],
+    grid: Sequence[int] = (),
+) -> str | None:
+    """Return the URL of the weights that resize a learned table; None if not known.
 
     Args:
         rule: how a library resizes it, as entries of models say it.
         shape: that of the table.
+        values: the size of a map whose distances it has, and the side of blocks of patches.
+        grid: the new one; twice the side unless given.
     """
-    mode, *phrases = rule.split(", ")
-    is_known = mode in {"bicubic", "bilinear", "nearest"} and _RESIZE_PHRASES.keys() >= {*phrases}
-    if not is_known or len(shape) not in {2, 3} or (len(shape) == 3 and shape[0] != 1):
-        return None
+    mode, *phrases = _PHRASE.split(rule)
+    is_known = mode in _RESIZE_MODES and _RESIZE_PHRASES.keys() >= {*phrases}
     query: dict[str, Any] = {"mode": mode}
-    for phrase in phrases:
+    for phrase in phrases if is_known else ():
         query |= _RESIZE_PHRASES[phrase]
-    is_window, rows = query.get("convention") == "beit_rel_pos", shape[-2]
-    rows -= 3 if is_window else sum(_KEPT_ROWS.get(phrase, 0) for phrase in phrases)
-    side = isqrt(max(rows, 0))
-    old = (side + 1) // 2 if is_window else side
-    query |= {"old_size": (old,), "size": (2 * old,)}
-    if side * side != rows or (is_window and side % 2 == 0):
+    if is_known and "size" in values:
+        side = values["size"].value
+        query |= {"old_size": (2 * side - 1,), "size": (2 * side,)}
+    elif is_known and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1)):
+        is_window, rows = query.get("convention") == "beit_rel_pos", shape[-2]
+        rows -= 3 if is_window else sum(_KEPT_ROWS.get(phrase, 0) for phrase in phrases)
+        side = isqrt(max(rows, 0))
+        old = (side + 1) // 2 if is_window else side
+        query |= {"old_size": (old,), "size": tuple(grid[-2:]) or (2 * old,)}
+        if side * side != rows or (is_window and side % 2 == 0):
+            return None
+    else:
         return None
+    if "spatial_merge_size" in values:
+        query["spatial_merge_size"] = values["spatial_merge_size"].value
     try:
         read_parameters(Resize, query).document()
     except InvalidParameters:

@@ -303,11 +303,15 @@ def _positions(client: Client) -> _Lines:
     for name, known in CONVENTIONS.items():
         yield from (f"### `POST /positions`, convention `{name}`", "")
         sections = sections_of(known)
-        values = [
-            f"`{key}={to_query(field.default)}`" if field.default is not None else f"`{key}`"
+        names = [
+            f"`{key}` (required)"
+            if field.is_required()
+            else f"`{key}`"
+            if field.default is None
+            else f"`{key}={to_query(field.default)}`"
             for key, field in known.model_fields.items()
         ]
-        sections["Parameters"] = ", ".join(values) + "."
+        sections["Parameters"] = ", ".join(names) + "."
         arrays = ", ".join(f"`{array.name}`" for array in known.inputs)
         sections["Notes"] = f"Arrays: {arrays or 'none'}." + (
             f" Model types: {', '.join(known.models)}." if known.models else ""

@@ -23,7 +23,13 @@ OF_TYPES = {
 }
 """The convention of each model type with a get_rope_index in transformers 5.23.0."""
 
-ONE_AXIS = {"roberta": "padding_idx", "opt": "opt", "bart": "arange", "bert": "arange"}
+ONE_AXIS = {
+    "roberta": "padding_idx",
+    "opt": "opt",
+    "bart": "arange",
+    "bert": "arange",
+    "whisper": "mask",
+}
 
 
 def encodings_of(client: Client, config: dict[str, Any], **query: Any) -> dict[str, Any]:
@@ -119,9 +125,9 @@ def test_request_for_patches_has_the_grid_asked_for(client: Client) -> None:
 
 
 def test_tokens_of_unknown_rules_have_no_request(client: Client) -> None:
-    for name in ("llama", "prophetnet", "luke_entity"):
-        if part_type(name):
-            assert not any("post" in own for own in numbered(client, name))
+    for name in ("llama", "prophetnet"):
+        assert part_type(name)
+        assert not any("post" in own for own in numbered(client, name))
 
 
 def test_every_numbering_is_of_a_convention_and_in_use() -> None:
@@ -147,3 +153,34 @@ def test_value_for_the_numbers_that_cannot_be_read_is_refused(client: Client) ->
     assert answer.status_code == 422
     pointers = {each["pointer"] for each in answer.json()["errors"]}
     assert pointers == {"/vision_config/tokens_per_second"}
+
+
+def test_windows_are_those_of_the_grid_asked_for(client: Client) -> None:
+    encodings = encodings_of(client, {"model_type": "qwen2_5_vl"}, grid="1,34,46")
+
+    for name in ("vision.rotary", "vision.permutation"):
+        assert encodings[name]["position_ids"]["post"]["grids"] == [[1, 34, 46]]
+
+
+@pytest.mark.parametrize("patch_size", [1, 2])
+def test_ids_of_ltx_have_the_scale_of_its_table(client: Client, patch_size: int) -> None:
+    config = {"_class_name": "LTXVideoTransformer3DModel", "patch_size": patch_size}
+
+    rotary = encodings_of(client, config, grid="2,2,3")["rotary"]
+    numbers = rotary["position_ids"]
+    ids = client.post(numbers["url"], json=numbers["post"]).json()["data"]["position_ids"]
+
+    values = {name: each["value"] for name, each in rotary["values"].items()}
+    step, base = values["grid_step"], values["reference_grid"]
+    seconds = step[0] / values["fps"] / base[0]
+    last = [ids[axis][-1] for axis in range(3)]
+    assert last == pytest.approx([seconds, step[1] / base[1], 2 * step[2] / base[2]])
+
+
+def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
+    config = {"_class_name": "FluxTransformer2DModel"}
+
+    (error,) = client.post("/model?grid=4,6", json=config).json()["errors"]
+
+    assert (error["parameter"], error["value"]) == ("grid", "4,6")
+    assert "one that does is 1," in error["detail"]

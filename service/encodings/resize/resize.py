@@ -212,6 +212,9 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
         own, inner = CONVENTIONS[self.convention], x.shape
         has_grid = not self.is_linear and own.extra is None
         is_row = self.old_size == inner[:2] and self.num_prefix_tokens is None
+        if len(inner) > 3 and self.old_size is None:
+            rule = f"x has the shape {list(x.shape)}, and channels are the last axis: send old_size"
+            raise InvalidBody(rule, "/x")
         if len(inner) > 2 and inner[0] == 1 and not is_row:
             inner = inner[1:]
             has_tokens = self.num_prefix_tokens or own.prefix

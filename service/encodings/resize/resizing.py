@@ -136,9 +136,11 @@ class Resizing:
         if self.height.mode in {*_KERNELS, "geometric"}:
             # Positions are off by 1.5·old·2^-23 at most; weights change by at most 3 a position
             # (cubic; their sum in size is 11/8) or 2, along both axes.
-            places = (13 if self.height.mode == "bicubic" else 6) * max(
-                each.old for each in self.axes.values()
-            ) + 16
+            # The knots of a geometric axis reach as far as its new places.
+            reach = max(
+                max(each.old, each.new * (each.mode == "geometric")) for each in self.axes.values()
+            )
+            places = (13 if self.height.mode == "bicubic" else 6) * reach + 16
             rule = f"within {places}·2^-23 of the table's largest number of the formula"
             yield Caution("library-rounding", f"libraries compute in float32, {rule}")
         if self.pairs is not None and max(self.pairs) % min(self.pairs):

@@ -1,5 +1,6 @@
 """Resized tables: the forms of the weights agree, and sent tables get exactly these sums."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,55 @@ def test_exact_rationals_are_in_json_alone(client: Client) -> None:
     assert "exact" in file.text
 
 
+def bicubic_in_float32(x: Any, new: int) -> Any:
+    """Resize the first axis as torch's interpolate does on a CPU."""
+    old, one = len(x), np.float32(1)
+    a, scale = np.float32(-0.75), np.float32(len(x)) / np.float32(new)
+    places = scale * (np.arange(new, dtype=np.float32) + np.float32(0.5)) - np.float32(0.5)
+    t = places - np.floor(places)
+
+    def near(d: Any) -> Any:
+        return ((a + 2) * d - (a + 3)) * d * d + one
+
+    def far(d: Any) -> Any:
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    weights = (far(t + one), near(t), near(one - t), far((one - t) + one))
+    taps = np.clip(np.floor(places).astype(int)[:, np.newaxis] + np.arange(-1, 3), 0, old - 1)
+    return sum(
+        own[:, np.newaxis, np.newaxis] * x[tap] for own, tap in zip(weights, taps.T, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [((2, 2), (25, 28)), ((9, 9), (54, 35)), ((12, 10), (45, 56))]
+)
+def test_float32_of_libraries_is_within_the_bound_of_the_warning(
+    client: Client, old: tuple[int, int], new: tuple[int, int]
+) -> None:
+    query = f"mode=bicubic&old_size={old[0]},{old[1]}&size={new[0]},{new[1]}"
+    warning = client.get(f"/resize.json?{query}").json()["warnings"][0]["detail"]
+    (places,) = re.findall(r"within (\d+)·2\^-23 ", warning)
+    dense = arrays_of(client, f"{query}&part=dense")
+    signs = np.sign(np.random.default_rng(6).standard_normal((*old, 40))).astype(np.float32)
+
+    theirs = bicubic_in_float32(signs.swapaxes(0, 1), new[1]).swapaxes(0, 1)
+    theirs = bicubic_in_float32(theirs, new[0]).astype(np.float64)
+    exact = np.einsum("ya,xb,abc->yxc", dense["height"], dense["width"], signs)
+    distance = np.abs(theirs - exact).max(-1)
+
+    assert theirs.dtype == np.float64
+    assert (distance < int(places) * 2.0**-23).all()
+    # A bound that is sixteen times smaller would not hold.
+    assert (distance > int(places) * 2.0**-27).any()
+
+
 @pytest.mark.parametrize(
     ("query", "shape", "hint"),
     [
         ("size=3&convention=vit", (11, 2), "old_size"),
         ("size=3&mode=bicubic", (1, 9, 2), "two readings"),
+        ("size=3&mode=bicubic", (1, 3, 2, 2), "send old_size"),
         ("size=3&mode=bicubic&old_size=4", (3, 3, 2), "old_size=4"),
         ("size=3&mode=bicubic&num_prefix_tokens=1", (3, 3, 2), "num_prefix_tokens"),
         ("size=3&convention=timm_rel_pos", (3, 3, 2), "height, width"),
