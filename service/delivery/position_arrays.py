@@ -80,7 +80,8 @@ def with_positions(content: Input, *, is_only: bool) -> Input:
             source[POSITIONS] = source.pop(ALIAS)
     _take_others(arrays, parameters)
     if POSITIONS in arrays:
-        parameters[POSITIONS] = _positions(arrays.pop(POSITIONS), is_text=content.is_text)
+        sent = _positions(arrays.pop(POSITIONS), is_text=content.is_text)
+        parameters[POSITIONS] = replace(sent, names=tuple(content.coordinates.split(",")))
     parameters |= {name: _lengths(name, arrays.pop(name)) for name in LENGTHS if name in arrays}
     return replace(content, arrays=arrays, parameters=parameters)
 

@@ -122,6 +122,9 @@ class StartParameters(FirstParameters):
     def _check_sequences(self, positions: AnyPositions, ends: tuple[int, ...]) -> None:
         """Raise InvalidParameters unless positions are consecutive in each sequence."""
         lengths = self._packed_lengths()
+        if len(positions.shape) == 3 and (1, ends[-1]) == positions.shape[1:]:
+            # Several positions of each token, such as those of pictures, are not consecutive.
+            return
         if ends[-1] == positions.count == positions.shape[-1]:
             if isinstance(positions, Positions):
                 # Ranges may be too long to write out.
@@ -173,6 +176,11 @@ def contiguous(start: int, count: int, name: str = "start") -> Positions:
     return Positions.contiguous(start, count)
 
 
+def _plain(axes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of axes, where columns and rows are also called x and y."""
+    return tuple({"x": "w", "y": "h"}.get(axis, axis) for axis in axes)
+
+
 def check_rank(positions: AnyPositions, axes: Sequence[str] = (), hint: str = "") -> None:
     """Raise InvalidBody for a sent array with other axes than rows, or coordinates, then rows.
 
@@ -184,6 +192,12 @@ def check_rank(positions: AnyPositions, axes: Sequence[str] = (), hint: str = ""
     if not isinstance(positions, PositionArray):
         return
     shape, count = positions.shape, len(axes)
+    if len(positions.names) > 1 and (own := _plain(positions.names)) != _plain(axes):
+        rule = f"positions has the axes {','.join(positions.names)}, and the table those of "
+        rule += ",".join(axes) or "rows, which have one position each"
+        if own == _plain(axes)[1::-1] + _plain(axes)[2:]:
+            rule += ": grid_indexing swaps the first two"
+        raise InvalidBody(rule, "/positions", ",".join(positions.names))
     if len(shape) in ((2, 3) if axes else (1, 2)) and (not axes or shape[0] == count):
         return
     rule = "(S,) or (B, S)"

@@ -87,7 +87,10 @@ class AxisNames:
         orders = self.usual if unnamed is None else {",".join(unnamed): "unless given"}
         ways = (f"axes={'any,' * (rank - 4)}{order} ({whose})" for order, whose in orders.items())
         sent = None if names is None else ",".join(names)
-        raise InvalidParameters(Fault("axes", sent, f"{rule}: send {' or '.join(ways)}"))
+        rule += f": send {' or '.join(ways)}"
+        if names is not None:
+            rule += "; arrays with other axes go in a request of their own"
+        raise InvalidParameters(Fault("axes", sent, rule))
 
     @property
     def schema(self) -> WithJsonSchema:
@@ -151,7 +154,11 @@ class Vectors(StoredTable):
         several = lengths[:-1] if lengths[0] > 1 else ()
         if several and (sequence == "token" or "batch" not in self.axes):
             rule = f"positions are of {several[0]} sequences, and axes={','.join(self.axes)}"
-            raise InvalidBody(f"{rule} has not the axes batch and seq")
+            named = ",".join(self.axes).replace("token", "seq")
+            if "batch" not in self.axes:
+                named = named.replace("any", "batch", 1)
+            ways = f": send axes={named}" if "batch" in named else ""
+            raise InvalidBody(f"{rule} has not both the axes batch and seq{ways}")
         names = ("batch", sequence)[-1 - len(several) :]
         for name, length in zip(names, (*several, lengths[-1]), strict=True):
             own = self.shape[self.axes.index(name)]
@@ -195,7 +202,8 @@ class TransformFamily(Family):
     def vectors(self, name: str, array: StoredTable) -> Vectors:
         """Return an array with the names of its axes; raises InvalidParameters or InvalidBody."""
         if array.dtype is INT64:
-            raise InvalidBody("elements are integers or booleans: send floating-point numbers")
+            rule = f"elements of {shortened(name)} are integers or booleans: send floating-point"
+            raise InvalidBody(f"{rule} numbers, and positions under the name positions")
         if array.dtype in COMPLEX_DTYPES:
             raise InvalidBody("elements are complex numbers: send floating-point numbers")
         if len(array.shape) < 2:

@@ -247,6 +247,7 @@ class Input:
         is_named: whether the client named the arrays; a format for one array has no names.
         integer_types: the names of the types that integers were sent in, by array.
         is_text: whether its numbers were text: that has no type, and they are float64 here.
+        coordinates: the names of the axes of coordinates that an answer of /positions states.
     """
 
     arrays: Mapping[str, StoredTable]
@@ -254,6 +255,7 @@ class Input:
     is_named: bool = True
     integer_types: Mapping[str, str] = field(default_factory=dict)
     is_text: bool = False
+    coordinates: str = ""
 
     @classmethod
     def unnamed(cls, elements: Elements, dtype: DType | None) -> "Input":

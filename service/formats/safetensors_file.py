@@ -5,7 +5,7 @@ metadata in another order from run to run. It is read here, too: the library cop
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -65,7 +65,7 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
         raise _unreadable("the header is longer than the body")
     if header_bytes > MAX_HEADER_BYTES:
         raise _unreadable(f"the header has {header_bytes} bytes, more than {MAX_HEADER_BYTES}")
-    tensors = _described(bytes(body[_LENGTH_BYTES:first]))
+    tensors, metadata = _described(bytes(body[_LENGTH_BYTES:first]))
     arrays: dict[str, StoredTable] = {}
     integer_types: dict[str, str] = {}
     end = 0
@@ -89,11 +89,14 @@ def _read(body: Block, names: Sequence[str]) -> Input:  # noqa: ARG001
             arrays[name] = StoredTable(stored, _READABLE[code])
     if first + end != len(body):
         raise _unreadable(f"{len(body) - first - end} bytes follow its tensors")
-    return Input(dict(sorted(arrays.items())), integer_types=integer_types)
+    coordinates = metadata.get("axes", "") if metadata.get("kind") == "positions" else ""
+    return Input(dict(sorted(arrays.items())), integer_types=integer_types, coordinates=coordinates)
 
 
-def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
-    """Return code, shape, first byte and end of each tensor that a header describes."""
+def _described(
+    header: bytes,
+) -> tuple[dict[str, tuple[str, tuple[int, ...], int, int]], Mapping[str, str]]:
+    """Return code, shape, first byte and end of each tensor of a header, and its metadata."""
     try:
         content = strict(header)
         metadata = content.pop("__metadata__", None) or {}
@@ -115,7 +118,7 @@ def _described(header: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]
         and all(type(number) is int and number >= 0 for number in numbers)
     ):
         raise _unreadable("dtypes must be text, shapes and offsets integers of 0 or more")
-    return tensors
+    return tensors, metadata
 
 
 def _unreadable(reason: str) -> InvalidBody:

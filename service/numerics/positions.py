@@ -346,9 +346,11 @@ class PositionArray:
     Attributes:
         numbers: int64, or float64 if some are fractions; each in range, and none of them −0. An
             axis of coordinates is the first one (``along``); the others are those of rows.
+        names: the names of its coordinates, if more than one are known.
     """
 
     numbers: Numbers
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, numbers: Numbers) -> "PositionArray":

@@ -256,11 +256,16 @@ def test_sequences_are_checked_alike_in_lists_and_arrays(client: Client, ids: li
 
 
 def test_ids_of_pictures_need_no_cu_seqlens(client: Client) -> None:
-    body = {"positions": np.zeros((3, 1, 4)).tolist(), "cu_seqlens": [0, 4]}
-    where, detail = fault(client.post(f"/rope?head_dim=8&{SECTION}", json=body))
-
-    assert where == "cu_seqlens"
-    assert "leave it out" in detail
+    ids, url = np.array([[[0, 1, 1, 0]]] * 3), f"/rope.bin?head_dim=8&{SECTION}"
+    alone = post(client, url, ids)
+    for ends in ([0, 4], [0, 3, 4]):
+        body = {"positions": ids.tolist(), "cu_seqlens": ends}
+        assert client.post(url, json=body).content == alone.content
+    for wrong, ends in ((ids, [0, 3]), (ids[:, 0], [0, 4])):
+        body = {"positions": wrong.tolist(), "cu_seqlens": ends}
+        where, detail = fault(client.post(url, json=body))
+        assert where == "cu_seqlens"
+        assert "leave it out" in detail
 
 
 def test_a_decode_step_is_taken_as_it_is(client: Client) -> None:

@@ -112,8 +112,8 @@ def test_fractions_rotate_by_the_exact_angle(client: Client) -> None:
         ("batch,seq,head,channel", IDS[:, :4], "4 positions, and the axis seq has 5"),
         ("batch,head,seq,channel", IDS, "5 positions, and the axis seq has 3"),
         ("batch,seq,head,channel", np.stack([IDS[0]] * 3), "the axis batch has 2"),
-        ("head,seq,any,channel", IDS, "has not the axes batch and seq"),
-        ("batch,token,head,channel", IDS, "has not the axes batch and seq"),
+        ("head,seq,any,channel", IDS, "and seq: send axes=head,seq,batch,channel"),
+        ("batch,token,head,channel", IDS, "and seq: send axes=batch,seq,head,channel"),
         ("batch,seq,head,channel", np.stack([IDS] * 3), "mrope_section or an axial convention"),
     ],
 )

@@ -233,7 +233,10 @@ class AxialAngles(AxisParameters, AxialSeries):
             raise impossible("positions", positions, rule)
         counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes
         axes = positions.shape[0] if positions.shape[0] in counts else counts[0]
-        check_rank(positions, _FOUR_AXES if axes == MAX_AXES else AXES[-axes:])
+        names = _FOUR_AXES if axes == MAX_AXES else AXES[-axes:]
+        if self.grid_indexing == "xy" and axes > 1:
+            names = (names[1], names[0], *names[2:])
+        check_rank(positions, names)
         along = self._in_units("positions", positions.along())
         name, rule = self._needed_with_positions() or ("positions", "")
         if getattr(self, name) is None and not self.recipe.has_midpoints:

@@ -159,3 +159,30 @@ def test_applied_rotations_have_the_same_coordinates(client: Client) -> None:
     assert answer.status_code == 200, answer.text
     turned = cosines + sines * np.tile([-1, 1], 7)
     assert np.abs(load_npy(answer) - turned).max() < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("/rope/axial?convention=pixtral&head_dim=8", "grid_indexing swaps the first two"),
+        ("/rope/axial?convention=sam2&head_dim=8", "axes x,y, and the table those of h,w"),
+        ("/rope?head_dim=8", "rows, which have one position each"),
+        ("/encoding?d_model=8", "rows, which have one position each"),
+        ("/rope?head_dim=8&mrope_section=2,1,1", "those of t,h,w"),
+    ],
+)
+def test_a_file_of_positions_tells_its_axes(client: Client, url: str, said: str) -> None:
+    (fault,) = piped(client, url, convention="gemma4", sizes=[[2, 3]]).json()["errors"]
+
+    assert fault["parameter"] == "positions"
+    assert said in fault["detail"]
+
+
+def test_columns_first_go_with_grid_indexing_xy(client: Client) -> None:
+    url = "/rope/axial.bin?convention=sam2&head_dim=8"
+    columns_first = piped(client, f"{url}&grid_indexing=xy", convention="gemma4", sizes=[[2, 3]])
+    rows_first = {"convention": "vision_grid", "grids": [[1, 2, 3]], "spatial_merge_size": 1}
+
+    assert columns_first.content == client.get(f"{url}&grid=2,3").content
+    assert piped(client, url, **rows_first).content == columns_first.content
+    assert piped(client, f"{url}&grid_indexing=xy", **rows_first).status_code == 422
