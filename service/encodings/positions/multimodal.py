@@ -47,6 +47,8 @@ TokensPerSecond = Annotated[Integer, about("Temporal ids of a second of video.",
 
 # Frames of the videos of a request that are compared with those of other rules.
 _COMPARED_FRAMES = 2**20
+# Pieces of a request, behind which no further medium is numbered.
+_MAX_PIECES = 2**17
 
 
 @dataclass
@@ -60,6 +62,7 @@ class RowBuilder:
         largest: the largest id so far.
         images: numbers the images of the batch.
         plan: the lengths of runs of text, last first, where each rounds its sums anew.
+        others: the number of pieces of earlier rows.
     """
 
     axes: int
@@ -69,6 +72,7 @@ class RowBuilder:
     pieces: list[Piece] = field(default_factory=list)
     images: Iterator[int] = field(default_factory=itertools.count)
     plan: list[int] = field(default_factory=list)
+    others: int = 0
     _done: int = 0
 
     def run(self, count: int) -> None:
@@ -187,11 +191,12 @@ class Multimodal(MediaConvention):
             for prompt in prompts
             for segment in prompt.segments
         )
-        images, rows = itertools.count(), []
+        images, rows, pieces = itertools.count(), [], 0
         for prompt in prompts:
             numbering = self.numbering(prompt)
-            numbering.images = images
+            numbering.images, numbering.others = images, pieces
             rows.append(self._row(prompt, numbering, rules, has_media=has_media))
+            pieces += len(numbering.pieces)
         return rows
 
     def _row(self, prompt: Prompt, numbering: RowBuilder, rules: str, *, has_media: bool) -> Row:
@@ -205,6 +210,9 @@ class Multimodal(MediaConvention):
                 numbering.run(count)
             else:
                 try:
+                    if len(numbering.pieces) + numbering.others > _MAX_PIECES:
+                        rule = f"the media before it have more than {_MAX_PIECES} parts"
+                        raise ValueError(f"{rule}: send it in another request")
                     self.number(numbering, segment, rules)
                 except ValueError as error:
                     raise prompt.refusal(place - 1, str(error)) from None

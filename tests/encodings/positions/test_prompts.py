@@ -66,6 +66,20 @@ def test_the_warning_says_that_later_frames_are_not_compared(client: Client) -> 
         assert text in answer["warnings"][0]["detail"]
 
 
+def test_media_of_too_many_parts_are_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.encodings.positions.multimodal._MAX_PIECES", 25)
+    medium = {"video": [9, 2, 2], "audio": 90, "seconds_per_grid": 0.1}
+    rows = [[medium], [medium, medium]]
+    body = {"convention": "qwen3_omni", "padding_side": "left", "rows": rows}
+
+    response = client.post("/positions", json=body)
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/rows/1/1"
+
+
 def test_ids_of_qwen3_omni_stay_fractions_behind_a_video(client: Client) -> None:
     rows = [[{"text": 2}, {"video": [2, 4, 4], "seconds_per_grid": 0.75}, {"text": 2}]]
 
