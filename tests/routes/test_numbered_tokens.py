@@ -184,3 +184,24 @@ def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
 
     assert (error["parameter"], error["value"]) == ("grid", "4,6")
     assert "one that does is 1," in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("config", "encoding", "convention"),
+    [
+        ({"_class_name": "LTX2VideoTransformer3DModel"}, "rotary.audio", "ltx2_audio"),
+        ({"model_type": "gemma4_vision"}, "learned-2d", "gemma4"),
+        (
+            {"model_type": "hunyuan_vl", "rope_parameters": {"xdrope_section": [16, 16, 16, 16]}},
+            "rotary",
+            "hunyuan_vl",
+        ),
+    ],
+)
+def test_audio_learned_axes_and_sections_by_another_name_are_numbered(
+    client: Client, config: dict[str, Any], encoding: str, convention: str
+) -> None:
+    numbers = encodings_of(client, config)[encoding]["position_ids"]
+
+    assert numbers["convention"] == convention
+    follow(client, numbers)
