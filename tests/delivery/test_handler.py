@@ -102,7 +102,10 @@ def test_malformed_query_is_refused_by_transforms(client: Client, path: str, que
     assert answer.json()["errors"][0]["detail"]
 
 
-NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
+NO_REALS = (
+    "x: elements of x are integers or booleans: send floating-point numbers, and positions under "
+    "the name positions"
+)
 
 
 @pytest.mark.parametrize("path", [f"{each.path}?{each.example}" for each in TRANSFORMS])
