@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from service.encodings.family import InputArray, impossible
 from service.encodings.positions.multimodal import Multimodal, RowBuilder
@@ -29,6 +29,8 @@ from service.numerics.tables import StoredTable
 
 DownsampleMode = Annotated[
     Literal["16x", "4x"],
+    # No enumeration: clients in Rust cannot name values that begin with digits.
+    WithJsonSchema({"type": "string", "pattern": "^(16x|4x)$"}),
     Field(description="Whether 4 or 2 patches of a side are merged.", examples=["4x"]),
 ]
 _SIZES = tuple(
