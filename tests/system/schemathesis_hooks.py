@@ -147,7 +147,7 @@ def _always(_: Case, __: Response) -> bool:
 
 
 def _is_of_bodies(case: Case, _: Response) -> bool:
-    return _path(case) in {each.path for each in ENDPOINTS if not each.has_get}
+    return _path(case) in {each.path for each in ENDPOINTS if not each.has_get or each.raw_array}
 
 
 def _is_read(case: Case, response: Response) -> bool:

@@ -43,7 +43,7 @@ def _sides(names: str) -> BeforeValidator:
 
 
 def _list_of(count: int) -> WithJsonSchema:
-    items = {"type": "integer", "format": "int64"}
+    items = {"type": "integer", "format": "int64", "minimum": 1}
     return WithJsonSchema({"type": "array", "items": items, "minItems": count, "maxItems": count})
 
 
