@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from service.encodings.family import Parameters
+from service.encodings.positions.position_ids import ARRAYS
 from service.errors import InvalidBody
 from service.formats.format import MAX_INTEGERS, UNNAMED, Input
 from service.formats.json_text import read_array
@@ -26,11 +27,8 @@ DECODED = "decode_position_ids"
 """The positions of decoded tokens: those of rows where no others are sent."""
 
 LENGTHS = ("cu_seqlens", "seqlen_offsets")
-IGNORED = (
-    *("rope_deltas", "attention_mask", "seq_idx", DECODED, "cu_frame_seqlens"),
-    *("numerator", "denominator", "starts", "ends"),
-)
-"""What an answer of /positions may have beside them, and a table does not depend on."""
+IGNORED = tuple(name for name in ARRAYS if name not in {ALIAS, *LENGTHS})
+"""Arrays that an answer of /positions has beside positions; no table depends on them."""
 
 RESERVED = (POSITIONS, ALIAS, *LENGTHS, *IGNORED)
 

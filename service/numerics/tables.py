@@ -434,7 +434,7 @@ Curves: TypeAlias = Literal["rows", "columns"]
 
 @dataclass(frozen=True)
 class Caution:
-    """What a client should know of the numbers of a document: a code, and a sentence."""
+    """A warning about the numbers of a document: a code, and a sentence."""
 
     code: str
     detail: str

@@ -124,7 +124,7 @@ class TransformedTable:
 
     @cached_property
     def _inner(self) -> int:
-        """How many vectors there are along the axes after that of the channels."""
+        """The number of vectors along the axes after that of the channels."""
         return prod(self.shape[self.channel % len(self.shape) + 1 :])
 
     @cached_property

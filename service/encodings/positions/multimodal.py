@@ -279,7 +279,7 @@ class Multimodal(MediaConvention):
 
 @dataclass
 class _DifferentIds:
-    """How many tokens of rows have other ids on any axis by the rules of a library.
+    """The number of tokens of rows with other ids on any axis by the rules of a library.
 
     Attributes:
         skipped: the number of first tokens of each row that are left out.

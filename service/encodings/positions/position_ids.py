@@ -26,7 +26,8 @@ CONVENTIONS: Mapping[str, type[Convention]] = {each.name: each for each in Conve
 """Every convention by name, in the order of definition."""
 
 _INPUTS = {array.name: array for each in CONVENTIONS.values() for array in each.inputs}
-_ARRAYS = tuple(dict.fromkeys(name for each in CONVENTIONS.values() for name in each.arrays))
+ARRAYS = tuple(dict.fromkeys(name for each in CONVENTIONS.values() for name in each.arrays))
+"""The names of the arrays of all answers."""
 
 _TYPES: dict[str, Any] = {}
 for _convention in CONVENTIONS.values():
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 else:
     ConventionName: TypeAlias = Literal[tuple(CONVENTIONS)]
-    ArrayName: TypeAlias = Literal[_ARRAYS]
+    ArrayName: TypeAlias = Literal[ARRAYS]
     ConventionKeys = create_model(
         "ConventionKeys",
         __base__=Parameters,

@@ -69,7 +69,7 @@ class AxisWeights(KeptSetup[Taps], capacity_bytes=8 * 2**20):
 
     @property
     def _is_scaled(self) -> bool:
-        """Whether the step is the inverse of a scale factor; torch ignores that at some sizes."""
+        """True if the step is the inverse of a scale factor; torch ignores that at some sizes."""
         is_always = self.mode == "nearest-exact" or (self.mode == "bicubic" and not self.antialias)
         ignored = (self.old, 2 * self.old if self.mode == "nearest" else self.old)
         return self.scale_factor is not None and (is_always or self.new not in ignored)

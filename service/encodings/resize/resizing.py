@@ -36,7 +36,7 @@ _DEFAULTS = {"align_corners": False, "antialias": False, "padding": "border"}
 
 @dataclass(frozen=True)
 class ResizeOptions:
-    """What a library's function sets.
+    """The options that a library's function sets.
 
     Attributes:
         options: its mode, and the options that are not the defaults.
@@ -217,7 +217,7 @@ class ResizeParameters(Parameters):
 
     @property
     def is_linear(self) -> bool:
-        """Whether one axis is resized."""
+        """True if one axis is resized."""
         options = CONVENTIONS[self.convention].options
         return bool(options.get("mode", self.mode) == "linear")
 
