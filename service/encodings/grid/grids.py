@@ -5,6 +5,7 @@ the centres of patches, or scaled to another grid. All of these are first + step
 numbers; so the position stays an integer, and its unit is multiplied into the frequency.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,8 +18,25 @@ from service.numerics.positions import AnyPositions, PositionArray, Positions, R
 from service.numerics.tables import ParameterValue
 
 
+class AxisTokens(ABC):
+    """Positions along an axis that follow from the numbers of tokens."""
+
+    @property
+    @abstractmethod
+    def farthest(self) -> int:
+        """An upper bound of |position|."""
+
+    @abstractmethod
+    def of(self, tokens: Int64s) -> Int64s:
+        """Return the positions of the tokens with these numbers (m,)."""
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Return the positions of the tokens start to stop, shape (stop - start,)."""
+        return self.of(np.arange(start, stop, dtype=np.int64))
+
+
 @dataclass(frozen=True)
-class GridAxis:
+class GridAxis(AxisTokens):
     """The positions first, first + step, … of a grid's tokens along one of its axes.
 
     Attributes:
@@ -38,12 +56,14 @@ class GridAxis:
     def farthest(self) -> int:
         return max(abs(self.first), abs(self.first + self.step * (self.length - 1)))
 
-    def at(self, start: int, stop: int) -> Int64s:
-        tokens = np.arange(start, stop, dtype=np.int64)
+    def of(self, tokens: Int64s) -> Int64s:
         return tokens // self.inner % self.length * self.step + self.first
 
-    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockAxis":
+    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "SummedPositions":
         """Return the positions of the same tokens, numbered block by block instead of row by row.
+
+        Vision models that merge patches number those of a merged one consecutively, row by row:
+        transformers 5.23.0 ``get_vision_position_ids`` with a spatial_merge_size.
 
         Args:
             size: the number of rows and of columns of a block, which divides the axis length.
@@ -52,35 +72,11 @@ class GridAxis:
         """
         block_tokens = size * size if is_column else size * width
         outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
-        return BlockAxis(outer, GridAxis(0, self.step, size, 1 if is_column else size))
+        return SummedPositions(outer, GridAxis(0, self.step, size, 1 if is_column else size))
 
 
 @dataclass(frozen=True)
-class BlockAxis:
-    """The positions of tokens that are numbered in square blocks, row by row within each.
-
-    Vision models that merge patches number the patches of a merged one consecutively: transformers
-    5.23.0 ``get_vision_position_ids`` with a spatial_merge_size.
-
-    Attributes:
-        outer: the position of each token's block.
-        within: the position of each token relative to its block.
-    """
-
-    outer: GridAxis
-    within: GridAxis
-
-    @property
-    def farthest(self) -> int:
-        """An upper bound of |position|."""
-        return self.outer.farthest + self.within.farthest
-
-    def at(self, start: int, stop: int) -> Int64s:
-        return self.outer.at(start, stop) + self.within.at(start, stop)
-
-
-@dataclass(frozen=True)
-class BoundedAxis:
+class BoundedAxis(AxisTokens):
     """The positions of a grid axis, raised to a least position and divided by an integer.
 
     Attributes:
@@ -95,30 +91,28 @@ class BoundedAxis:
 
     @property
     def farthest(self) -> int:
-        """An upper bound of |position|."""
         return max(self.axis.farthest, abs(self.least or 0))
 
-    def at(self, start: int, stop: int) -> Int64s:
-        positions = self.axis.at(start, stop)
+    def of(self, tokens: Int64s) -> Int64s:
+        positions = self.axis.of(tokens)
         if self.least is not None:
             positions = np.maximum(positions, self.least)
         return positions // self.divisor
 
 
 @dataclass(frozen=True)
-class SummedPositions:
+class SummedPositions(AxisTokens):
     """The sums of two positions of each token."""
 
-    one: RowPositions
-    other: RowPositions
+    one: AxisTokens
+    other: AxisTokens
 
     @property
     def farthest(self) -> int:
-        """An upper bound of |position|."""
         return self.one.farthest + self.other.farthest
 
-    def at(self, start: int, stop: int) -> Int64s:
-        return self.one.at(start, stop) + self.other.at(start, stop)
+    def of(self, tokens: Int64s) -> Int64s:
+        return self.one.of(tokens) + self.other.of(tokens)
 
 
 @dataclass(frozen=True)
@@ -193,7 +187,7 @@ class Coordinates:
         sizes = abs(self.first), abs(self.step), abs(last), abs(self.least or Fraction(0))
         return max(sizes) / self.unit <= MAX_POSITION
 
-    def positions(self, inner: int) -> RowPositions:
+    def positions(self, inner: int) -> AxisTokens:
         """Return the coordinates as multiples of ``unit``; inner as in GridAxis."""
         scale = self.unit * (1 + self.has_midpoints)
         first, step = int(self.first / scale), int(self.step / scale)

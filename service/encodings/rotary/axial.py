@@ -31,7 +31,7 @@ from service.encodings.rotary.axial_conventions import PARAMETERS_OF_PLACES
 from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
 from service.encodings.rotary.rope import AxisParameters, check_grid, check_rounding
 from service.encodings.rotary.rules import GivenFrequencies
-from service.errors import Fault, InvalidParameters
+from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR, MIN_SCALE, MIN_UNIT
@@ -39,6 +39,8 @@ from service.numerics.phase import MAX_POSITION, Int64s, ScaledFrequencies
 from service.numerics.positions import PositionArray, RowPositions
 from service.numerics.tables import ParameterValue
 
+# The places whose coordinates are integers, which may be given.
+_INTEGERS = {"counted", "halves", "timed"}
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 _FOUR_AXES = (*AXES, "l")
 _CANONICAL = (
@@ -105,8 +107,8 @@ class AxialAngles(AxisParameters, AxialSeries):
         le=64,
     )
     grid_offset: Reals | None = _per_axis(
-        "The number added to coordinates. llama4 and efficientloftr need it with positions: 1, or "
-        "0 if they count from 1.",
+        "The number added to coordinates. llama4 and efficientloftr need it with positions alone: "
+        "1, or 0 if they count from 1.",
         "0.5",
     )
     grid_step: Reals | None = _per_axis(
@@ -121,7 +123,7 @@ class AxialAngles(AxisParameters, AxialSeries):
     reference_grid: Reals | None = _per_axis(
         "The grid that coordinates are scaled to; in conventions with grid_start the rows and "
         "columns that the grid is fitted into, in place of grid_start and grid_stop. ltx needs it "
-        "with positions: 1 for shares, 20,2048,2048 for seconds and pixels.",
+        "with positions alone: 1 for shares, 20,2048,2048 for seconds and pixels.",
         "16,16",
     )
     grid_start: Reals | None = _per_axis("The first coordinate; 0 unless given.", "0,0")
@@ -139,8 +141,8 @@ class AxialAngles(AxisParameters, AxialSeries):
         "last",
     )
     positions: SentPositions | None = optional(
-        "In a body: the positions of tokens as an array (axes, S) or (axes, B, S), in the order of "
-        "grid, in place of it.",
+        "In a body: the coordinates of tokens as an array (axes, S) or (axes, B, S), in the order "
+        "of grid, in place of it; beside it the numbers of its cells from 0, for any convention.",
         "0,1",
     )
     angle: AngleRounding = about(
@@ -206,16 +208,16 @@ class AxialAngles(AxisParameters, AxialSeries):
         excluded = {name: f"convention={self.convention}" for name in others if name not in own}
         excluded |= self.excluded_of_series()
         if self.grid is not None:
-            excluded |= dict.fromkeys(("positions", *_POSITIONS), "grid")
+            excluded |= dict.fromkeys(_POSITIONS, "grid")
         else:
-            of_places = PARAMETERS_OF_PLACES[self.recipe.places]
-            excluded |= dict.fromkeys((*of_places, "spatial_merge_size"), "positions")
+            excluded |= dict.fromkeys((*own, "spatial_merge_size"), "positions")
             if self.positions is None:
                 excluded["grid_indexing"] = "positions"
-            else:
-                excluded |= dict.fromkeys(("class_token", *_POSITIONS), "positions")
-                if needed := self._needed_with_positions():
-                    del excluded[needed[0]]
+            elif needed := self._needed_with_positions():
+                del excluded[needed[0]]
+        if self.positions is not None:
+            beside = ("class_token", "spatial_merge_size", *_POSITIONS)
+            excluded |= dict.fromkeys(beside, "positions")
         refuse_excluded(self, excluded)
 
     def _from_lists(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
@@ -223,21 +225,33 @@ class AxialAngles(AxisParameters, AxialSeries):
         given = self.positions_by_axis()
         if not given:
             raise impossible("grid", None, "grid is required, unless positions are given")
-        return self._in_units("positions_w", list(given.values())), given["w"].shape
+        if self.recipe.places not in _INTEGERS:
+            rule = f"positions_w does not go with convention={self.convention}: give a grid"
+            raise impossible("positions_w", self.positions_w, rule)
+        return self._in_units(list(given.values())), given["w"].shape
 
-    def _from_array(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
-        """Return the sent positions and the unit of each axis, and the lengths of other axes."""
+    def _array(self, axes: int, *, is_swapped: bool = False) -> PositionArray:
+        """Return the sent positions; raises PosrefError unless they are along so many axes."""
         positions = self.positions
         if not isinstance(positions, PositionArray):
             rule = "positions is an array in a body: list positions_t, positions_h and positions_w"
             raise impossible("positions", positions, rule)
-        counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes
-        axes = positions.shape[0] if positions.shape[0] in counts else counts[0]
         names = _FOUR_AXES if axes == MAX_AXES else AXES[-axes:]
-        if self.grid_indexing == "xy" and axes > 1:
+        if is_swapped and axes > 1:
             names = (names[1], names[0], *names[2:])
         check_rank(positions, names)
-        along = self._in_units("positions", positions.along())
+        return positions
+
+    def _from_array(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
+        """Return the sent coordinates and the unit of each axis, and the lengths of other axes."""
+        if self.recipe.places not in {*_INTEGERS, "fractions"}:
+            rule = f"grid is required with convention={self.convention}: positions are its cells"
+            raise impossible("grid", None, rule)
+        counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes
+        sent = getattr(self.positions, "shape", (0,))[0]
+        axes = sent if sent in counts else counts[0]
+        positions = self._array(axes, is_swapped=self.grid_indexing == "xy")
+        along = self._in_units(positions.along())
         name, rule = self._needed_with_positions() or ("positions", "")
         if getattr(self, name) is None and not self.recipe.has_midpoints:
             raise impossible(name, None, f"{name} is required with positions: {rule}")
@@ -280,32 +294,48 @@ class AxialAngles(AxisParameters, AxialSeries):
                 moved.append((positions, shift, unit))
         return moved
 
-    def _in_units(self, name: str, along: Sequence[RowPositions]) -> list[AxisPositions]:
-        """Return positions, of which the parameter is to blame, with the unit of each axis."""
-        known = {"counted", "halves", "timed"}
-        if self.recipe.places not in (known | {"fractions"} if name == "positions" else known):
-            rule = f"{name} does not go with convention={self.convention}: give a grid"
-            raise impossible(name, getattr(self, name), rule)
+    def _in_units(self, along: Sequence[RowPositions]) -> list[AxisPositions]:
+        """Return positions with the unit of each axis."""
         scales = self._each_axis("interpolation_scale", len(along), [1.0] * len(along))
         pairs = zip(along, scales, strict=True)
         return [(positions, Fraction(0), 1 / scale) for positions, scale in pairs]
 
     def _from_grid(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
-        """Return the tokens' positions and the unit of each axis of a grid, and the token count."""
+        """Return the positions and the unit of each axis, and the number or axes of the tokens.
+
+        Tokens are all cells of the grid, or those that are sent.
+        """
         grid = self.grid or ()
         check_grid(grid)
         scales = self._each_axis("interpolation_scale", len(grid), [1.0] * len(grid))
+        cells = None if self.positions is None else self._cells(grid)
         along = []
         for axis, coordinates in enumerate(self._coordinates(grid)):
             unit = coordinates.unit
             if not coordinates.is_countable or unit < MIN_UNIT:
                 raise self._too_many_digits()
-            positions = coordinates.positions(prod(grid[axis + 1 :]))
-            positions = self._in_blocks(positions, axis, grid)
+            positions: RowPositions
+            if cells is not None:
+                positions = PositionArray(coordinates.positions(1).of(cells[axis]))
+            else:
+                positions = coordinates.positions(prod(grid[axis + 1 :]))
+                positions = self._in_blocks(positions, axis, grid)
             along.append((positions, Fraction(0), unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
-        return along, (prod(grid),)
+        return along, (prod(grid),) if cells is None else cells.shape[1:]
+
+    def _cells(self, grid: Sequence[int]) -> Int64s:
+        """Return the numbers of the cells of a grid that are sent, with its axes first."""
+        cells: Int64s = self._array(len(grid)).numbers
+        ends = np.array(grid).reshape(-1, *(1,) * (cells.ndim - 1))
+        are_wrong = (cells < 0) | (cells >= ends) | (cells != np.trunc(cells))
+        if are_wrong.any():
+            index = np.unravel_index(are_wrong.argmax(), cells.shape)
+            rule = f"positions beside grid are its cells: integers from 0 to {grid[index[0]] - 1}"
+            place = "".join(f"/{number}" for number in index)
+            raise InvalidBody(rule, f"/positions{place}", to_query(cells[index].item()))
+        return cells
 
     def _in_blocks(self, positions: RowPositions, axis: int, grid: Sequence[int]) -> RowPositions:
         """Return the positions along an axis in token order: row by row, or in merged blocks."""
@@ -435,7 +465,8 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
 
     def packing(self) -> str:
         pack = super().packing()
-        if pack == "angle" and self.positions is not None and self.recipe.places == "fractions":
+        is_sent = self.grid is None and self.positions is not None
+        if pack == "angle" and is_sent and self.recipe.places == "fractions":
             rule = f"pack=angle does not go with positions and convention={self.convention}"
             raise impossible("pack", pack, rule)
         if not self.recipe.halves_axes or PACKS[pack].layout != "half":

@@ -125,7 +125,11 @@ def test_the_convention_that_counts_from_1_needs_to_know_where_ids_begin(
         ("convention=ltx&reference_grid=1,2", "reference_grid"),
         ("convention=ltx2&grid_step=8", "grid_step"),
         ("convention=ltx2&fps=24", "fps"),
-        ("convention=cogvideox", "positions"),
+        ("convention=cogvideox", "grid"),
+        ("convention=dinov3", "grid"),
+        ("convention=wan&grid=2,2,2&spatial_merge_size=2", "spatial_merge_size"),
+        ("convention=wan&grid=2,2,2&class_token=first", "class_token"),
+        ("convention=qwen2_vl&grid=2,2", "positions"),
         ("convention=minimax_m3&grid_offset=1", "grid_offset"),
     ],
 )
@@ -136,6 +140,58 @@ def test_what_leaves_coordinates_open_is_refused(
 
     assert answer.status_code == 422
     assert [each["parameter"] for each in answer.json()["errors"]] == [parameter]
+
+
+GRIDS = {
+    "dinov3": "grid=3,5&normalize_coords=max&dtype=float64",
+    "timm_pixels": "grid=3,5",
+    "timm": "grid=3,5&reference_grid=4,4&grid_indexing=xy",
+    "rotary_embedding_torch_pixel": "grid=3,1,5&head_dim=12",
+    "diffusers_2d": "grid=3,5&grid_start=1,0&grid_stop=9,7",
+    "cogvideox": "grid=3,2,5&reference_grid=4,4",
+    "allegro": "grid=3,2,5&interpolation_scale=2,1,3&head_dim=12",
+    "cogview4": "grid=3,5",
+    "llama4": "grid=2,3,5",
+    "qwen_image": "grid=2,3,5&axes_dim=4,6,6",
+    "cosmos": "grid=2,3,5&fps=30",
+    "ltx": "grid=2,3,5&grid_step=8,32,32&fps=25&pack=angle",
+    "ltx2": "grid=2,3,5&grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
+    "sam2": "grid=3,5&angle=float32",
+}
+
+
+@pytest.mark.parametrize("convention", GRIDS)
+def test_cells_of_a_grid_have_its_rows(client: Client, convention: str) -> None:
+    query = f"convention={convention}&{GRIDS[convention]}"
+    query += "" if "_dim" in query else "&head_dim=16"
+    sides = [int(side) for side in query.partition("grid=")[2].partition("&")[0].split(",")]
+    tokens = np.random.default_rng(1).integers(0, np.prod(sides), (2, 9))
+    cells = np.stack(np.unravel_index(tokens, sides))
+
+    answer, whole = (
+        sent(client, f"/rope/axial.npy?{query}", cells),
+        client.get(f"/rope/axial.npy?{query}"),
+    )
+    assert (answer.status_code, whole.status_code) == (200, 200), answer.text + whole.text
+    assert load_npy(answer).tobytes() == load_npy(whole)[tokens].tobytes()
+
+
+@pytest.mark.parametrize(("cell", "shown"), [(-1, "-1"), (5, "5"), (0.5, "0.5")])
+def test_a_number_of_no_cell_is_refused(client: Client, cell: float, shown: str) -> None:
+    cells = [[[0, 1]], [[4, cell]]]
+    url = "/rope/axial?convention=dinov3&head_dim=8&grid=3,5"
+    (fault,) = client.post(url, json={"positions": cells}).json()["errors"]
+
+    assert (fault["pointer"], fault["value"]) == ("/positions/1/0/1", shown)
+    assert "integers from 0 to 4" in fault["detail"]
+
+
+def test_cells_of_merged_blocks_come_from_their_ids(client: Client) -> None:
+    url = "/rope/axial.bin?convention=qwen2_vl&head_dim=8&grid=4,6"
+    answer = piped(client, url, convention="vision_grid", grids=[[1, 4, 6]])
+
+    assert answer.status_code == 200, answer.text
+    assert answer.content == client.get(f"{url}&spatial_merge_size=2").content
 
 
 @pytest.mark.parametrize(("offset", "ids"), [(0.5, 1), (1, 0.5), (1, 2**62)])
