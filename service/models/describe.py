@@ -70,6 +70,7 @@ class PartEncoding:
         asked: a value for each parameter that no config has.
         scope: where its values are from.
         shape: of a learned table.
+        resized: the parameters of a resize of it.
         untouched_tokens: how many tokens have no rotation.
         settings: the settings of a text model, of which these are the layers of one type.
         numbered: how its tokens are numbered.
@@ -89,6 +90,7 @@ class PartEncoding:
     asked: Mapping[str, ResolvedValue] = field(default_factory=dict)
     scope: Scope | None = None
     shape: tuple[ResolvedValue, ...] = ()
+    resized: Mapping[str, ResolvedValue] = field(default_factory=dict)
     untouched_tokens: tuple[ResolvedValue, ...] = ()
     settings: LayerSettings | None = None
     numbered: NumberedTokens | None = None
@@ -402,6 +404,7 @@ class _Walk:
                 for name, each in self._values(scope, entry.example).items()
             }
             shape = self._listed(scope, entry.shape, least=1)
+            resized = self._values(scope, entry.resized)
             untouched = self._listed(scope, entry.untouched_tokens)
             layers = self._layers(scope, entry)
             numbered = self._numbered(scope, numberings().get(entry.numbering or ""))
@@ -422,6 +425,7 @@ class _Walk:
             asked=asked,
             scope=scope,
             shape=shape,
+            resized=resized,
             untouched_tokens=untouched,
             numbered=numbered,
             reason=entry.not_served

@@ -48,6 +48,9 @@ class EncodingEntry:
         layers: the number of layers that have it, or the list of them.
         layout: the pairs of channels that are rotated.
         shape, stored, resize: of a learned table, whose rows a table with a url chooses.
+        resized: the parameters of ``/resize`` for it, and how many rows are ``kept`` around the
+            grid; old_size is the side of a square, and size the grid's (of SIZES), unless given.
+        not_resized: why ``/resize`` has no weights for it.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.
         numbering: the name of how its tokens are numbered, in position_ids.toml.
@@ -73,6 +76,8 @@ class EncodingEntry:
     shape: tuple[Sources, ...] = ()
     stored: str | None = None
     resize: str | None = None
+    resized: Mapping[str, Sources] = field(default_factory=dict)
+    not_resized: str | None = None
     untouched_tokens: tuple[Sources, ...] = ()
     counts: str | None = None
     numbering: str | None = None

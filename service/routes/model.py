@@ -44,7 +44,7 @@ from service.routes.model_links import (
     WarningEntry,
     check_settings,
     numbering_report,
-    resize_url,
+    resize_link,
     rope_of,
     table_requests,
 )
@@ -59,7 +59,7 @@ _FILE = re.compile(r"^([^.?]+)\.\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _TOLD = (
     "at", "layers", "layout", "writes", "shape", "stored_shape", "stored", "resize", "resized",
-    "counts", "reason",
+    "not_resized", "counts", "reason",
 )  # fmt: skip
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
@@ -119,6 +119,7 @@ class EncodingReport(PostingReport):
     resized: Url = Field(
         default=ABSENT, description="The weights of a resize, with an example of a size."
     )
+    not_resized: str = Field(default=ABSENT, description="Why there are no weights of it.")
     position_ids: NumberingReport = Field(
         default=ABSENT, description="The numbers of its tokens, and a request for them."
     )
@@ -456,12 +457,10 @@ def _of_entry(
         "shape": [each.value for each in encoding.shape],
         "stored": entry.stored,
         "resize": entry.resize,
-        "resized": resize_url(
-            entry.resize or "", [each.value for each in encoding.shape], values, grid or ()
-        ),
+        **resize_link(encoding, entry, grid or ()),
         "source": entry.source,
     }
-    if fields["resized"] and "size" not in values:
+    if "resized" in fields:
         described.used.add("grid")
     endpoint = table_at(entry.url or "")
     if entry.url is None or encoding.reason or endpoint is None:

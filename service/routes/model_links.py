@@ -1,7 +1,6 @@
 """The links to the tables of a model, and what its reports share."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,9 +26,10 @@ from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import Integer
 from service.models.config_values import CODES, ConfigWarning, Origin, ResolvedValue
+from service.models.describe import PartEncoding
 from service.models.documents import format_names, read_document
 from service.models.expressions import filled
-from service.models.knowledge import SIZES, NumberedTokens
+from service.models.knowledge import SIZES, EncodingEntry, NumberedTokens
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.numerics.dtypes import FLOAT32
@@ -280,70 +280,41 @@ def table_requests(
     return {**requests}
 
 
-_SILENT = (
-    "in float32; borders repeated; class token kept; both tokens kept; to any picture; "
-    "if interpolate_pos_encoding is set; to the grid of patches; to the grid of each image; "
-    "to 2·max(query rows, key rows) - 1; to 2·max(query columns, key columns) - 1"
-)
-_RESIZE_PHRASES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        **{f"align_corners={own}": {"align_corners": own == "true"} for own in ("true", "false")},
-        "antialias=true": {"antialias": True},
-        "zeros outside": {"padding": "zeros"},
-        **{
-            f"convention={own}": {"convention": own}
-            for own in ("vit", "siglip2", "qwen3_vl", "glm4v", "muse", "sam_rel_pos")
-        },
-        "by the factor (side + 0.1) divided by the old side": {"convention": "dino"},
-        "of the table without its three rows of the class token": {"convention": "beit_rel_pos"},
-        **{phrase: {} for phrase in _SILENT.split("; ")},
-    }
-)
-_RESIZE_MODES = {"bicubic", "bilinear", "linear", "nearest"}
-# A comma in parentheses separates no phrases.
-_PHRASE = re.compile(r", (?![^(]*\))")
-_KEPT_ROWS = {"class token kept": 1, "both tokens kept": 2}
+def resize_link(
+    encoding: PartEncoding, entry: EncodingEntry, grid: Sequence[int]
+) -> dict[str, str]:
+    """Return the URL of the weights that resize a learned table to a grid, or why there is none.
 
-
-def resize_url(
-    rule: str,
-    shape: Sequence[Any],
-    values: Mapping[str, ResolvedValue],
-    grid: Sequence[int] = (),
-) -> str | None:
-    """Return the URL of the weights that resize a learned table; None if not known.
-
-    Args:
-        rule: how a library resizes it, as entries of models say it.
-        shape: that of the table.
-        values: the size of a map whose distances it has, and the side of blocks of patches.
-        grid: the new one; twice the side unless given.
+    Without a grid, the new one is twice the old one.
     """
-    mode, *phrases = _PHRASE.split(rule)
-    is_known = mode in _RESIZE_MODES and _RESIZE_PHRASES.keys() >= {*phrases}
-    query: dict[str, Any] = {"mode": mode}
-    for phrase in phrases if is_known else ():
-        query |= _RESIZE_PHRASES[phrase]
-    if is_known and "size" in values:
-        side = values["size"].value
-        query |= {"old_size": (2 * side - 1,), "size": (2 * side,)}
-    elif is_known and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1)):
-        is_window, rows = query.get("convention") == "beit_rel_pos", shape[-2]
-        rows -= 3 if is_window else sum(_KEPT_ROWS.get(phrase, 0) for phrase in phrases)
-        side = isqrt(max(rows, 0))
-        old = (side + 1) // 2 if is_window else side
-        query |= {"old_size": (old,), "size": tuple(grid[-2:]) or (2 * old,)}
-        if side * side != rows or (is_window and side % 2 == 0):
-            return None
-    else:
-        return None
-    if "spatial_merge_size" in values:
-        query["spatial_merge_size"] = values["spatial_merge_size"].value
+    query = {name: each.value for name, each in encoding.resized.items()}
+    reason = entry.not_resized
+    if missing := ", ".join(entry.resized.keys() - query.keys()):
+        reason = f"neither the config nor its class has {missing}"
+    kept = query.pop("kept", 0)
+    if query and "old_size" not in query:
+        rows = encoding.shape[-2].value - kept if len(encoding.shape) > 1 else 0
+        query["old_size"] = isqrt(max(rows, 0))
+        if rows < 1 or query["old_size"] ** 2 != rows:
+            reason = f"the library reads {rows} rows as a square"
+    if reason or not query:
+        return {"not_resized": reason} if reason else {}
+    old = _sides(query["old_size"])
+    is_map = query.get("convention") == "sam_rel_pos"
+    twice = [each + 1 if is_map else 2 * each for each in (old[0], old[0], old[-1])]
+    asked = list(grid)[-3:]
+    sizes = dict(zip(SIZES, (*twice[: 3 - len(asked)], *asked), strict=True))
+    size = _sides(query.get("size", SIZES[1:]))
+    query |= {"old_size": old, "size": tuple(sizes.get(each, each) for each in size)}
     try:
         read_parameters(Resize, query).document()
-    except InvalidParameters:
-        return None
-    return url_of(TableRequest("resize", query), SAFETENSORS.extension)
+    except InvalidParameters as error:
+        return {"not_resized": error.detail}
+    return {"resized": url_of(TableRequest("resize", query), SAFETENSORS.extension)}
+
+
+def _sides(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 class SettingsLinker:
