@@ -130,13 +130,74 @@ def _seconds(ask: Ask) -> Shown:
     return "ltx2: seconds of the patches of a video", "starts, middles, ends", "patch", lines
 
 
+def _woven(ask: Ask) -> Shown:
+    video = {"video": [4, 4, 4], "seconds_per_grid": 1, "audio": 200}
+    rows = [[{"text": 2}, video, {"text": 4}]]
+    names = "qwen2_5_omni", "qwen3_omni"
+    ids = [ask(convention=each, rows=rows, part="position_ids")["position_ids"] for each in names]
+    title = "a video of 4 frames, a second apart, woven with 2 seconds of audio"
+    return title, "qwen2_5_omni: t, h, w; qwen3_omni: t, h, w", "token", _lines(*ids)
+
+
+def _hunyuan(ask: Ask) -> Shown:
+    images = {"image": [1, 4, 8]}, {"text": 3}, {"image": [1, 6, 4]}, {"text": 2}
+    found = ask(convention="hunyuan_vl", rows=[[{"text": 3}, *images]])
+    title = "hunyuan_vl: two images, of 2 by 4 and of 3 by 2 merged patches"
+    return title, "p, w, h, t", "token", _lines(found["position_ids"])
+
+
+def _decoded(ask: Ask) -> Shown:
+    row = [{"text": 4}, {"image": [1, 3, 4]}, {"text": 3}, {"generate": [2, 3]}]
+    found = ask(convention="glm_image", rows=[[*row, {"generate": [4, 6]}]])
+    first, steps = (found[name][:, 0] for name in ("position_ids", "decode_position_ids"))
+    lines = _lines(first, np.hstack([np.full(first.shape, np.nan), steps]))
+    title = "glm_image: a prompt with an image, then images of 4 by 6 and of 2 by 3"
+    return title, "t, h, w: prompt; decoded", "token", lines
+
+
+def _canvas(ask: Ask) -> Shown:
+    picture = {"image": [1, 24, 32], "slices": [[[16, 20]] * 2] * 2}
+    rows = [[{"text": 4}, picture, {"text": 4}]]
+    found = ask(convention="minicpmv4_7", rows=rows)
+    title = "minicpmv4_7: a thumbnail of 6 by 8 merged patches, and 2 by 2 slices of 4 by 5"
+    return title, "t, h, w", "token", _lines(found["position_ids"])
+
+
+def _cells(ask: Ask) -> Shown:
+    # A question of 5 tokens, then three cells of each row.
+    cells = [(0, 0)] * 5
+    for row, lengths in enumerate(((2, 3, 1), (4, 1, 3)), 1):
+        cells += [(column, row) for column, length in enumerate(lengths, 1) for _ in range(length)]
+    types = np.zeros((1, len(cells), 7), dtype=np.int64)
+    types[0, :, 1:3] = cells
+    most = {"convention": "cell", "max_position_embeddings": 512}
+    ids = ask(**most, token_type_ids=types.tolist())["position_ids"]
+    title = "cell: a question and the cells of two rows of a table"
+    return title, "position_ids, column, row", "token", _lines(ids, types[0, :, 1:3].T)
+
+
+def _steps(ask: Ask) -> Shown:
+    rows = [[{"text": 4}, {"image": [1, 4, 4]}, {"text": 4}]]
+    ids = [
+        ask(convention="v2pe", rows=rows, delta=delta, part="position_ids")["position_ids"]
+        for delta in (1, 0.5, 0.25, 0.0625)
+    ]
+    return "v2pe: an image of 16 tokens", "delta = 1, 1/2, 1/4, 1/16", "token", _lines(*ids)
+
+
 DRAWN: Mapping[str, Callable[[Ask], Shown]] = MappingProxyType(
     {
         "positions_padding": _padding,
         "positions_packed": _packed,
         "positions_multimodal": _multimodal,
         "positions_rules": _rules,
+        "positions_woven": _woven,
+        "positions_hunyuan": _hunyuan,
+        "positions_canvas": _canvas,
+        "positions_cells": _cells,
+        "positions_steps": _steps,
         "positions_cache": _cache,
+        "positions_decoded": _decoded,
         "positions_merged": _merged,
         "positions_windows": _windows,
         "positions_buckets": _buckets,

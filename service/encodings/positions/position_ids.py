@@ -57,7 +57,7 @@ class PositionIds(ConventionKeys, ComposedFamily, path="/positions"):
 
     A prompt is sent as ``rows`` (each a list of segments: text, images, videos, audio, padding), or
     as the arrays that libraries take: input_ids with attention_mask, token_types and the grids.
-    Both give the same bytes. ``warnings`` says where libraries give other ids for this very input.
+    Both give the same arrays. ``warnings`` says where libraries give other ids for this very input.
 
     Formula: that of the convention.
     Source: that of the convention.
