@@ -1,27 +1,19 @@
 """The convention of MiniCPM-V 4.7: thumbnails and slices of a picture on one canvas."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, WithJsonSchema
 
-from service.encodings.family import InputArray, impossible
+from service.encodings.family import InputArray
+from service.encodings.positions.media import KINDS, Media
 from service.encodings.positions.multimodal import Multimodal, RowBuilder
 from service.encodings.positions.pieces import Curve, Piece, Progress, constant
-from service.encodings.positions.segments import (
-    TOKEN_TYPES,
-    Prompt,
-    Segment,
-    TokenConvention,
-    check_changes,
-    check_each,
-    integers_of,
-    plain_segment,
-    runs_of,
-)
+from service.encodings.positions.segments import Segment, TokenConvention
+from service.encodings.positions.sent_arrays import IMAGE_SIZES, TOKEN_TYPES, VIDEO_SIZES
 from service.errors import InvalidBody
 from service.numerics.dtypes import Elements
 from service.numerics.phase import Int64s
@@ -33,19 +25,13 @@ DownsampleMode = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^(16x|4x)$"}),
     Field(description="Whether 4 or 2 patches of a side are merged.", examples=["4x"]),
 ]
-_SIZES = tuple(
-    InputArray(
-        f"{kind}_sizes",
-        f"patches h, w of each thumbnail and slice of {kind}s, in order, (n, 2)",
-        (2,),
-        [[8, 8]],
-        is_integer=True,
-        is_required=False,
-        aliases=(alias,),
-    )
-    for kind, alias in (("image", "target_sizes"), ("video", "target_sizes_videos"))
-)
 _MARKERS = ("vision_start", "vision_end", "slice_start", "slice_end", "newline")
+# The characters of masked tokens and of KINDS, and of markers behind them.
+_CHARACTERS = np.frombuffer(b"ptiv  <>[]n", np.uint8)
+# A thumbnail, its slices row by row, and the markers behind them but that of the next picture.
+_PICTURE = re.compile(
+    rb"<(?:i+>(?:\[i+\](?:n?\[i+\])*)?|v+>(?:\[v+\](?:n?\[v+\])*)?)((?:[<>\[\]n](?![iv]))*)"
+)
 
 
 class MiniCPMV(Multimodal, name="minicpmv4_7"):
@@ -63,7 +49,12 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
     """
 
     models: ClassVar[tuple[str, ...]] = ("minicpmv4_7",)
-    inputs: ClassVar[tuple[InputArray, ...]] = (*TokenConvention.inputs, TOKEN_TYPES, *_SIZES)
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        *TokenConvention.inputs,
+        TOKEN_TYPES,
+        IMAGE_SIZES,
+        VIDEO_SIZES,
+    )
     takes: ClassVar[tuple[str, ...]] = ("slices", "markers")
     marks: ClassVar[tuple[str, ...]] = (*_MARKERS, "pad")
     example: ClassVar[Mapping[str, Any]] = {
@@ -127,146 +118,53 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
             marker(start, start, segment.markers)
         numbering.next = start + max(height, width) + 1
 
-    def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
-        if TOKEN_TYPES.name not in arrays or "input_ids" not in arrays:
+    def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
+        if TOKEN_TYPES.name not in arrays:
             raise InvalidBody("send input_ids with token_types", f"/{TOKEN_TYPES.name}")
-        marks = [
-            token for name in _MARKERS if (token := getattr(self.tokens, name, None)) is not None
-        ]
-        if len(marks) < len(_MARKERS):
-            rule = f"tokens needs {', '.join(_MARKERS)}"
-            raise impossible("tokens", self.tokens and str(self.tokens), rule)
-        sizes: dict[int, list[Any]] = {1: [], 2: []}
-        for kind, array in enumerate(_SIZES, 1):
-            if array.name in arrays:
-                values = integers_of(arrays[array.name])
-                if values.shape[1] != 2:
-                    raise InvalidBody(f"{array.name} must have rows of h, w", f"/{array.name}")
-                check_each((values >= 1) & (values <= 2**31), values, array.name, "is out of range")
-                sizes[kind] = values.tolist()[::-1]
-        kinds, ids = self.kinds_of(arrays), integers_of(arrays["input_ids"])
-        check_changes(kinds)
-        prompts = [
-            self._frames(_Tokens(number, *row, marks), sizes)
-            for number, row in enumerate(zip(ids, kinds, strict=True))
-        ]
-        for kind, array in enumerate(_SIZES, 1):
-            if sizes[kind]:
-                raise InvalidBody(f"{array.name} has {len(sizes[kind])} too many", f"/{array.name}")
-        return prompts
+        ids, marks = self.marked(arrays, _MARKERS, f"convention={self.name}")
+        kinds, text = super().kinds_of(arrays), 0
+        for number, mark in enumerate(marks, len(KINDS)):
+            kinds[(kinds == text) & (ids == mark)] = number
+        return kinds
 
-    def _frames(self, tokens: "_Tokens", sizes: dict[int, list[Any]]) -> Prompt:
-        """Return the segments of a row; raises InvalidBody."""
-        segments: list[Segment] = []
-        starts: list[int] = []
+    def parts(
+        self, kinds: Elements, media: Media, where: str, first: int = 0
+    ) -> Iterator[tuple[Segment, int]]:
+        row, plain = _CHARACTERS[kinds + 1].tobytes(), np.where(kinds < len(KINDS), kinds, 0)
+        if b"p" in row.strip(b"p"):
+            raise InvalidBody("masked tokens must be at the ends of a row", where)
+        done = 0
+        for match in _PICTURE.finditer(row):
+            yield from super().parts(plain[done : match.start()], media, where, first + done)
+            start, done = match.span()
+            here, kind = f"{where}/{start}", KINDS[plain[start + 1]]
+            counts = [line.count(b"[") for line in row[start : match.start(1)].split(b"n")]
+            if len(set(counts)) > 1:
+                raise InvalidBody("the slices are no rows of one length", here)
+            sizes = [media.take(f"{kind}_sizes", here) for _ in range(1 + sum(counts))]
+            thumbnail, *slices = sizes
+            fields: dict[str, Any] = {kind: (1, *thumbnail), "markers": len(match[1]) or None}
+            if slices:
+                ends = range(counts[0], len(sizes), counts[0])
+                fields["slices"] = tuple(tuple(slices[end - counts[0] : end]) for end in ends)
+            picture = Segment.model_construct(**fields)
+            count = self.count_of(picture, here)
+            if count != done - start:
+                rule = f"the picture has {done - start} tokens, and its sizes {count}"
+                raise InvalidBody(rule, here)
+            yield picture, start
+        yield from super().parts(plain[done:], media, where, first + done)
 
-        def add(segment: Segment, start: int) -> None:
-            segments.append(segment)
-            starts.append(start)
-
-        position, crops = 0, tokens.crops()
-        while crops:
-            kind, start, end = crops.pop()
-            begin = start - 1
-            rows, end = tokens.slices(kind, start, end, crops)
-            taken = 1 + sum(map(len, rows))
-            if len(sizes[kind]) < taken:
-                raise tokens.refusal(begin, f"{_SIZES[kind - 1].name} has too few items")
-            found = [tuple(sizes[kind].pop()) for _ in range(taken)]
-            if len({len(row) for row in rows}) > 1:
-                raise tokens.refusal(begin, "the slices are no rows of one length")
-            following = crops[-1][1] - 1 if crops else None
-            markers = tokens.count_markers(end, following)
-            slices = (
-                tuple(tuple(found[place] for place in row) for row in rows) if rows[0] else None
-            )
-            grid = (1, *found[0])
-            frame = Segment.model_construct(
-                image=grid if kind == 1 else None,
-                video=grid if kind > 1 else None,
-                slices=slices,
-                markers=markers or None,
-            )
-            for other, first, last in runs_of(tokens.kinds[position:begin]):
-                add(plain_segment(other, last - first), position + first)
-            add(frame, begin)
-            try:
-                count = self.count(frame)
-            except ValueError as error:
-                raise tokens.refusal(begin, str(error)) from None
-            if count != end + markers - begin:
-                rule = f"the picture has {end + markers - begin} tokens, and its sizes {count}"
-                raise tokens.refusal(begin, rule)
-            position = end + markers
-        for other, first, last in runs_of(tokens.kinds[position:]):
-            add(plain_segment(other, last - first), position + first)
-        return Prompt(segments, lambda place: f"/input_ids/{tokens.number}/{starts[place]}")
-
-
-@dataclass(frozen=True)
-class _Tokens:
-    """The tokens of a row, the kind of each, and the ids of markers in the order of _MARKERS."""
-
-    number: int
-    ids: Int64s
-    kinds: Elements
-    marks: Sequence[int]
-
-    def crops(self) -> list[tuple[int, int, int]]:
-        """Return kind, start and end of each picture, the last first; raises InvalidBody."""
-        (shown,) = np.nonzero(self.kinds >= 0)
-        if len(shown) and shown[-1] - shown[0] + 1 != len(shown):
-            raise self.refusal(int(shown[0]), "masked tokens must be at the ends of a row")
-        return [each for each in runs_of(self.kinds) if each[0] > 0][::-1]
-
-    def refusal(self, place: int, rule: str) -> InvalidBody:
-        """Return the error of a token."""
-        return InvalidBody(rule, f"/input_ids/{self.number}/{place}")
-
-    def has(self, place: int, marker: str) -> bool:
-        """Return whether a place has a marker."""
-        mark = self.marks[_MARKERS.index(marker)]
-        is_text = 0 <= place < len(self.ids) and self.kinds[place] == 0
-        return bool(is_text and self.ids[place] == mark)
-
-    def need(self, place: int, marker: str) -> None:
-        """Raise InvalidBody unless a place has a marker."""
-        if not self.has(place, marker):
-            raise self.refusal(max(place, 0), f"a picture needs {marker} here")
-
-    def slices(
-        self, kind: int, start: int, end: int, crops: list[tuple[int, int, int]]
-    ) -> tuple[list[list[int]], int]:
-        """Return the numbers of a picture's slices by row, and its end; takes their crops.
-
-        Args:
-            kind: that of its tokens.
-            start: the first token of its thumbnail.
-            end: the end of its thumbnail.
-            crops: those behind it, the last first.
-        """
-        self.need(start - 1, "vision_start")
-        self.need(end, "vision_end")
-        rows: list[list[int]] = [[]]
-        end, number = end + 1, 1
-        while crops and crops[-1][0] == kind and self.has(crops[-1][1] - 1, "slice_start"):
-            _, start, stop = crops.pop()
-            if rows[-1] and start - 1 == end + 1:
-                self.need(end, "newline")
-                rows.append([])
-            elif start - 1 != end:
-                raise self.refusal(end, "a slice must follow what is before it")
-            self.need(stop, "slice_end")
-            rows[-1].append(number)
-            end, number = stop + 1, number + 1
-        return rows, end
-
-    def count_markers(self, place: int, following: int | None) -> int:
-        """Return how many markers stand from a place on, before that of the following picture."""
-        stop = place
-        while stop != following and any(self.has(stop, marker) for marker in _MARKERS):
-            stop += 1
-        return stop - place
+    def media_in(
+        self,
+        kind: str,
+        start: int,
+        stop: int,
+        media: Media,  # noqa: ARG002
+        where: str,
+    ) -> Iterator[tuple[Segment, int]]:
+        rule = f"{stop - start} {kind} tokens are neither between vision_start and vision_end"
+        raise InvalidBody(f"{rule}, nor a slice right behind such a picture", f"{where}/{start}")
 
 
 def _stretch(length: int, count: int) -> Curve | None:

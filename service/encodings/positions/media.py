@@ -2,110 +2,98 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
 
 from service.encodings.family import InputArray, impossible
 from service.encodings.positions.segments import (
-    ATTENTION_MASK,
-    INPUT_IDS,
     MAX_SECONDS,
     MAX_SEGMENTS,
-    TOKEN_TYPES,
     Prompt,
     Segment,
     TokenConvention,
     Tokens,
-    check_changes,
+    plain_segment,
+    runs_of,
+)
+from service.encodings.positions.sent_arrays import (
+    ATTENTION_MASK,
+    AUDIO_LENGTHS,
+    IMAGE_GRIDS,
+    IMAGE_SIZES,
+    IMAGES_PER_SAMPLE,
+    INPUT_IDS,
+    SECONDS_PER_GRID,
+    TOKEN_TYPES,
+    VIDEO_GRIDS,
+    VIDEO_SIZES,
     check_each,
     integers_of,
-    plain_segment,
     reals_of,
-    runs_of,
 )
 from service.errors import InvalidBody
 from service.numerics.dtypes import Elements
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
-_KINDS = ("text", "image", "video", "audio", "joint")
+KINDS = ("text", "image", "video", "audio", "joint")
+"""The kinds of tokens, by number; masked ones are -1."""
+
+# The columns of arrays of media, and the least and the largest power of two of their numbers.
+_ITEMS = {
+    IMAGE_GRIDS.name: ("t, h, w", 1, 31),
+    VIDEO_GRIDS.name: ("t, h, w", 1, 31),
+    IMAGE_SIZES.name: ("h, w", 1, 31),
+    VIDEO_SIZES.name: ("h, w", 1, 31),
+    AUDIO_LENGTHS.name: ("", 1, 40),
+    IMAGES_PER_SAMPLE.name: ("", 0, 31),
+}
 
 
-def _grids(kind: str) -> InputArray:
-    return InputArray(
-        f"{kind}_grids",
-        f"patches t, h, w of each {kind} of the batch, in order, ({kind}s, 3)",
-        (2,),
-        [[1, 4, 6]],
-        is_integer=True,
-        is_required=False,
-        aliases=(f"{kind}_grid_thw",),
-    )
+def _items(name: str, table: StoredTable) -> list[Any]:
+    """Return the items of an array of media; raises InvalidBody if one is impossible."""
+    if name == SECONDS_PER_GRID.name:
+        return reals_of(table, name, MAX_SECONDS)
+    values, (sides, least, power) = integers_of(table), _ITEMS[name]
+    if sides and values.shape[1] != sides.count(",") + 1:
+        rule = f"{name} must have rows of {sides}, not of {values.shape[1]} numbers"
+        raise InvalidBody(rule, f"/{name}")
+    valid = (values >= least) & (values <= 2**power)
+    check_each(valid, values, name, f"must be {least} to 2^{power}")
+    return [tuple(each) if sides else each for each in values.tolist()]
 
 
-GRIDS = (_grids("image"), _grids("video"))
-SECONDS_PER_GRID = InputArray(
-    "seconds_per_grid",
-    "seconds between the frames of each video, (videos,)",
-    (1,),
-    [1.0],
-    is_required=False,
-    aliases=("second_per_grid_ts", "second_per_grids"),
-)
-
-
-AUDIO_LENGTHS = InputArray(
-    "audio_lengths",
-    "feature frames of each audio, (audios,)",
-    (1,),
-    [130],
-    is_integer=True,
-    is_required=False,
-    aliases=("audio_seqlens", "audio_feature_lengths"),
-)
+def _check_changes(kinds: Elements) -> None:
+    """Raise InvalidBody if tokens change their kind too often."""
+    changes = int(np.count_nonzero(kinds[:, 1:] != kinds[:, :-1]))
+    if changes + len(kinds) > MAX_SEGMENTS:
+        rule = f"the tokens have {changes} changes of their kind: at most {MAX_SEGMENTS} fit"
+        raise InvalidBody(rule, "/input_ids")
 
 
 class Media:
-    """The grids of raw requests, taken in the order of the media in the batch."""
+    """The items of arrays of media, taken in the order of the media in the batch."""
 
     def __init__(self, arrays: Mapping[str, StoredTable], *, frames_apart: bool) -> None:
-        self.lists: dict[str, list[Any]] = {}
+        names = [name for name in (*_ITEMS, SECONDS_PER_GRID.name) if name in arrays]
+        self.lists = {name: _items(name, arrays[name]) for name in names}
         self.taken: Counter[str] = Counter()
         # Where the frames of each video end that is taken frame by frame.
-        self.ends: list[int] | None = None
-        for array in GRIDS:
-            if array.name in arrays:
-                grids = integers_of(arrays[array.name])
-                if grids.shape[1] != 3:
-                    rule = (
-                        f"{array.name} must have rows of t, h, w, not of {grids.shape[1]} numbers"
-                    )
-                    raise InvalidBody(rule, f"/{array.name}")
-                check_each((grids >= 1) & (grids <= 2**31), grids, array.name, "must be 1 to 2^31")
-                if frames_apart and array is GRIDS[1]:
-                    if grids[:, 0].sum() > MAX_SEGMENTS:
-                        rule = f"{array.name} has more than {MAX_SEGMENTS} frames"
-                        raise InvalidBody(rule, f"/{array.name}")
-                    self.ends = np.cumsum(grids[:, 0]).tolist()
-                    grids = np.repeat(grids, grids[:, 0], axis=0)
-                    grids[:, 0] = 1
-                self.lists[array.name] = [tuple(grid) for grid in grids.tolist()]
-        name = SECONDS_PER_GRID.name
-        if name in arrays:
-            self.lists[name] = reals_of(arrays[name], name, MAX_SECONDS)
-
-        name = AUDIO_LENGTHS.name
-        if name in arrays:
-            lengths = integers_of(arrays[name])
-            check_each((lengths >= 1) & (lengths <= 2**40), lengths, name, "must be 1 to 2^40")
-            self.lists[name] = lengths.tolist()
+        self.ends: list[int] = []
+        name = VIDEO_GRIDS.name
+        if frames_apart and name in self.lists:
+            grids = self.lists[name]
+            self.ends = [*accumulate(frames for frames, *_ in grids)]
+            if max(self.ends, default=0) > MAX_SEGMENTS:
+                raise InvalidBody(f"{name} has more than {MAX_SEGMENTS} frames", f"/{name}")
+            self.lists[name] = [(1, *sides) for frames, *sides in grids for _ in range(frames)]
 
     def take(self, name: str, where: str) -> Any:
         """Return the next item of an array; raises InvalidBody if there is none."""
-        number = self.taken[name]
-        items = self.lists.get(name, [])
+        number, items = self.taken[name], self.lists.get(name, [])
         if number >= len(items):
             raise InvalidBody(f"the tokens need more than {self._all(name)}", where)
         self.taken[name] += 1
@@ -124,7 +112,7 @@ class Media:
 
     def _all(self, name: str) -> str:
         """Return how many items an array has."""
-        frames = "frames of " if self.ends and name == GRIDS[1].name else ""
+        frames = "frames of " if self.ends and name == VIDEO_GRIDS.name else ""
         return f"the {len(self.lists.get(name, ()))} {frames}{name}"
 
     def check_taken(self) -> None:
@@ -132,9 +120,9 @@ class Media:
         for name, items in self.lists.items():
             taken = self.taken[name]
             if taken < len(items):
+                is_apart = self.ends and name == VIDEO_GRIDS.name
+                place = bisect_right(self.ends, taken) if is_apart else taken
                 rule = f"the tokens need {taken} of {self._all(name)}"
-                is_apart = self.ends is not None and name == GRIDS[1].name
-                place = bisect_right(self.ends or (), taken) if is_apart else taken
                 raise InvalidBody(rule, f"/{name}/{place}")
 
 
@@ -147,7 +135,12 @@ class MediaConvention(TokenConvention):
         marks: the tokens whose ids it reads.
     """
 
-    inputs: ClassVar[tuple[InputArray, ...]] = (*TokenConvention.inputs, TOKEN_TYPES, *GRIDS)
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        *TokenConvention.inputs,
+        TOKEN_TYPES,
+        IMAGE_GRIDS,
+        VIDEO_GRIDS,
+    )
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "video")
     frames_apart: ClassVar[bool] = False
     surrounding: ClassVar[int] = 0
@@ -170,34 +163,47 @@ class MediaConvention(TokenConvention):
             if name not in self.marks:
                 raise impossible("tokens", sent, self._foreign(name, "marks"))
             other = ATTENTION_MASK if name == "pad" else TOKEN_TYPES
-            if other.name in arrays and name in {"pad", *_KINDS}:
+            if other.name in arrays and name in {"pad", *KINDS}:
                 rule = f"{name} of tokens does not go with {other.name}, which says where it is"
                 raise impossible("tokens", sent, rule)
+
+    def marked(
+        self, arrays: Mapping[str, StoredTable], names: Sequence[str], what: str
+    ) -> tuple[Int64s, list[int]]:
+        """Return the token ids, and those of marks that something needs.
+
+        Raises InvalidParameters if one is missing.
+        """
+        marks: list[Any] = [getattr(self.tokens, name, None) for name in names]
+        if INPUT_IDS.name not in arrays or None in marks or len({*marks}) < len(marks):
+            rule = f"{what} needs input_ids, and tokens with an id each of {', '.join(names)}"
+            raise impossible("tokens", self.tokens and str(self.tokens), rule)
+        return integers_of(arrays[INPUT_IDS.name]), marks
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = super().kinds_of(arrays)
         ids = integers_of(arrays["input_ids"]) if "input_ids" in arrays else None
         if TOKEN_TYPES.name in arrays:
             found = integers_of(arrays[TOKEN_TYPES.name])
-            most = max(_KINDS.index(kind) for kind in self.kinds if kind in _KINDS[:4])
+            most = max(KINDS.index(kind) for kind in self.kinds if kind in KINDS[:4])
             rule = f"must be 0 to {most}"
             check_each((found >= 0) & (found <= most), found, TOKEN_TYPES.name, rule)
         else:
-            found = self._marked(ids, arrays)
+            found = self._by_ids(ids, arrays)
         pad = self.tokens.pad if self.tokens is not None else None
         if ids is not None and pad is not None and "attention_mask" not in arrays:
             kinds[ids == pad] = -1
         return np.where(kinds < 0, kinds, found.astype(np.int8))
 
-    def _marked(self, ids: Int64s | None, arrays: Mapping[str, StoredTable]) -> Elements:
+    def _by_ids(self, ids: Int64s | None, arrays: Mapping[str, StoredTable]) -> Elements:
         """Return the kinds of tokens by their ids; raises if a needed id is not given."""
         if ids is None:
             raise InvalidBody("send input_ids or token_types", "/input_ids")
-        given = [token for name, token in self.tokens or () if name in _KINDS and token is not None]
+        given = [token for name, token in self.tokens or () if name in KINDS and token is not None]
         if len(set(given)) < len(given):
             raise impossible("tokens", str(self.tokens), "tokens has one id for two media")
         found = np.zeros(ids.shape, dtype=np.int8)
-        for number, kind in enumerate(_KINDS[1:4], 1):
+        for number, kind in enumerate(KINDS[1:4], 1):
             if kind not in self.kinds:
                 continue
             token = getattr(self.tokens, kind, None)
@@ -210,38 +216,44 @@ class MediaConvention(TokenConvention):
 
     def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
         kinds, media = self.kinds_of(arrays), Media(arrays, frames_apart=self.frames_apart)
-        check_changes(kinds)
-        prompts = [self.found_in(number, row, media) for number, row in enumerate(kinds)]
+        # Further numbers are those of markers, which are text.
+        _check_changes(np.where(kinds < len(KINDS), kinds, 0))
+        prompts = []
+        for number, row in enumerate(kinds):
+            where = f"/input_ids/{number}"
+            parts = [*self.parts(row, media, where)]
+            segments, starts = [each for each, _ in parts], [start for _, start in parts]
+            prompts.append(Prompt(segments, where, starts))
         media.check_taken()
         return prompts
 
-    def found_in(self, number: int, kinds: Elements, media: Media) -> Prompt:
-        """Return the segments of a row; raises InvalidBody."""
-        segments: list[Segment] = []
-        starts: list[int] = []
-        for kind, first, stop in runs_of(kinds):
-            start = first
-            where = f"/input_ids/{number}/{start}"
-            found = [(plain_segment(kind, stop - start), stop - start)]
-            if kind > 0:
-                found = [*self._media_in(_KINDS[kind], stop - start, media, where)]
-            for segment, count in found:
-                segments.append(segment)
-                starts.append(start)
-                start += count
-        return Prompt(segments, lambda place: f"/input_ids/{number}/{starts[place]}")
-
-    def _media_in(
-        self, kind: str, tokens: int, media: Media, where: str
+    def parts(
+        self, kinds: Elements, media: Media, where: str, first: int = 0
     ) -> Iterator[tuple[Segment, int]]:
-        """Yield the media of a run of tokens, with their number of tokens; raises InvalidBody."""
-        left = tokens
-        while left:
+        """Yield the segments of the tokens of a row, each with its first token.
+
+        Raises InvalidBody for media that the tokens cannot be.
+
+        Args:
+            kinds: of the tokens.
+            media: of the batch; those of the row are taken.
+            where: the pointer to the row.
+            first: the number of the first token in the row.
+        """
+        for kind, start, stop in runs_of(kinds):
+            if kind > 0:
+                yield from self.media_in(KINDS[kind], first + start, first + stop, media, where)
+            else:
+                yield plain_segment(kind, stop - start), first + start
+
+    def media_in(
+        self, kind: str, start: int, stop: int, media: Media, where: str
+    ) -> Iterator[tuple[Segment, int]]:
+        """Yield the media of a run of tokens, with their first tokens; raises InvalidBody."""
+        tokens, where = stop - start, f"{where}/{start}"
+        while start < stop:
             segment = media.take_segment(kind, where)
-            try:
-                count = self.count(segment)
-            except ValueError as error:
-                raise InvalidBody(str(error), where) from None
+            count, left = self.count_of(segment, where), stop - start
             around = self.surrounding // 2 if left == tokens == count + self.surrounding else 0
             if not count or count > left:
                 rule = (
@@ -250,8 +262,15 @@ class MediaConvention(TokenConvention):
                 )
                 raise InvalidBody(rule, where)
             if around:
-                yield plain_segment(0, around), around
-            yield segment, count
+                yield plain_segment(0, around), start
+            yield segment, start + around
             if around:
-                yield plain_segment(0, around), around
-            left -= count + 2 * around
+                yield plain_segment(0, around), stop - around
+            start += count + 2 * around
+
+    def count_of(self, segment: Segment, where: str) -> int:
+        """Return the number of tokens of a segment; raises InvalidBody if it is impossible."""
+        try:
+            return self.count(segment)
+        except ValueError as error:
+            raise InvalidBody(str(error), where) from None

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from service.encodings.family import InputArray, about, impossible
 from service.encodings.positions.convention import Numbered
-from service.encodings.positions.media import SECONDS_PER_GRID, MediaConvention
+from service.encodings.positions.media import MediaConvention
 from service.encodings.positions.pieces import (
     Curve,
     Piece,
@@ -30,6 +30,7 @@ from service.encodings.positions.pieces import (
     scalar_of,
 )
 from service.encodings.positions.segments import Prompt, Segment
+from service.encodings.positions.sent_arrays import SECONDS_PER_GRID
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.dtypes import INT64, DType

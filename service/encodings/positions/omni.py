@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from service.encodings.family import InputArray, about, impossible
-from service.encodings.positions.media import AUDIO_LENGTHS, SECONDS_PER_GRID
+from service.encodings.positions.media import KINDS
 from service.encodings.positions.multimodal import MergedGrids, RowBuilder, TokensPerSecond
 from service.encodings.positions.pieces import (
     Curve,
@@ -21,6 +21,7 @@ from service.encodings.positions.pieces import (
     scalar_of,
 )
 from service.encodings.positions.segments import MAX_SEGMENTS, Prompt, Segment
+from service.encodings.positions.sent_arrays import AUDIO_LENGTHS, SECONDS_PER_GRID
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
 from service.numerics.dtypes import FLOAT32, DType, Elements
@@ -33,7 +34,6 @@ AudioInVideo = Annotated[
 ]
 SecondsPerChunk = Annotated[Integer, about("Seconds of a chunk.", 2, ge=1, le=10**6)]
 
-_JOINT = 4
 _MARKERS = ("vision_start", "audio_start", "audio_end", "vision_end")
 # The most tokens of the audio of a video.
 _MAX_WOVEN = 2**20
@@ -86,12 +86,7 @@ class Omni(MergedGrids):
         kinds = super().kinds_of(arrays)
         if not self.use_audio_in_video:
             return kinds
-        marks = [getattr(self.tokens, name, None) for name in _MARKERS]
-        if "input_ids" not in arrays or None in marks:
-            rule = f"use_audio_in_video needs input_ids, and tokens with {', '.join(_MARKERS)}"
-            raise impossible("use_audio_in_video", True, rule)
-        ids = arrays["input_ids"].in_order().elements
-        first, second, third, last = marks
+        ids, (first, second, third, last) = self.marked(arrays, _MARKERS, "use_audio_in_video")
         for number, row in enumerate(ids):
             starts = np.flatnonzero((row[:-1] == first) & (row[1:] == second))
             ends = np.flatnonzero((row[:-1] == third) & (row[1:] == last)) + 2
@@ -102,7 +97,7 @@ class Omni(MergedGrids):
                 if (kinds[number, start + 2 : stop - 2] < 2).any():
                     rule = "a video with its audio must have no other tokens inside"
                     raise InvalidBody(rule, f"/input_ids/{number}/{start}")
-                kinds[number, start:stop] = _JOINT
+                kinds[number, start:stop] = KINDS.index("joint")
         return kinds
 
     def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002

@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 from service.encodings.family import InputArray, Integers, about, impossible
 from service.encodings.positions.convention import Convention, Numbered
-from service.encodings.positions.pieces import Piece, PiecesTable, Row, constant, joined, one_run
-from service.encodings.positions.segments import (
+from service.encodings.positions.pieces import (
+    Piece,
+    PiecesTable,
+    Progress,
+    Row,
+    constant,
+    joined,
+    one_run,
+)
+from service.encodings.positions.segments import Prompt, TokenConvention, plain_segment
+from service.encodings.positions.sent_arrays import (
+    CELL_TYPES,
+    CU_SEQLENS,
     INPUT_IDS,
-    Prompt,
-    TokenConvention,
     check_each,
     integers_of,
-    plain_segment,
 )
 from service.errors import InvalidBody
 from service.grammar import Integer
@@ -60,13 +68,13 @@ class OneAxis(TokenConvention):
 
     def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
         batch, length = next(iter(arrays.values())).shape
-        return [Prompt([plain_segment(0, length)], "/input_ids/{}".format)] * batch
+        return [Prompt([plain_segment(0, length)], "/input_ids")] * batch
 
     def _counted(self, is_token: NDArray[np.bool_]) -> tuple[dict[str, Table], list[int]]:
         """Return the arrays of tokens (batch, length), and the position after each row."""
-        masked = self.masked_id
+        first, masked = self.origins()
         counts = np.ones_like(is_token) if masked is None else is_token
-        ends = np.cumsum(counts, axis=1, dtype=np.int64) + self.first
+        ends = np.cumsum(counts, axis=1, dtype=np.int64) + first
         ids = np.where(counts, ends - 1, 0 if masked is None else masked)[:, self.past_length :]
         tables: dict[str, Table] = {
             "position_ids": StoredTable(ids, INT64),
@@ -76,26 +84,21 @@ class OneAxis(TokenConvention):
 
     def numbered(self, prompt: Prompt) -> Row:
         """Return the positions of a row."""
-        pieces, first = [], self.first
+        pieces, (first, masked) = [], self.origins()
         for segment in prompt.padded():
             count, is_masked = self.count(segment), segment.kind == "pad"
-            if is_masked and self.masked_id is not None:
-                pieces.append(Piece(count, (constant(self.masked_id),), is_masked=True))
-            else:
-                run = one_run(count, first)
-                pieces.append(Piece(count, run.axes, is_masked=is_masked))
-                first += count
+            is_apart = is_masked and masked is not None
+            axis = constant(masked) if is_apart else Progress(first)
+            pieces.append(Piece(count, (axis,), is_masked=is_masked))
+            first += count * (not is_apart)
         return Row(joined(pieces), following=first)
 
-    @property
     @abstractmethod
-    def first(self) -> int:
-        """The position of the first token."""
+    def origins(self) -> tuple[int, int | None]:
+        """Return the position of the first token, and that of masked ones.
 
-    @property
-    @abstractmethod
-    def masked_id(self) -> int | None:
-        """The position of masked tokens; None if they count as others do."""
+        The latter is None if masked tokens count as others do. Raises InvalidParameters.
+        """
 
 
 class MaskPositions(OneAxis, name="mask"):
@@ -113,13 +116,8 @@ class MaskPositions(OneAxis, name="mask"):
 
     masked: Masked = 0
 
-    @property
-    def first(self) -> int:
-        return 0
-
-    @property
-    def masked_id(self) -> int | None:
-        return self.masked
+    def origins(self) -> tuple[int, int | None]:
+        return 0, self.masked
 
 
 class Arange(OneAxis, name="arange"):
@@ -136,13 +134,8 @@ class Arange(OneAxis, name="arange"):
     past: Past = 0
     offset: Offset = 0
 
-    @property
-    def first(self) -> int:
-        return self.past + self.offset
-
-    @property
-    def masked_id(self) -> int | None:
-        return None
+    def origins(self) -> tuple[int, int | None]:
+        return self.past + self.offset, None
 
 
 class PaddingIds(OneAxis, name="padding_idx"):
@@ -177,13 +170,8 @@ class PaddingIds(OneAxis, name="padding_idx"):
     ]
     past: Past = 0
 
-    @property
-    def first(self) -> int:
-        return self.padding_idx + self.past + 1
-
-    @property
-    def masked_id(self) -> int | None:
-        return self.padding_idx
+    def origins(self) -> tuple[int, int | None]:
+        return self.padding_idx + self.past + 1, self.padding_idx
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         is_padding = integers_of(arrays[INPUT_IDS.name]) == self.padding_idx
@@ -204,28 +192,11 @@ class Opt(OneAxis, name="opt"):
 
     offset: Offset = 2
 
-    @property
-    def first(self) -> int:
+    def origins(self) -> tuple[int, int | None]:
         if not self.offset:
-            raise impossible(
-                "offset", 0, "offset must be at least 1: masked tokens have offset − 1"
-            )
-        return self.offset
-
-    @property
-    def masked_id(self) -> int | None:
-        return self.offset - 1
-
-
-CU_SEQLENS = InputArray(
-    "cu_seqlens",
-    "where packed sequences begin, and the end of the last one, (sequences + 1,)",
-    (1,),
-    [0, 3, 4, 8],
-    is_integer=True,
-    is_required=False,
-    aliases=("cu_seq_lens", "cu_seq_lens_q", "cu_seqlens_q"),
-)
+            rule = "offset must be at least 1: masked tokens have offset − 1"
+            raise impossible("offset", 0, rule)
+        return self.offset, self.offset - 1
 
 
 class Packed(Convention, name="packed"):
@@ -285,14 +256,6 @@ class Packed(Convention, name="packed"):
         return ends
 
 
-_CELL_TYPES = InputArray(
-    "token_type_ids",
-    "TAPAS' types of tokens, (batch, length, 7): column at 1 and row at 2 of the last axis",
-    (3,),
-    [[[0, 1, 1, 0, 0, 0, 0]]],
-    is_integer=True,
-    is_required=False,
-)
 _COLUMN, _ROW, _TYPES = 1, 2, 7
 
 
@@ -306,7 +269,7 @@ class Cells(Convention, name="cell"):
     """
 
     models: ClassVar[tuple[str, ...]] = ("tapas",)
-    inputs: ClassVar[tuple[InputArray, ...]] = (_CELL_TYPES,)
+    inputs: ClassVar[tuple[InputArray, ...]] = (CELL_TYPES,)
     example: ClassVar[Mapping[str, Any]] = {
         "max_position_embeddings": 512,
         "token_type_ids": [[[0, column, 1, 0, 0, 0, 0] for column in (0, 1, 1, 2)]],
@@ -317,13 +280,13 @@ class Cells(Convention, name="cell"):
     ]
 
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
-        name = _CELL_TYPES.name
+        name = CELL_TYPES.name
         if name not in arrays:
-            raise InvalidBody(f"send {name}: {_CELL_TYPES.description}", f"/{name}")
+            raise InvalidBody(f"send {name}: {CELL_TYPES.description}", f"/{name}")
         types = integers_of(arrays[name])
         batch, length, width = types.shape
         if width != _TYPES or not types.size:
-            raise InvalidBody(f"{name} must be {_CELL_TYPES.description}", f"/{name}")
+            raise InvalidBody(f"{name} must be {CELL_TYPES.description}", f"/{name}")
         check_each((types >= 0) & (types <= _MAX_ID), types, name, "must be 0 to 2^31 − 1")
         place = np.arange(batch * length)
         keys = types.reshape(-1, _TYPES)

@@ -1,12 +1,12 @@
 """Conventions of prompts with images alone: HunYuan-VL and GLM-Image."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from service.encodings.family import InputArray, about, impossible
-from service.encodings.positions.media import GRIDS, Media
+from service.encodings.family import InputArray, about
+from service.encodings.positions.media import Media
 from service.encodings.positions.multimodal import MergedGrids, Multimodal, RowBuilder
 from service.encodings.positions.pieces import (
     Piece,
@@ -16,14 +16,8 @@ from service.encodings.positions.pieces import (
     constant,
     grid_piece,
 )
-from service.encodings.positions.segments import (
-    Prompt,
-    Segment,
-    TokenConvention,
-    check_changes,
-    check_each,
-    integers_of,
-)
+from service.encodings.positions.segments import Prompt, Segment, TokenConvention
+from service.encodings.positions.sent_arrays import IMAGE_GRIDS, IMAGES_PER_SAMPLE, VIDEO_GRIDS
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.dtypes import Elements
@@ -44,7 +38,7 @@ class HunYuanVL(MergedGrids, name="hunyuan_vl"):
 
     models: ClassVar[tuple[str, ...]] = ("hunyuan_vl",)
     inputs: ClassVar[tuple[InputArray, ...]] = tuple(
-        each for each in MergedGrids.inputs if each is not GRIDS[1]
+        each for each in MergedGrids.inputs if each is not VIDEO_GRIDS
     )
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image")
     has_steps: ClassVar[bool] = False
@@ -78,16 +72,6 @@ class HunYuanVL(MergedGrids, name="hunyuan_vl"):
         numbering.next = start + height * width
 
 
-IMAGES_PER_SAMPLE = InputArray(
-    "images_per_sample",
-    "grids of each row, those of images to generate included, (batch,)",
-    (1,),
-    [1],
-    is_integer=True,
-    is_required=False,
-)
-
-
 class GlmImage(Multimodal, name="glm_image"):
     """Images to change, and images to generate, whose ids are those of decoded tokens.
 
@@ -102,7 +86,7 @@ class GlmImage(Multimodal, name="glm_image"):
     models: ClassVar[tuple[str, ...]] = ("glm_image",)
     inputs: ClassVar[tuple[InputArray, ...]] = (
         *TokenConvention.inputs,
-        GRIDS[0],
+        IMAGE_GRIDS,
         IMAGES_PER_SAMPLE,
     )
     kinds: ClassVar[tuple[str, ...]] = ("text", "pad", "image", "generate")
@@ -156,45 +140,29 @@ class GlmImage(Multimodal, name="glm_image"):
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         kinds = TokenConvention.kinds_of(self, arrays)
-        if GRIDS[0].name not in arrays:
+        if IMAGE_GRIDS.name not in arrays:
             return kinds
-        marks = (
-            getattr(self.tokens, "vision_start", None),
-            getattr(self.tokens, "vision_end", None),
-        )
-        if None in marks or "input_ids" not in arrays:
-            rule = "image_grids need input_ids, and tokens with vision_start and vision_end"
-            raise impossible("tokens", self.tokens and str(self.tokens), rule)
-        for row, ids in zip(kinds, integers_of(arrays["input_ids"]), strict=True):
+        name = IMAGES_PER_SAMPLE.name
+        if len(kinds) > 1 and name not in arrays:
+            raise InvalidBody(f"send {name}: {IMAGES_PER_SAMPLE.description}", f"/{name}")
+        every, marks = self.marked(arrays, self.marks, IMAGE_GRIDS.name)
+        for row, ids in zip(kinds, every, strict=True):
             (tokens,) = np.nonzero(row == 0)
             starts, ends = (tokens[ids[tokens] == mark] for mark in marks)
             for start, stop in zip(starts.tolist(), ends.tolist(), strict=False):
                 row[start + 1 : stop] = 1
         return kinds
 
-    def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
-        kinds, media = self.kinds_of(arrays), Media(arrays, frames_apart=False)
-        check_changes(kinds)
-        name, total = IMAGES_PER_SAMPLE.name, len(media.lists.get(GRIDS[0].name, ()))
-        counts = [total] if len(kinds) == 1 else [0] * len(kinds)
-        if name in arrays:
-            given = integers_of(arrays[name])
-            check_each((given >= 0) & (given <= total), given, name, f"must be 0 to {total}")
-            counts = given.tolist()
-        if len(counts) != len(kinds) or sum(counts) != total:
-            rule = f"images_per_sample must give the rows the {total} image_grids"
-            raise InvalidBody(rule, f"/{name}")
-        prompts = []
-        for number, (row, count) in enumerate(zip(kinds, counts, strict=True)):
-            before = media.taken[GRIDS[0].name]
-            prompt = self.found_in(number, row, media)
-            left = count - (media.taken[GRIDS[0].name] - before)
-            if left < 0:
-                raise InvalidBody(f"row {number} has more images than grids", f"/{name}/{number}")
-            where = f"/{GRIDS[0].name}"
-            generated = [
-                Segment.model_construct(generate=media.take(GRIDS[0].name, where)[1:])
-                for _ in range(left)
-            ]
-            prompts.append(Prompt([*prompt.segments, *generated], prompt.place))
-        return prompts
+    def parts(
+        self, kinds: Elements, media: Media, where: str, first: int = 0
+    ) -> Iterator[tuple[Segment, int]]:
+        name, grids = IMAGES_PER_SAMPLE.name, IMAGE_GRIDS.name
+        before, count = media.taken[grids], len(media.lists.get(grids, ()))
+        yield from super().parts(kinds, media, where, first)
+        if name in media.lists:
+            count = media.take(name, f"/{name}")
+        if media.taken[grids] - before > count:
+            raise InvalidBody(f"a row has more images than the {count} of {name}", where)
+        for _ in range(before + count - media.taken[grids]):
+            height, width = media.take(grids, f"/{grids}")[1:]
+            yield Segment.model_construct(generate=(height, width)), len(kinds)

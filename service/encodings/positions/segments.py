@@ -1,10 +1,10 @@
 """Prompts as rows of segments: text, media and padding, sent as such or found in arrays."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,11 +12,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from service.encodings.family import InputArray, impossible, optional
 from service.encodings.positions.convention import Convention, PastLength, Steps
+from service.encodings.positions.sent_arrays import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    TOKEN_TYPES,
+    check_each,
+    integers_of,
+)
 from service.errors import InvalidBody
 from service.grammar import Integer, Real, integer
-from service.numerics.dtypes import Elements, to_float64
+from service.numerics.dtypes import Elements
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
 MAX_SEGMENTS = 2**14
@@ -185,20 +191,6 @@ PaddedLength = Annotated[
     Field(description="With padding_side: tokens of each row.", examples=[16], ge=1, le=MAX_LENGTH),
 ]
 
-INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES = (
-    InputArray(name, text, (2,), example, is_integer=True, is_required=False, aliases=aliases)
-    for name, text, example, aliases in (
-        ("input_ids", "token ids, (batch, length)", [[5, 7, 9]], ()),
-        ("attention_mask", "0 for masked tokens, else 1, (batch, length)", [[0, 1, 1]], ()),
-        (
-            "token_types",
-            "0 text, 1 image, 2 video, 3 audio, (batch, length)",
-            [[0, 1, 0]],
-            ("mm_token_type_ids",),
-        ),
-    )
-)
-
 
 @dataclass(frozen=True)
 class Prompt:
@@ -206,14 +198,20 @@ class Prompt:
 
     Attributes:
         segments: its segments, without the padding that makes rows equally long.
-        place: returns the pointer to a segment.
+        where: the pointer to the row.
+        starts: the first token of each segment, in rows that are found in arrays.
         before, after: the tokens of that padding.
     """
 
     segments: Sequence[Segment]
-    place: Callable[[int], str]
+    where: str
+    starts: Sequence[int] | None = None
     before: int = 0
     after: int = 0
+
+    def place(self, number: int) -> str:
+        """Return the pointer to a segment."""
+        return f"{self.where}/{number if self.starts is None else self.starts[number]}"
 
     def padded(self) -> Iterator[Segment]:
         """Yield all segments."""
@@ -272,7 +270,7 @@ class TokenConvention(Convention):
 
     def _checked(self, number: int, segments: tuple[Segment, ...]) -> Prompt:
         """Return a structured row; raises InvalidBody for a segment that has no place here."""
-        prompt = Prompt(segments, lambda place: f"/rows/{number}/{place}")
+        prompt = Prompt(segments, f"/rows/{number}")
         for place, segment in enumerate(segments):
             if segment.kind not in self.kinds:
                 of = {"joint": "a video with its audio"}.get(segment.kind, segment.kind)
@@ -310,9 +308,8 @@ class TokenConvention(Convention):
             )
             raise InvalidBody(rule, f"/rows/{number}")
         return [
-            Prompt(
-                each.segments,
-                each.place,
+            replace(
+                each,
                 before=(length - count) * (side == "left"),
                 after=(length - count) * (side == "right"),
             )
@@ -329,17 +326,9 @@ class TokenConvention(Convention):
             rule = f"past_length must be less than the {tokens} tokens of a row"
             raise impossible("past_length", self.past_length, rule)
 
+    @abstractmethod
     def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
         """Return the rows that arrays of tokens hold; raises InvalidBody."""
-        kinds = self.kinds_of(arrays)
-        check_changes(kinds)
-        return [
-            Prompt(
-                [plain_segment(kind, stop - start) for kind, start, stop in runs_of(row)],
-                lambda _, number=number: f"/input_ids/{number}",  # type: ignore[misc]
-            )
-            for number, row in enumerate(kinds)
-        ]
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         """Return the kind of each token, (batch, length): 0 text, -1 masked, else a medium."""
@@ -355,42 +344,11 @@ class TokenConvention(Convention):
 RAW = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES)
 
 
-def check_changes(kinds: Elements) -> None:
-    """Raise InvalidBody if tokens change their kind too often."""
-    changes = int(np.count_nonzero(kinds[:, 1:] != kinds[:, :-1]))
-    if changes + len(kinds) > MAX_SEGMENTS:
-        rule = f"the tokens have {changes} changes of their kind: at most {MAX_SEGMENTS} fit"
-        raise InvalidBody(rule, "/input_ids")
-
-
 def plain_segment(kind: int, count: int) -> Segment:
     """Return tokens of text, or masked ones for the kind -1."""
     if kind < 0:
         return Segment.model_construct(pad=count)
     return Segment.model_construct(text=count)
-
-
-def integers_of(table: StoredTable) -> Int64s:
-    """Return the elements of a table of integers."""
-    return table.in_order().elements
-
-
-def reals_of(table: StoredTable, name: str, most: float) -> list[float]:
-    """Return the numbers of an array; raises InvalidBody unless they are from 0 to ``most``."""
-    values = to_float64(table.in_order().elements, table.dtype)
-    check_each((values >= 0) & (values <= most), values, name, f"must be from 0 to {most:g}")
-    return [float(value) for value in values.reshape(-1)]
-
-
-def check_each(valid: Any, values: Any, name: str, rule: str) -> None:
-    """Raise InvalidBody with the place of the first element of an array that is not valid."""
-    if not valid.all():
-        place = tuple(map(int, np.unravel_index(int((~valid).argmax()), valid.shape)))
-        value = values[place].item()
-        text = str(value) if isfinite(value) else repr(value)
-        raise InvalidBody(
-            f"{name} {rule}, and has {text}", "/".join(["", name, *map(str, place)]), text
-        )
 
 
 def runs_of(kinds: Elements) -> Iterator[tuple[int, int, int]]:

@@ -1,12 +1,12 @@
 """Conventions whose positions are fractions: seconds, shares of a size, steps below one."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from math import frexp, prod
-from operator import mul
-from typing import Annotated, Any, ClassVar, TypeAlias
+from operator import attrgetter, mul
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -51,9 +51,6 @@ Interpolation = Annotated[
 ]
 
 
-Interval: TypeAlias = tuple[Fraction, Fraction]
-
-
 class Fractions(Convention):
     """Base of the conventions of fractions, each the float64 nearest to the exact one.
 
@@ -66,29 +63,39 @@ class Fractions(Convention):
     axis_names: ClassVar[str] = "t,h,w"
     factors_of: ClassVar[tuple[str, ...]] = ("fps",)
 
+    @property
     @abstractmethod
-    def intervals(self) -> Sequence[Sequence[Interval]]:
-        """Return where each step along each axis begins and ends; a point begins where it ends."""
+    def sides(self) -> tuple[int, ...]:
+        """The number of steps along each axis; raises InvalidParameters or InvalidBody."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The steps of a patch along each axis; 0 where positions are points."""
+        return 0, 0, 0
+
+    @abstractmethod
+    def at(self, axis: int, step: int) -> Fraction | int:
+        """Return where a step along an axis begins; raises InvalidParameters."""
 
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
-        axes = self.intervals()
-        middles = [[(start + end) / 2 for start, end in axis] for axis in axes]
+        starts, middles, ends = [], [], []
+        for axis, (side, width) in enumerate(zip(self.sides, self.widths, strict=True)):
+            steps = range(0, side, width or 1)
+            starts.append([Fraction(self.at(axis, step)) for step in steps])
+            ends.append([Fraction(self.at(axis, step + width)) for step in steps])
+            middles.append([(one + two) / 2 for one, two in zip(starts[-1], ends[-1], strict=True)])
         if any(max(each.as_integer_ratio()) > _MOST for axis in middles for each in axis):
             name = max(self.factors_of, key=self._digits)
             rule = f"numerator or denominator is beyond 2^63: send {name} with fewer digits"
             raise impossible(name, getattr(self, name), rule)
-        values: dict[str, list[list[Any]]] = {
-            "position_ids": [[float(each) for each in axis] for axis in middles],
-            "numerator": [[each.numerator for each in axis] for axis in middles],
-            "denominator": [[each.denominator for each in axis] for axis in middles],
-            "starts": [[float(start) for start, _ in axis] for axis in axes],
-            "ends": [[float(end) for _, end in axis] for axis in axes],
+        tables = {
+            "position_ids": _lattice(middles, float),
+            "numerator": _lattice(middles, attrgetter("numerator"), INT64),
+            "denominator": _lattice(middles, attrgetter("denominator"), INT64),
+            "starts": _lattice(starts, float),
+            "ends": _lattice(ends, float),
         }
-        tables: dict[str, Table] = {}
-        for name in self.arrays:
-            dtype = INT64 if name in {"numerator", "denominator"} else FLOAT64
-            tables[name] = _lattice(values[name], dtype)
-        return Numbered(tables, {"axes": self.axis_names})
+        return Numbered({name: tables[name] for name in self.arrays}, {"axes": self.axis_names})
 
     def _digits(self, name: str) -> int:
         """Return the largest numerator or denominator of a parameter."""
@@ -97,13 +104,15 @@ class Fractions(Convention):
         return max(max(Fraction(each).as_integer_ratio()) for each in values)
 
 
-def _lattice(axes: Sequence[Sequence[Any]], dtype: DType) -> PiecesTable:
-    """Return the values of each point of a grid, the last axis fastest: (axes, points)."""
+def _lattice(
+    axes: Sequence[Sequence[Fraction]], of: Callable[[Fraction], Any], dtype: DType = FLOAT64
+) -> PiecesTable:
+    """Return a number of each fraction at each point of a grid, the last axis fastest."""
     lengths = [len(axis) for axis in axes]
-    steps = [
-        Progress(0, prod(lengths[number + 1 :]), length, np.array(axis, dtype.storage).take)
-        for number, (axis, length) in enumerate(zip(axes, lengths, strict=True))
-    ]
+    steps = []
+    for number, axis in enumerate(axes):
+        values = np.array([of(each) for each in axis], dtype.storage)
+        steps.append(Progress(0, prod(lengths[number + 1 :]), len(axis), values.take))
     return PiecesTable(
         [Row((Piece(prod(lengths), tuple(steps)),))], len(axes), dtype, is_batch=False
     )
@@ -124,14 +133,6 @@ class VideoFractions(Fractions, PatchConvention):
         return sides
 
 
-def _points(places: Iterable[Fraction]) -> list[Interval]:
-    return [(place, place) for place in places]
-
-
-def _multiples(count: int, factor: Fraction) -> list[Interval]:
-    return _points(number * factor for number in range(count))
-
-
 class Cosmos(VideoFractions, name="cosmos"):
     """The positions of Cosmos's video tokens, with time at 24 frames a second.
 
@@ -148,11 +149,10 @@ class Cosmos(VideoFractions, name="cosmos"):
     fps: FrameRate | None = None
     base_fps: BaseFps = 24.0
 
-    def intervals(self) -> Sequence[Sequence[Interval]]:
-        frames, height, width = self.sides
-        step = Fraction(self.base_fps) / Fraction(self.fps) if self.fps else Fraction(1)
-        one = Fraction(1)
-        return _multiples(frames, step), _multiples(height, one), _multiples(width, one)
+    def at(self, axis: int, step: int) -> Fraction | int:
+        if axis or not self.fps:
+            return step
+        return step * Fraction(self.base_fps) / Fraction(self.fps)
 
 
 class Ltx(VideoFractions, name="ltx"):
@@ -174,25 +174,25 @@ class Ltx(VideoFractions, name="ltx"):
 
     rope_interpolation_scale: Interpolation | None = None
 
-    def intervals(self) -> Sequence[Sequence[Interval]]:
+    def at(self, axis: int, step: int) -> Fraction | int:
         scale = self.rope_interpolation_scale
         if scale is None:
-            factors = [Fraction(1)] * 3
-        elif min(scale) <= 0:
+            return step
+        if min(scale) <= 0:
             rule = "rope_interpolation_scale must be 3 numbers above 0"
             raise impossible("rope_interpolation_scale", scale, rule)
-        else:
-            bases = (20, 2048, 2048)
-            factors = [Fraction(each) / base for each, base in zip(scale, bases, strict=True)]
-        return [_multiples(*each) for each in zip(self.sides, factors, strict=True)]
+        return step * Fraction(scale[axis]) / (2048 if axis else 20)
 
 
-def _checked_factors(factors: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return factors; raises InvalidParameters unless they are so many positive ones."""
-    if len(factors) != count or not 1 <= min(factors) <= max(factors) <= _MAX_FACTOR:
-        rule = f"scale_factors must be {count} from 1 to {_MAX_FACTOR}"
+def _first_of(factors: tuple[int, ...], axes: int, latent: int, causal_offset: int) -> int:
+    """Return the first frame of a latent one.
+
+    Raises InvalidParameters unless there is a positive factor for each axis.
+    """
+    if len(factors) != axes or not 1 <= min(factors) <= max(factors) <= _MAX_FACTOR:
+        rule = f"scale_factors must be {axes} from 1 to {_MAX_FACTOR}"
         raise impossible("scale_factors", factors, rule)
-    return factors
+    return max(latent * factors[0] + causal_offset - factors[0], 0)
 
 
 class ScaledVideo(VideoFractions):
@@ -202,16 +202,9 @@ class ScaledVideo(VideoFractions):
     scale_factors: ScaleFactors = (8, 32, 32)
     causal_offset: CausalOffset = 1
 
-    @property
-    def factors(self) -> tuple[int, ...]:
-        """The scale factors; raises InvalidParameters unless there are three."""
-        return _checked_factors(self.scale_factors, 3)
-
-    def time(self, latent: int) -> Fraction:
-        """Return the frame in which a latent frame begins, or the second with fps."""
-        factor = self.factors[0]
-        frame = max(latent * factor + self.causal_offset - factor, 0) + self.first_frame
-        return frame / Fraction(self.fps or 1)
+    def at(self, axis: int, step: int) -> Fraction | int:
+        frame = _first_of(self.scale_factors, 3, step, self.causal_offset) + self.first_frame
+        return step * self.scale_factors[axis] if axis else frame / Fraction(self.fps or 1)
 
     @property
     def first_frame(self) -> int:
@@ -236,14 +229,6 @@ class LtxCondition(ScaledVideo, name="ltx_condition"):
     def first_frame(self) -> int:
         return self.frame_index
 
-    def intervals(self) -> Sequence[Sequence[Interval]]:
-        (frames, height, width), (_, rows, columns) = self.sides, self.factors
-        return (
-            _points(self.time(latent) for latent in range(frames)),
-            _multiples(height, Fraction(rows)),
-            _multiples(width, Fraction(columns)),
-        )
-
 
 class Ltx2(ScaledVideo, name="ltx2"):
     """The positions of LTX-2's video tokens: the middles of patches, their starts and ends.
@@ -263,17 +248,9 @@ class Ltx2(ScaledVideo, name="ltx2"):
     patch_size_t: TemporalPatch = 1
     patch_size: PatchSize = 1
 
-    def intervals(self) -> Sequence[Sequence[Interval]]:
-        frames, *sides = self.sides
-        step, patch = self.patch_size_t, self.patch_size
-        times = [(self.time(k), self.time(k + step)) for k in range(0, frames, step)]
-        return times, *(
-            [
-                (Fraction(place * factor), Fraction((place + patch) * factor))
-                for place in range(0, side, patch)
-            ]
-            for side, factor in zip(sides, self.factors[1:], strict=True)
-        )
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return self.patch_size_t, self.patch_size, self.patch_size
 
 
 class Ltx2Audio(Fractions, name="ltx2_audio"):
@@ -299,15 +276,17 @@ class Ltx2Audio(Fractions, name="ltx2_audio"):
     hop_length: Annotated[Integer, about("Samples of a mel frame.", 160, ge=1, le=10**6)] = 160
     sampling_rate: Annotated[Integer, about("Samples of a second.", 16000, ge=1, le=10**9)] = 16000
 
-    def intervals(self) -> Sequence[Sequence[Interval]]:
-        (factor,), step = _checked_factors(self.scale_factors, 1), self.patch_size_t
+    @property
+    def sides(self) -> tuple[int, ...]:
+        return (self.num_frames,)
 
-        def seconds(frame: int) -> Fraction:
-            mel = max(frame * factor + self.causal_offset - factor, 0)
-            return Fraction(mel * self.hop_length, self.sampling_rate)
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (self.patch_size_t,)
 
-        frames = range(self.shift, self.shift + self.num_frames, step)
-        return [[(seconds(each), seconds(each + step)) for each in frames]]
+    def at(self, axis: int, step: int) -> Fraction:  # noqa: ARG002
+        frame = _first_of(self.scale_factors, 1, self.shift + step, self.causal_offset)
+        return Fraction(frame * self.hop_length, self.sampling_rate)
 
 
 class V2pe(MediaConvention, name="v2pe"):
@@ -352,26 +331,16 @@ class V2pe(MediaConvention, name="v2pe"):
     def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
         if frexp(self.delta)[0] != 0.5:
             raise impossible("delta", self.delta, "delta must be 1, 1/2, 1/4, … or 1/65536")
-        units = int(1 / self.delta)
-        rows = [self._numbered(prompt, units) for prompt in self.prompts(arrays)]
+        units, prompts, skipped = int(1 / self.delta), self.prompts(arrays), self.past_length
+        rows = [self._numbered(prompt, units, 1) for prompt in prompts]
         if max(row.following for row in rows) > _MAX_UNITS:
             raise InvalidBody("positions are beyond 2^53 steps of delta", "/rows")
-        skipped = self.past_length
-
-        def divided(row: Row) -> Row:
-            return Row(
-                tuple(
-                    Piece(each.count, tuple(_divided(axis, units) for axis in each.axes))
-                    for each in row.pieces
-                )
-            )
-
+        divided = [self._numbered(prompt, 1.0, self.delta) for prompt in prompts]
+        of_units = [Row((Piece(row.count, (constant(units),)),)) for row in rows]
         tables: dict[str, Table] = {
-            "position_ids": PiecesTable(list(map(divided, rows)), dtype=FLOAT64, skipped=skipped),
+            "position_ids": PiecesTable(divided, dtype=FLOAT64, skipped=skipped),
             "numerator": PiecesTable(rows, skipped=skipped),
-            "denominator": PiecesTable(
-                [Row((Piece(row.count, (constant(units),)),)) for row in rows], skipped=skipped
-            ),
+            "denominator": PiecesTable(of_units, skipped=skipped),
             "attention_mask": PiecesTable([row.mask() for row in rows]),
         }
         if self.steps is not None:
@@ -379,23 +348,14 @@ class V2pe(MediaConvention, name="v2pe"):
             tables["decode_position_ids"] = PiecesTable(decoded)
         return Numbered(tables, {})
 
-    def _numbered(self, prompt: Prompt, units: int) -> Row:
-        """Return the positions of a row in units of delta."""
-        pieces, last = [], -units
+    def _numbered(self, prompt: Prompt, text: float, visual: float) -> Row:
+        """Return the positions of a row, of which text and visual tokens are so far apart."""
+        pieces, last = [], -text
         for segment in prompt.padded():
-            count = self.count(segment)
+            count, step = self.count(segment), text if segment.kind == "text" else visual
             if segment.kind == "pad":
-                pieces.append(Piece(count, (constant(self.masked * units),), is_masked=True))
+                pieces.append(Piece(count, (constant(self.masked * text),), is_masked=True))
                 continue
-            step = units if segment.kind == "text" else 1
             pieces.append(Piece(count, (Progress(last + step, curve=partial(mul, step)),)))
             last += count * step
         return Row(joined(pieces), following=last)
-
-
-def _divided(axis: Progress, units: int) -> Progress:
-    """Return positions divided by a power of two, exactly."""
-    curve = axis.curve
-    if curve is None:
-        return Progress(axis.origin / units, length=axis.length)
-    return Progress(axis.origin / units, curve=lambda steps: curve(steps) / units)
