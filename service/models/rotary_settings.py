@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from service.encodings.rotary.mrope import LAYOUTS
 from service.encodings.rotary.rules import RULE_KEYS, rule_of, yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, ConfigBlock
@@ -446,27 +447,26 @@ class LayerSettings:
             section = kind.default(own.section, place.at("mrope_section"))
             detail = f"mrope_section is not in the config: {own.section} is the {kind.origin}"
             place.warn("class-default-used", detail, "mrope_section")
-        if own is not None and own.arrangement is not None:
-            if section is None:
-                width = self.values["rotary_dim"]
-                section = computed(2 * (width.value // 4,), "two equal sections", width)
-            layout = kind.default(own.arrangement, section.pointer)
+        arrangement = own.arrangement if own else None
+        if section is None:
+            if arrangement is None or LAYOUTS[arrangement].sections != (2,):
+                return
+            width = self.values["rotary_dim"]
+            section = computed(2 * (width.value // 4,), "two equal sections", width)
+        if arrangement:
+            layout = kind.default(arrangement, section.pointer)
             self.values |= {"mrope_section": section, "mrope_layout": layout}
             return
-        if section is None:
-            return
         if len(section.value) != 3:
-            listed = ", ".join(map(str, section.value))
-            detail = f"sections {listed} are not of axes t, h and w in turn"
-            self.warn("mrope-axes", detail, "mrope_section")
+            listed = f"sections {', '.join(map(str, section.value))}"
+            self.warn("mrope-axes", f"{listed} are not of axes t, h and w in turn", "mrope_section")
             return
         default = kind.default(own.interleaved if own else False, place.at("mrope_interleaved"))
         if own is None:
             formula = "chunked unless given"
             default = replace(default, origin="computed", sources=(), formula=formula)
         self.values["mrope_section"] = section
-        interleaved = self.block.values.get("mrope_interleaved")
-        self.values["mrope_interleaved"] = interleaved or default
+        self.values["mrope_interleaved"] = self.block.values.get("mrope_interleaved") or default
 
     def read_keys(self) -> None:
         """Read the required keys of the rule's class, and its other keys that the block has."""

@@ -441,6 +441,16 @@ def test_orders_of_position_axes_have_the_name_of_their_layout(
     assert "mrope-axes" not in codes_of(config)
 
 
+@pytest.mark.parametrize("section", [[16, 24, 24], [16, 16, 16, 16]])
+def test_sections_of_hunyuan_are_those_of_its_own_layout(section: list[int]) -> None:
+    scaling = {"type": "xdrope", "alpha": 1000.0, "xdrope_section": section}
+    config = {"model_type": "hunyuan_vl_text", "head_dim": 128, "rope_scaling": scaling}
+
+    assert value_of(config, "mrope_section") == tuple(section)
+    assert value_of(config, "mrope_layout") == "hunyuan_vl"
+    assert "mrope_layout" not in entry_of({**config, "rope_scaling": None}).at(None)
+
+
 @pytest.mark.parametrize(
     ("config", "name", "value"),
     [

@@ -205,3 +205,31 @@ def test_audio_learned_axes_and_sections_by_another_name_are_numbered(
 
     assert numbers["convention"] == convention
     follow(client, numbers)
+
+
+HALVES = {"rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
+FITTING = {
+    **{name: {"rope_parameters": HALVES} for name in ("glm4v", "glm46v", "glm_image")},
+    "glm4v_moe": {"head_dim": 128, "rope_parameters": HALVES},
+    "qwen4_exp": {"rope_parameters": {"rope_theta": 1e4, "mrope_section": [48, 40, 40]}},
+}
+"""Sections for the width of a head, where those of the class are for another."""
+
+
+@pytest.mark.parametrize("name", OF_TYPES)
+def test_ids_of_a_model_turn_the_table_that_its_report_links(client: Client, name: str) -> None:
+    """An answer of /positions is the body of the link, in the order of axes that the model has."""
+    thinker = {"thinker_config": {"text_config": {"head_dim": 128}}}
+    own = {"text_config": FITTING[name]} if name in FITTING else {}
+    own |= thinker if name == "qwen3_omni_moe" else {}
+    rotary = next(
+        each
+        for each in encodings_of(client, config_of(name) | own).values()
+        if each["kind"] == "rope" and "position_ids" in each
+    )
+    ids = client.post("/positions.safetensors", json=rotary["position_ids"]["post"])
+    kind = {"content-type": ids.headers["content-type"]}
+
+    table = client.post(rotary["links"]["file"], content=ids.content, headers=kind)
+
+    assert (ids.status_code, table.status_code) == (200, 200), table.text
