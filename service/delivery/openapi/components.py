@@ -95,7 +95,7 @@ SCHEMAS: Json = {
         "type": "string",
         "format": "binary",
         "description": "An array of positions: (S), (B, S), or with axes first; in safetensors it "
-        "is positions or position_ids. The query has the other parameters.",
+        "is positions or position_ids. The query has the other parameters, as for a file.",
     },
     "PlainText": _TEXT,
     "Fault": {
@@ -162,7 +162,7 @@ class Components:
             response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
         for status, response in responses.items():
             # Most operations refer to a dozen of them: short names save a tenth of the document.
-            names = (f"Problem{status}{letter}" for letter in ("", *ascii_uppercase))
+            names = (f"Error{status}{letter}" for letter in ("", *ascii_uppercase))
             responses[status] = self.ref("responses", response, *names)
         return dict(sorted(responses.items()))
 
@@ -179,7 +179,9 @@ class Components:
         example: Mapping[str, Any],
         chosen: Container[str] | None = None,
     ) -> list[Json]:
-        """Return the parameters of a query: all of a model, or chosen ones, which are optional.
+        """Return the parameters of a query: all of a model, or chosen ones beside a body.
+
+        Those are optional, without a default, which generated clients would send beside the body's.
 
         Only parameters in ``example`` get an OpenAPI ``example``, which documentation pages fill
         in: other parameters may exclude each other. Every schema has its own examples.
@@ -191,16 +193,16 @@ class Components:
             is_in_body = name in model.body_only or known.get("type") == "array"
             if is_in_body or (chosen is not None and name not in chosen):
                 continue
-            described: Json = {
-                "name": name,
-                "in": "query",
-                "description": known["description"],
-                "schema": self._of_parameter(name, known, owner),
-            }
-            if chosen is None and name in schema.get("required", ()):
+            described: Json = {"name": name, "in": "query", "description": known["description"]}
+            if chosen is not None:
+                known.pop("default", None)
+            elif name in schema.get("required", ()):
                 described["required"] = True
+            described["schema"] = self._of_parameter(name, known, owner)
             if name in example:
                 described["example"] = example[name]
+            if chosen is not None and described not in self.sections.get("parameters", {}).values():
+                described["description"] = _beginning(known["description"])
             listed.append(self.ref("parameters", described, pascal(name), owner + pascal(name)))
         return listed
 
@@ -250,6 +252,9 @@ class Components:
                 del own["maximum"]
             # The parameters of the query are described in full.
             described.setdefault(name, {**own, "description": _beginning(known["description"])})
+        if "positions" in described:
+            alias = {"$ref": f"{_SCHEMAS}NumberList", "description": "Another name of positions."}
+            described["position_ids"] = alias
         return self.ref("schemas", {**schema, "properties": described}, f"{owner}Request")
 
     def _generated(self, schema: Any, owner: str) -> Any:

@@ -1,13 +1,14 @@
 """The OpenAPI document: the operations of each endpoint, and the components that they share."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from service import errors
 from service.delivery.endpoints import (
+    ArrayInputs,
     Endpoint,
     EveryArray,
     JsonObject,
@@ -106,6 +107,9 @@ _ELEMENTS = (
 _REALS = "float16, float32 or float64, in safetensors bfloat16, too"
 _INTEGERS = "integers of any type, booleans, or real numbers that are integers"
 _ANY_TYPE = "float16, float32, float64, complex64, complex128 or integers of any type"
+
+# The parameters that an array of positions replaces, or that only a URL needs.
+_REPLACED = ("positions", "start", "seq_len", "revision")
 
 
 @dataclass(frozen=True)
@@ -213,19 +217,20 @@ class _Operations:
         path = self.endpoint.path
         if self.endpoint.report is not None:
             return {path: {"post": self._post("", self._report(), _BODY_ERRORS)}}
-        plain = {"post": self._post("", self._document(POST_HEADERS, "Posted"), _POST_ERRORS)}
+        plain, chosen = {}, {}
         file = {"description": "The file", "headers": POST_HEADERS, "content": _FILE_OR_CHECKSUM}
-        posted = self.components.ref("responses", file, "PostedFile")
-        chosen = {"post": self._post("As", posted, (*_POST_ERRORS, errors.NotFound))}
         if self.endpoint.has_get:
             answers = {"200": self._document(TABLE_HEADERS, "")}
-            plain = {"get": self._get("", answers, _GET_ERRORS)} | plain
+            plain["get"] = self._get("", answers, _GET_ERRORS)
             answers = {
                 "200": self.components.ref("responses", {**file, "headers": TABLE_HEADERS}, "File"),
                 "206": self.components.ref("responses", _PART, "Part"),
             }
             listed = (*_GET_ERRORS, errors.RangeNotSatisfiable, errors.NotFound)
-            chosen = {"get": self._get("As", answers, listed)} | chosen
+            chosen["get"] = self._get("As", answers, listed)
+        plain["post"] = self._post("", self._document(POST_HEADERS, "Posted"), _POST_ERRORS)
+        posted = self.components.ref("responses", file, "PostedFile")
+        chosen["post"] = self._post("As", posted, (*_POST_ERRORS, errors.NotFound))
         return {path: plain, f"{path}.{{extension}}": chosen}
 
     def _get(self, suffix: str, answers: Json, listed: Iterable[type[errors.PosrefError]]) -> Json:
@@ -236,10 +241,16 @@ class _Operations:
 
     def _post(self, suffix: str, answer: Json, listed: Iterable[type[errors.PosrefError]]) -> Json:
         """Return the operation of a POST."""
-        is_json_only = isinstance(self.endpoint.inputs, NoInput | JsonObject)
+        is_json_only = not isinstance(self.endpoint.inputs, ArrayInputs | PositionInput)
         every = (*listed, *self.endpoint.inputs.errors)
         responses = self.components.problems(every, is_json_only=is_json_only)
-        query = [*([] if self.endpoint.has_get else self._query()), *self._raw_array()]
+        own = self.endpoint.parameters.model_fields
+        query = [] if self.endpoint.has_get else self._query()
+        if suffix and isinstance(self.endpoint.inputs, PositionInput):
+            # A file in and a file out: listed twice, they would be a fortieth of the document.
+            others = {name for name in own if not name.startswith(_REPLACED)}
+            query = self._beside_body(self.endpoint.parameters, others, "Posted")
+        query += self._beside_body(RawArray, self.endpoint.raw_array.keys() - own.keys())
         operation = self._operation("post", suffix, {"200": answer} | responses, query)
         body = {"required": True, "content": self._body()}
         reference = self.components.ref("requestBodies", body, self.endpoint.operation)
@@ -266,10 +277,12 @@ class _Operations:
         }
         return self.components.parameters(self.endpoint.parameters, self.endpoint.operation, shown)
 
-    def _raw_array(self) -> list[Json]:
-        """Return the parameters in the query of a body without a header."""
-        described = self.endpoint.raw_array.keys() - self.endpoint.parameters.model_fields.keys()
-        return self.components.parameters(RawArray, self.endpoint.operation, {}, described)
+    def _beside_body(
+        self, model: type[Parameters], names: Container[str], prefix: str = ""
+    ) -> list[Json]:
+        """Return chosen parameters in the query of a body."""
+        owner = prefix + self.endpoint.operation
+        return self.components.parameters(model, owner, {}, names)
 
     def _extension(self) -> Json:
         forms = (FORMATS["npy"], *FORMATS.values())

@@ -493,3 +493,27 @@ def test_page_is_documented_with_its_problems() -> None:
 
     assert documented["operationId"] == "getX"
     assert {"200", "422", "500"} <= documented["responses"].keys()
+
+
+def test_a_file_of_positions_has_the_other_parameters_in_the_query(
+    operations: dict[str, Any],
+) -> None:
+    operation = operations["postRopeAs"]
+    listed = {each["name"]: each for each in operation["parameters"] if each["in"] == "query"}
+    content = operation["requestBody"]["content"]
+
+    assert {"head_dim", "mrope_section", "cu_seqlens", "dtype", "pack", "shape"} <= listed.keys()
+    assert not {"positions", "positions_t", "start", "seq_len"} & listed.keys()
+    # Clients send defaults, and what is in the body, too, is refused.
+    assert not any("default" in each["schema"] or "example" in each for each in listed.values())
+    assert not any(each.get("required") for each in listed.values())
+    assert content.keys() == READABLE
+    assert {"positions", "position_ids"} <= content["application/json"]["schema"][
+        "properties"
+    ].keys()
+    assert (
+        "application/x-npy"
+        in operation["responses"]["415"]["content"]["application/problem+json"]["examples"][
+            "unsupported-media-type"
+        ]["value"]["detail"]
+    )
