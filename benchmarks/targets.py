@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import cold, kernel, latency, memory, transform
+from benchmarks import cold, kernel, latency, memory, positions, transform
 from benchmarks.bench import Bench
 from benchmarks.cases import Case
 from benchmarks.figures import Measured
@@ -100,6 +100,23 @@ TARGETS = (
         "≤ 1.3",
         _milliseconds,
         lambda bench: transform.measure(bench.folder, bench.plan.turns),
+    ),
+    Target(
+        f"time of a rotary table of {positions.BATCH}×{positions.LENGTH:,} positions, "
+        f"{positions.DISTINCT:,} of them distinct",
+        "posref, all distinct",
+        "≤ 1/4",
+        "≤ 1/10",
+        _milliseconds,
+        lambda bench: positions.measure_table(bench.plan.turns),
+    ),
+    Target(
+        f"time of `/positions` of {positions.BATCH}×{positions.LENGTH:,} tokens with media",
+        "",
+        "≤ 20 ms",
+        "≤ 10 ms",
+        _milliseconds,
+        lambda bench: positions.measure_ids(bench.folder, bench.plan.turns),
     ),
     Target(
         f"p99 of {latency.CONNECTIONS} clients at warm {latency.SMALL} "
