@@ -47,7 +47,7 @@ TemporalMergeSize = Annotated[Integer, about("Frames of a merged one.", 2, ge=1,
 TokensPerSecond = Annotated[Integer, about("Temporal ids of a second of video.", 2, ge=1, le=10**6)]
 
 # Frames of the videos of a request that are compared with those of other rules.
-_COMPARED_FRAMES = 2**20
+_COMPARED_FRAMES, _FRAMES_AT_ONCE = 2**20, 2**12
 # Pieces of a request, behind which no further medium is numbered.
 _MAX_PIECES = 2**17
 
@@ -311,18 +311,21 @@ class _DifferentIds:
         """Return how many tokens of a piece differ, from one of them on."""
         if [axis.origin for axis in one.axes] != [axis.origin for axis in other.axes]:
             return one.count - start
-        time, others = one.axes[0], other.axes[0]
+        time, others = pair = one.axes[0], other.axes[0]
         if not self.has_times or time.curve is others.curve:
             return 0
         first, length = start // time.every, time.length or 1
         stop = min(length, first + self.frames)
         self.frames -= stop - first
         self.is_cut |= stop < length
-        frames = np.arange(first, stop)
-        times = [frames if axis.curve is None else axis.curve(frames) for axis in (time, others)]
-        differ = times[0] != times[1]
-        left_out = start % time.every if stop > first and differ[0] else 0
-        return int(np.count_nonzero(differ)) * time.every - left_out
+        different = 0
+        for at in range(first, stop, _FRAMES_AT_ONCE):
+            frames = np.arange(at, min(at + _FRAMES_AT_ONCE, stop))
+            mine, theirs = (frames if axis.curve is None else axis.curve(frames) for axis in pair)
+            different += int(np.count_nonzero(mine != theirs)) * time.every
+            if at == first and mine[0] != theirs[0]:
+                different -= start % time.every
+        return different
 
 
 _TRANSFORMERS = ("transformers-5", "transformers-4")

@@ -1,0 +1,107 @@
+"""Small bodies that ask for more than the limit are refused before anything is allocated."""
+
+import json
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.client import Client
+
+_FAR, _SIDE = 2**40, 2**20
+_SQUARE = [1, _SIDE, _SIDE]
+_VIDEO = {"video": [_SIDE, 1024, 1024]}
+
+# What a request of a few tokens allocates, its answer included, is below a quarter of it.
+_MOST_BYTES = 2**19
+
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "text": {"convention": "mask", "rows": [[{"text": _FAR}]]},
+    "padding": {"convention": "mask", "rows": [[{"text": 1}]], "padding_side": "left"}
+    | {"length": _FAR},
+    "decoded tokens": {"convention": "arange", "rows": [[{"text": 1}]] * 40, "steps": _SIDE},
+    "an image": {"convention": "qwen2_vl", "rows": [[{"image": _SQUARE}]]},
+    "a video": {"convention": "qwen2_vl", "rows": [[_VIDEO]]},
+    "a video with times": {
+        "convention": "qwen2_5_vl",
+        "rows": [[{**_VIDEO, "seconds_per_grid": 0.03}]],
+    },
+    "audio": {"convention": "qwen3_omni", "rows": [[{"audio": _FAR}]]},
+    "newlines": {"convention": "hunyuan_vl", "rows": [[{"image": _SQUARE}]]},
+    "a thumbnail": {"convention": "minicpmv4_7", "rows": [[{"image": _SQUARE}]]},
+    "fractions": {"convention": "v2pe", "delta": 0.5, "rows": [[{"image": _SQUARE}]]},
+    "generated": {
+        "convention": "glm_image",
+        "rows": [[{"text": 1}, {"generate": _SQUARE[1:]}]],
+    },
+    "patches": {"convention": "gemma4", "sizes": [_SQUARE[1:]]},
+    "a canvas": {
+        "convention": "buckets",
+        "num_patches_per_side": 7,
+        "sizes": [[2, 2]],
+        "canvas": _SQUARE[1:],
+    },
+    "latents": {"convention": "wan", "grids": [_SQUARE]},
+    "references": {"convention": "flux", "text": _FAR, "sizes": [_SQUARE[1:]] * 9},
+}
+
+
+@contextmanager
+def allocated() -> Iterator[list[int]]:
+    """Append the most bytes that were allocated at once."""
+    peaks: list[int] = []
+    tracemalloc.start()
+    try:
+        yield peaks
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+# Of files the limit is higher.
+@pytest.mark.parametrize(
+    ("name", "extension"),
+    [*((name, "json") for name in BODIES), ("text", "safetensors"), ("an image", "safetensors")],
+)
+def test_more_ids_than_the_limit_are_refused_before_anything_is_allocated(
+    client: Client, name: str, extension: str
+) -> None:
+    content = json.dumps(BODIES[name]).encode()
+    headers = {"Content-Type": "application/json"}
+    assert len(content) < 1000
+
+    with allocated() as peaks:
+        answer = client.post(f"/positions.{extension}", content=content, headers=headers)
+
+    assert answer.status_code == 413, answer.text
+    assert answer.json()["type"].endswith(":answer-too-large")
+    assert peaks[0] < _MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "mode=bicubic&size=4096&old_size=2,1",
+        "mode=bilinear&antialias=true&size=4096&old_size=2,1",
+        "convention=sam_rel_pos&size=2048,2048",
+    ],
+)
+def test_a_resize_past_the_limit_is_refused_before_anything_is_allocated(
+    client: Client, query: str
+) -> None:
+    rows = [[0.5] * 100, [0.25] * 100]
+    x = rows if "sam" in query else [[rows[0]], [rows[1]]]
+    content = json.dumps({"x": x}).encode().replace(b" ", b"")
+    assert len(content) < 1200
+
+    with allocated() as peaks:
+        answer = client.post(
+            f"/resize/apply.json?{query}",
+            content=content,
+            headers={"Content-Type": "application/json"},
+        )
+
+    assert answer.status_code == 413, answer.text
+    assert peaks[0] < _MOST_BYTES
