@@ -324,6 +324,16 @@ class NamedArrays(ArrayInputs):
         certain = [each for each in self.inputs if each.is_required] or self.inputs
         return certain[0] if len(certain) == 1 else None
 
+    def read_arrays(self, form: ReadableFormat, body: Block) -> Input:
+        content = super().read_arrays(form, body)
+        own = {alias: each.name for each in self.inputs for alias in each.aliases}
+        arrays: dict[str, StoredTable] = {}
+        for name, array in content.arrays.items():
+            if arrays.setdefault(own.get(name, name), array) is not array:
+                rule = f"{name} is another name of {own.get(name, name)}: send one of them"
+                raise InvalidBody(rule, f"/{name}")
+        return replace(content, arrays=arrays)
+
     def check(self, content: Input) -> None:
         is_named = self._is_named(content)
         if not is_named and self.unnamed is None and self.choice is None:
@@ -390,10 +400,7 @@ class NamedArrays(ArrayInputs):
         return faults
 
     def _nearest(self, name: str) -> str | None:
-        """Return the array name for which ``name`` is an alias or a likely misspelling, or None."""
-        for each in self.inputs:
-            if name in each.aliases:
-                return each.name
+        """Return the array name of which ``name`` is a likely misspelling, or None."""
         names = [each.name for each in self.inputs]
         return next(iter(similar(name, names, _NAME_SIMILARITY)), None)
 

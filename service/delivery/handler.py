@@ -46,6 +46,9 @@ _TEXT_BYTE_SECONDS = 2e-7
 # objects and the elements of the array.
 _TEXT_WEIGHT = 12
 
+# Longer planning, as of a million sent positions, is a child's, so that no stream waits for it.
+_LONGEST_TURN_SECONDS = 0.2
+
 # The usual length of a number, where only the length of a body is known.
 _USUAL_ITEM_BYTES = 4
 
@@ -123,7 +126,8 @@ class Handler:
         seconds = max(form.byte_seconds * body.length_bytes + planning, reading)
         memory_bytes = held_bytes + (body.length_bytes * _TEXT_WEIGHT if form.is_text else 0)
         by_child = partial(delivery.answer_by_child, job, body.source, memory_bytes=memory_bytes)
-        if (reading if self.endpoint.report is None else seconds) > SHORT_SECONDS:
+        is_report = self.endpoint.report is not None
+        if (seconds if is_report else reading) > SHORT_SECONDS or planning > _LONGEST_TURN_SECONDS:
             return await by_child(seconds=seconds)
 
         def read() -> Posted | Plan | Answer:

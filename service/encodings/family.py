@@ -208,7 +208,7 @@ class InputArray:
         example: an example array as nested lists.
         is_integer: whether its elements are integers; they are read as int64.
         is_required: whether a request without this array is refused.
-        aliases: names of the array in other libraries; they are refused with a hint to ``name``.
+        aliases: names of the array in other libraries, under which it may be sent.
     """
 
     name: str

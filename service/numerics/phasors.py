@@ -177,7 +177,7 @@ _CHANNEL_SECONDS = 7e-6
 _GATHERED_SECONDS = 5e-9
 
 
-def phasor_seconds(width: int, positions: Positions) -> float:
+def phasor_seconds(width: int, positions: Positions | PositionArray) -> float:
     """Return the processor seconds of an element of rows of this width, at positions."""
     seconds = ELEMENT_SECONDS + (_WIDE_SECONDS if width > MAX_FINE_WIDTH else 0.0)
     if not positions.is_contiguous:
@@ -394,7 +394,7 @@ class PhasorTable(SinusoidTable):
 
     rule: FrequencyRule
     channels: Channels
-    positions: Positions
+    positions: Positions | PositionArray
     dtype: DType
     shape: tuple[int, ...]
     scale: float = 1.0
@@ -620,8 +620,8 @@ def sinusoid_table(
     if not positions.is_whole:
         values = np.asarray(positions.at(0, positions.count))
         return RealPhasorTable(rule, channels, values, dtype, shape, scale)
-    if not isinstance(positions, Positions):
-        positions = Positions.of_integers(positions.at(0, positions.count).astype(np.int64))
+    if isinstance(positions, RealPositions):
+        positions = positions.whole()
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 

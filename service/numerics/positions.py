@@ -372,14 +372,28 @@ class PositionArray:
         """True if no position is a fraction."""
         return self.numbers.dtype.kind == "i"
 
-    @property
+    @cached_property
     def is_contiguous(self) -> bool:
         """True if each position is one more than the one before it."""
-        return bool((np.diff(self.at(0, self.count)) == 1).all())
+        return bool((np.diff(self._flat) == 1).all())
+
+    def count_blocks(self, length: int) -> int:
+        """Return how many blocks of consecutive integers the positions meet, one by one."""
+        return 1 + int(np.count_nonzero(np.diff(self._flat // length)))
+
+    @property
+    def first(self) -> int:
+        """The first of whole positions."""
+        return int(self._flat[0])
 
     @property
     def least(self) -> float:
         return float(self.numbers.min())
+
+    @property
+    def most(self) -> int:
+        """The largest of whole positions."""
+        return int(self._flat.max())
 
     @property
     def farthest(self) -> int:
@@ -395,7 +409,7 @@ class PositionArray:
 
         None if they are more than half of all positions.
         """
-        flat = self.numbers.reshape(-1)
+        flat = self._flat
         low = flat.min()
         if self.is_whole and int(flat.max()) - int(low) < _DENSE * len(flat):
             places = flat - low
@@ -407,8 +421,12 @@ class PositionArray:
             return None
         return np.unique(flat, return_inverse=True)
 
+    @cached_property
+    def _flat(self) -> Numbers:
+        return self.numbers.reshape(-1)
+
     def at(self, start: int, stop: int) -> Numbers:
-        return self.numbers.reshape(-1)[start:stop]
+        return self._flat[start:stop]
 
     def along(self) -> tuple["PositionArray", ...]:
         """Return the positions along each axis of coordinates."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import orjson
 import pytest
 import safetensors.numpy
 from fastapi import FastAPI
@@ -20,6 +21,7 @@ from service.encodings.family import Choice, InputArray, Parameters
 from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
+from service.formats.json_text import JSON
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.tables import StoredTable
 from service.settings import Settings, default_settings
@@ -164,14 +166,16 @@ def test_single_possible_array_may_have_any_name() -> None:
     ]
 
 
-def test_alias_is_refused_with_the_right_name() -> None:
+def test_array_may_have_its_name_in_another_library() -> None:
     aliased = replace(MASK, aliases=("padding", "bias_mask"))
     inputs = NamedArrays((replace(BIAS, is_required=False), aliased))
 
     assert inputs.names == ("bias", "mask", "padding", "bias_mask", "x")
     for alias in aliased.aliases:
-        error = refused(inputs, **{alias: stored([[1]], INT64)})
-        assert error.detail == f"{alias} is no array here; did you mean mask?"
+        _, content = inputs.read(JSON, orjson.dumps({"bias": [[1.5]], alias: [[1]]}))
+        assert list(content.arrays) == ["bias", "mask"]
+    with pytest.raises(InvalidBody, match="padding is another name of mask: send one of them"):
+        inputs.read(JSON, orjson.dumps({"mask": [[1]], "padding": [[1]]}))
 
 
 def test_ambiguous_name_is_not_guessed() -> None:

@@ -1,5 +1,6 @@
 """Positions sent as an array: shapes, bytes, what is computed once, and what is refused."""
 
+import tracemalloc
 from typing import Any
 
 import httpx
@@ -17,8 +18,10 @@ from service.numerics.axes import AxesTable, Axis, without_repeats
 from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.phase import Picked
 from service.numerics.phasors import Channels, sinusoid_table
-from service.numerics.positions import PositionArray
+from service.numerics.positions import PositionArray, Positions
 from service.numerics.repeated_rows import RepeatedRows
+from service.numerics.setups import setup_of
+from service.numerics.tables import seconds
 from tests.client import Client, load_npy, npy_bytes
 
 RULE = Default(8, 10000.0)
@@ -394,3 +397,20 @@ def test_cosines_of_a_batch_are_those_of_transformers(client: Client) -> None:
 
     expected = np.cos(np.array([[1, 0.01], [100, 1]]))
     assert np.allclose(cos[:, 0], np.tile(expected, 2), atol=1e-6)
+
+
+def test_scattered_positions_take_little_memory() -> None:
+    numbers = np.random.default_rng(4).integers(-(2**60), 2**60, 300_000)
+    tracemalloc.start()
+    table = sinusoid_table(RULE, CHANNELS, PositionArray(numbers), FLOAT32, (len(numbers), 8))
+    setup_of(table)
+    seconds(table)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    # Runs would take 16 times as much as the numbers.
+    assert most_bytes < 6 * numbers.nbytes
+    expected = sinusoid_table(RULE, CHANNELS, Positions.of_integers(numbers[-9:]), FLOAT32, (9, 8))
+    assert table.read(8 * len(numbers) - 72, 8 * len(numbers)).tolist() == (
+        expected.read(0, 72).tolist()
+    )

@@ -120,15 +120,15 @@ def test_sequential_reads_equal_one_read(width: int, start: int) -> None:
 
 
 def test_a_table_may_be_read_from_several_threads_at_once() -> None:
-    shared = table(512, Positions.contiguous(-3000, 12000), "float32")
+    positions = Positions.contiguous(-3000, 12000)
+    shared = table(512, positions, "float32")
     starts = [*range(0, size(shared), 2**18), *reversed(range(0, size(shared), 2**18))]
 
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(lambda first: shared.read(first, first + 2**16).tobytes(), starts))
 
     alone = [
-        table(512, shared.positions, "float32").read(first, first + 2**16).tobytes()
-        for first in starts
+        table(512, positions, "float32").read(first, first + 2**16).tobytes() for first in starts
     ]
     assert alone == read
 

@@ -169,7 +169,8 @@ class Gemma4(PatchConvention, name="gemma4"):
     Formula: axes x,y: (i mod w, ⌊i/w⌋) of the patches of each image, then (−1, −1) up to length,
         (2, images, length).
     Source: transformers 5.23.0 ``Gemma4ImageProcessorPil``.
-    Trap: x, the column, is the first axis.
+    Trap: x, the column, is the first axis. Rotations turn the −1 of padding, too, as transformers
+        does, which masks its tokens.
     """
 
     models: ClassVar[tuple[str, ...]] = ("gemma4_vision",)
