@@ -112,10 +112,7 @@ _VECTOR_NAMES = AxisNames(
     required=("seq|token", "channel"),
     others=("batch", "head"),
     defaults=(("seq", "channel"), (_ANY, "seq", "channel")),
-    usual={
-        "batch,seq,head,channel": "vLLM, flash-attn",
-        "batch,head,seq,channel": "transformers",
-    },
+    usual={"batch,seq,head,channel": "vLLM, flash-attn", "batch,head,seq,channel": "transformers"},
 )
 
 

@@ -346,7 +346,4 @@ def _shifted_sin_cos(axis: Axis, positions: Numbers) -> tuple[Float64s, Float64s
         sine[rows], cosine[rows] = sin_cos(counted_in(axis.rule, unit).get(), integers[rows])
     once = np.array([1 if axis.shift > 0 else -1])
     more_sine, more_cosine = sin_cos(_shift_of(axis).get(), once)
-    return (
-        sine * more_cosine + cosine * more_sine,
-        cosine * more_cosine - sine * more_sine,
-    )
+    return (sine * more_cosine + cosine * more_sine, cosine * more_cosine - sine * more_sine)

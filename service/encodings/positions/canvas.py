@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 from service.encodings.family import InputArray
 from service.encodings.positions.media import KINDS, Media
 from service.encodings.positions.multimodal import Multimodal, RowBuilder
-from service.encodings.positions.pieces import Curve, Piece, Progress, constant
+from service.encodings.positions.pieces import Piece, Progress, Ramp, constant
 from service.encodings.positions.segments import Segment, TokenConvention
 from service.encodings.positions.sent_arrays import IMAGE_SIZES, TOKEN_TYPES, VIDEO_SIZES
 from service.errors import InvalidBody
@@ -82,25 +82,25 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
         newlines = max(len(slices) - 1, 0) + (segment.markers or 0)
         return 2 + height * width + sum(2 + h * w for h, w in sizes) + newlines
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
-        start = numbering.next
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
+        start = builder.next
         thumbnail, slices = self._size(segment.grid[1:]), segment.slices or ()
         sh, sw = self._size(slices[0][0]) if slices else thumbnail
         height, width = (sh * len(slices), sw * len(slices[0])) if slices else thumbnail
 
         def marker(y: int, x: int, count: int = 1) -> None:
-            numbering.add(Piece(count, (constant(start), constant(y), constant(x))))
+            builder.add(Piece(count, (constant(start), constant(y), constant(x))))
 
         def picture(
-            y: int, x: int, size: tuple[int, int], curves: tuple[Curve | None, Curve | None]
+            y: int, x: int, size: tuple[int, int], ramps: tuple[Ramp | None, Ramp | None]
         ) -> None:
             rows, columns = size
             axes = (
                 constant(start),
-                Progress(y, columns, rows, curves[0]),
-                Progress(x, 1, columns, curves[1]),
+                Progress(y, columns, rows, ramps[0]),
+                Progress(x, 1, columns, ramps[1]),
             )
-            numbering.add(Piece(rows * columns, axes))
+            builder.add(Piece(rows * columns, axes))
 
         marker(max(start - 1, 0), max(start - 1, 0))
         stretched = (_stretch(height, thumbnail[0]), _stretch(width, thumbnail[1]))
@@ -116,7 +116,7 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
                 marker(start + (row + 1) * sh - 1, start + width)
         if segment.markers:
             marker(start, start, segment.markers)
-        numbering.next = start + max(height, width) + 1
+        builder.next = start + max(height, width) + 1
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
         if TOKEN_TYPES.name not in arrays:
@@ -167,7 +167,7 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
         raise InvalidBody(f"{rule}, nor a slice right behind such a picture", f"{where}/{start}")
 
 
-def _stretch(length: int, count: int) -> Curve | None:
+def _stretch(length: int, count: int) -> Ramp | None:
     """Return the rounded places of ``count`` tokens over a length; None if they are as many."""
     return None if length == count else partial(_stretched, length, count)
 

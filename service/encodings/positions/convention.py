@@ -22,10 +22,13 @@ PastLength = Annotated[
     about("Tokens in the cache: as many first columns are left out.", 4, ge=0, le=MAX_LENGTH),
 ]
 Steps = Annotated[Integer, about("Decoded tokens whose position ids are added.", 2, ge=1, le=2**20)]
+Masked = Annotated[Integer, about("The position of masked tokens.", 1, ge=0, le=2**31 - 1)]
+SpatialMergeSize = Annotated[Integer, about("Patches of a side of a merged one.", 2, ge=1, le=1024)]
+PatchSize = Annotated[Integer, about("The size of a side of a patch.", 14, ge=1, le=2**31)]
 
 
 @dataclass(frozen=True)
-class Numbered:
+class Answer:
     """The answer of a convention.
 
     Attributes:
@@ -118,5 +121,5 @@ class Convention(Parameters):
         return given
 
     @abstractmethod
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
         """Return the arrays; raises InvalidParameters or InvalidBody."""

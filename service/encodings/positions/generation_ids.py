@@ -1,14 +1,12 @@
 """Conventions of models that make images and videos: axes of text, latents and references."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from service.encodings.family import about
-from service.encodings.positions.convention import Numbered
 from service.encodings.positions.patches import Grids, PatchConvention, Sizes, TextLength
 from service.encodings.positions.pieces import Piece, Progress, constant, grid_piece
 from service.grammar import Integer
-from service.numerics.tables import StoredTable
 
 
 class Flux(PatchConvention, name="flux"):
@@ -26,13 +24,10 @@ class Flux(PatchConvention, name="flux"):
     sizes: Sizes
     text: TextLength = 0
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
-        text = Piece(self.text, (constant(0),) * 3)
-        images = [
-            grid_piece((int(number > 0), 0, 0), (1, *size))
-            for number, size in enumerate(self.sizes)
-        ]
-        return Numbered({"position_ids": self.flat([text, *images], "sizes")}, {"axes": "t,h,w"})
+    def pieces(self) -> Iterator[Piece]:
+        yield Piece(self.text, (constant(0),) * 3)
+        for number, size in enumerate(self.sizes):
+            yield grid_piece((min(number, 1), 0, 0), (1, *size))
 
 
 class Krea2(Flux, name="krea2"):
@@ -45,9 +40,9 @@ class Krea2(Flux, name="krea2"):
 
     example: ClassVar[Mapping[str, Any]] = {"text": 2, "sizes": [[3, 4]]}
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
+    def pieces(self) -> Iterator[Piece]:
         self.single("sizes")
-        return super().answer(arrays)
+        return super().pieces()
 
 
 class Flux2(PatchConvention, name="flux2"):
@@ -60,6 +55,7 @@ class Flux2(PatchConvention, name="flux2"):
     Trap: FLUX.1 has three axes, and no order of the text.
     """
 
+    axis_names: ClassVar[str] = "t,h,w,l"
     example: ClassVar[Mapping[str, Any]] = {"text": 2, "sizes": [[3, 4], [2, 2], [1, 3]]}
 
     sizes: Sizes
@@ -68,12 +64,11 @@ class Flux2(PatchConvention, name="flux2"):
         Integer, about("The distance of references on the axis t.", 10, ge=1, le=10**6)
     ] = 10
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
-        pieces = [Piece(self.text, (*(constant(0),) * 3, Progress(0)))]
+    def pieces(self) -> Iterator[Piece]:
+        yield Piece(self.text, (*(constant(0),) * 3, Progress(0)))
         for number, size in enumerate(self.sizes):
             image = grid_piece((self.scale * number, 0, 0), (1, *size))
-            pieces.append(Piece(image.count, (*image.axes, constant(0))))
-        return Numbered({"position_ids": self.flat(pieces, "sizes")}, {"axes": "t,h,w,l"})
+            yield Piece(image.count, (*image.axes, constant(0)))
 
 
 class QwenImage(PatchConvention, name="qwen_image"):
@@ -92,29 +87,15 @@ class QwenImage(PatchConvention, name="qwen_image"):
     grids: Grids
     text: TextLength = 0
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+    def pieces(self) -> Iterator[Piece]:
         first = max(side // 2 for grid in self.grids for side in grid[1:])
-        pieces = [Piece(self.text, (Progress(first),) * 3)]
+        yield Piece(self.text, (Progress(first),) * 3)
         for number, grid in enumerate(self.grids):
             _, height, width = grid
-            origins = number, height // 2 - height, width // 2 - width
-            pieces.append(grid_piece(origins, grid))
-        return Numbered({"position_ids": self.flat(pieces, "grids")}, {"axes": "t,h,w"})
+            yield grid_piece((number, height // 2 - height, width // 2 - width), grid)
 
 
-class Raster(PatchConvention):
-    """Base of the conventions of a video alone, frame by frame and row by row."""
-
-    example: ClassVar[Mapping[str, Any]] = {"grids": [[2, 3, 4]]}
-
-    grids: Grids
-
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
-        pieces: Sequence[Piece] = [grid_piece((0, 0, 0), self.single("grids"))]
-        return Numbered({"position_ids": self.flat(pieces, "grids")}, {"axes": "t,h,w"})
-
-
-class Wan(Raster, name="wan"):
+class Wan(PatchConvention, name="wan"):
     """The ids of Wan's video tokens.
 
     Formula: axes t,h,w: (k, y, x).
@@ -122,8 +103,15 @@ class Wan(Raster, name="wan"):
     Trap: grids are of patches, 1×2×2 latents; text has no ids.
     """
 
+    example: ClassVar[Mapping[str, Any]] = {"grids": [[2, 3, 4]]}
 
-class HunyuanVideo(Raster, name="hunyuan_video"):
+    grids: Grids
+
+    def pieces(self) -> Iterator[Piece]:
+        yield grid_piece((0, 0, 0), self.single("grids"))
+
+
+class HunyuanVideo(Wan, name="hunyuan_video"):
     """The ids of HunyuanVideo's video tokens.
 
     Formula: axes t,h,w: (k, y, x).

@@ -16,13 +16,13 @@ import numpy as np
 from pydantic import Field
 
 from service.encodings.family import InputArray, about, impossible
-from service.encodings.positions.convention import Numbered
+from service.encodings.positions.convention import Answer, SpatialMergeSize
 from service.encodings.positions.media import MediaConvention
 from service.encodings.positions.pieces import (
-    Curve,
     Piece,
     PiecesTable,
     Progress,
+    Ramp,
     Row,
     constant,
     grid_piece,
@@ -39,10 +39,8 @@ from service.numerics.tables import Caution, StoredTable, Table
 
 RuleName = Literal["transformers-5", "transformers-4", "vllm"]
 Rules = Annotated[
-    RuleName,
-    Field(description="Whose ids, where libraries differ.", examples=["transformers-4"]),
+    RuleName, Field(description="Whose ids, where libraries differ.", examples=["transformers-4"])
 ]
-SpatialMergeSize = Annotated[Integer, about("Patches of a side of a merged one.", 2, ge=1, le=1024)]
 TemporalMergeSize = Annotated[Integer, about("Frames of a merged one.", 2, ge=1, le=1024)]
 TokensPerSecond = Annotated[Integer, about("Temporal ids of a second of video.", 2, ge=1, le=10**6)]
 
@@ -125,7 +123,7 @@ class Multimodal(MediaConvention):
 
     rules: Rules = "transformers-5"
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
         if self.rules not in self.libraries:
             rule = f"convention={self.name} has the rules {'|'.join(self.libraries)}"
             raise impossible("rules", self.rules, f"{rule}: it is not known in {self.rules}")
@@ -148,7 +146,7 @@ class Multimodal(MediaConvention):
             "attention_mask": PiecesTable([row.mask() for row in rows]),
         }
         tables |= self.decoded(prompts, rows)
-        return Numbered(tables, {"axes": self.axis_names}, tuple(self._cautions(prompts, rows)))
+        return Answer(tables, {"axes": self.axis_names}, tuple(self._cautions(prompts, rows)))
 
     @property
     def axis_names(self) -> str:
@@ -194,42 +192,42 @@ class Multimodal(MediaConvention):
         )
         images, rows, pieces = itertools.count(), [], 0
         for prompt in prompts:
-            numbering = self.numbering(prompt)
-            numbering.images, numbering.others = images, pieces
-            rows.append(self._row(prompt, numbering, rules, has_media=has_media))
-            pieces += len(numbering.pieces)
+            builder = self.builder(prompt)
+            builder.images, builder.others = images, pieces
+            rows.append(self._row(prompt, builder, rules, has_media=has_media))
+            pieces += len(builder.pieces)
         return rows
 
-    def _row(self, prompt: Prompt, numbering: RowBuilder, rules: str, *, has_media: bool) -> Row:
+    def _row(self, prompt: Prompt, builder: RowBuilder, rules: str, *, has_media: bool) -> Row:
         masked, tokens = 0, 0
         for place, segment in enumerate(prompt.padded()):
             count = self.count(segment)
             if segment.kind == "pad":
-                numbering.mask(count, self.masked_id(rules, has_media=has_media))
+                builder.mask(count, self.masked_id(rules, has_media=has_media))
                 masked += count
             elif segment.kind == "text":
-                numbering.run(count)
+                builder.run(count)
             else:
                 try:
-                    if len(numbering.pieces) + numbering.others > _MAX_PIECES:
+                    if len(builder.pieces) + builder.others > _MAX_PIECES:
                         rule = f"the media before it have more than {_MAX_PIECES} parts"
                         raise ValueError(f"{rule}: send it in another request")
-                    self.number(numbering, segment, rules)
+                    self.number(builder, segment, rules)
                 except ValueError as error:
                     raise prompt.refusal(place - 1, str(error)) from None
             tokens += count
-        pieces = joined(numbering.pieces)
+        pieces = joined(builder.pieces)
         if masked == tokens:
             return Row(pieces)
         scalar = scalar_of(self.dtype)
-        following = numbering.largest + 1
+        following = builder.largest + 1
         if masked and not has_media and self.counts_masked(rules):
             following = max(following, scalar(2))
         counted = tokens if rules == "transformers-4" and self.has_padded_delta else tokens - masked
         return Row(pieces, following - scalar(counted), following, counted)
 
-    def numbering(self, prompt: Prompt) -> RowBuilder:  # noqa: ARG002
-        """Return the numbering of an empty row."""
+    def builder(self, prompt: Prompt) -> RowBuilder:  # noqa: ARG002
+        """Return the builder of an empty row."""
         return RowBuilder(self.axis_count, scalar_of(self.dtype)(0), self.dtype)
 
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
@@ -240,15 +238,15 @@ class Multimodal(MediaConvention):
         """Return whether ids of masked tokens count for the largest of a batch without media."""
         return rules == "transformers-4"
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:
         """Add the tokens of a medium."""
-        shape, start = self.merged(segment), numbering.next
+        shape, start = self.merged(segment), builder.next
         piece = grid_piece((start,) * 3, shape, self.times(segment, rules))
-        largest = numbering.add(piece)
+        largest = builder.add(piece)
         by_sides = rules == "transformers-5"
-        numbering.next = start + max(shape[1:]) if by_sides else largest + 1
+        builder.next = start + max(shape[1:]) if by_sides else largest + 1
 
-    def times(self, segment: Segment, rules: str) -> Curve | None:  # noqa: ARG002
+    def times(self, segment: Segment, rules: str) -> Ramp | None:  # noqa: ARG002
         """Return the distance of the time of each frame from that of the first; None for k."""
         return None
 
@@ -312,7 +310,7 @@ class _DifferentIds:
         if [axis.origin for axis in one.axes] != [axis.origin for axis in other.axes]:
             return one.count - start
         time, others = pair = one.axes[0], other.axes[0]
-        if not self.has_times or time.curve is others.curve:
+        if not self.has_times or time.ramp is others.ramp:
             return 0
         first, length = start // time.every, time.length or 1
         stop = min(length, first + self.frames)
@@ -321,7 +319,7 @@ class _DifferentIds:
         different = 0
         for at in range(first, stop, _FRAMES_AT_ONCE):
             frames = np.arange(at, min(at + _FRAMES_AT_ONCE, stop))
-            mine, theirs = (frames if axis.curve is None else axis.curve(frames) for axis in pair)
+            mine, theirs = (frames if axis.ramp is None else axis.ramp(frames) for axis in pair)
             different += int(np.count_nonzero(mine != theirs)) * time.every
             if at == first and mine[0] != theirs[0]:
                 different -= start % time.every
@@ -388,10 +386,10 @@ class Qwen2x5VL(Qwen2VL, name="qwen2_5_vl"):
 
     tokens_per_second: TokensPerSecond = 2
 
-    def times(self, segment: Segment, rules: str) -> Curve | None:
+    def times(self, segment: Segment, rules: str) -> Ramp | None:
         rate = self.tokens_per_second
         if segment.video is None:
-            return None if rules == "transformers-5" else constant_curve
+            return None if rules == "transformers-5" else flat_ramp
         seconds = np.float32(1.0 if segment.seconds_per_grid is None else segment.seconds_per_grid)
         if rules == "transformers-5":
             return checked_times(partial(times_in, np.float32(rate) * seconds), segment)
@@ -400,7 +398,7 @@ class Qwen2x5VL(Qwen2VL, name="qwen2_5_vl"):
         return checked_times(partial(times_in, np.float64(seconds) * rate), segment)
 
 
-def constant_curve(frames: Int64s) -> Int64s:
+def flat_ramp(frames: Int64s) -> Int64s:
     """Return the time 0 of each frame."""
     return np.zeros_like(frames)
 
@@ -410,7 +408,7 @@ def times_in(interval: Any, frames: Int64s) -> Int64s:
     return np.asarray(frames.astype(interval.dtype) * interval).astype(np.int64)
 
 
-def checked_times(times: Curve, segment: Segment) -> Curve:
+def checked_times(times: Ramp, segment: Segment) -> Ramp:
     """Return the times of a video; raises ValueError if an id would lie beyond 2^62."""
     frames = segment.grid[0]
     seconds = 1.0 if segment.seconds_per_grid is None else segment.seconds_per_grid
@@ -456,15 +454,15 @@ class Qwen3VL(MergedGrids, name="qwen3_vl"):
             raise ValueError(f"timestamps has {len(texts)} numbers, and the video {frames} frames")
         return texts
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:
         for count in self._texts(segment) or (0,):
-            numbering.run(count)
+            builder.run(count)
             frame = (
                 segment.model_copy(update={segment.kind: (1, *segment.grid[1:])})
                 if segment.video
                 else segment
             )
-            super().number(numbering, frame, rules)
+            super().number(builder, frame, rules)
 
 
 class Ernie(MergedGrids, name="ernie4_5_vl"):

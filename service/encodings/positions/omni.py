@@ -12,14 +12,7 @@ import numpy as np
 from service.encodings.family import InputArray, about, impossible
 from service.encodings.positions.media import KINDS
 from service.encodings.positions.multimodal import MergedGrids, RowBuilder, TokensPerSecond
-from service.encodings.positions.pieces import (
-    Curve,
-    Piece,
-    constant,
-    grid_piece,
-    one_run,
-    scalar_of,
-)
+from service.encodings.positions.pieces import Piece, Ramp, constant, grid_piece, one_run, scalar_of
 from service.encodings.positions.segments import MAX_SEGMENTS, Prompt, Segment
 from service.encodings.positions.sent_arrays import AUDIO_LENGTHS, SECONDS_PER_GRID
 from service.errors import InvalidBody
@@ -100,17 +93,17 @@ class Omni(MergedGrids):
                 kinds[number, start:stop] = KINDS.index("joint")
         return kinds
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
-        start = numbering.next
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
+        start = builder.next
         if segment.kind == "joint":
-            self.weave(numbering, segment)
+            self.weave(builder, segment)
             return
         piece = one_run(self.count(segment), start, 3)
         if segment.kind != "audio":
             piece = grid_piece((start,) * 3, self.merged(segment), self._omni_times(segment))
-        numbering.next = numbering.add(piece) + 1
+        builder.next = builder.add(piece) + 1
 
-    def _omni_times(self, segment: Segment) -> Curve:
+    def _omni_times(self, segment: Segment) -> Ramp:
         """Return the times of frames: fl32(fl32(k·s)·rate), truncated where ids are integers."""
         rate = self.tokens_per_second
         if segment.video is None:
@@ -127,7 +120,7 @@ class Omni(MergedGrids):
 
         return times
 
-    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
+    def weave(self, builder: RowBuilder, segment: Segment) -> None:
         """Add a video with its audio, and the tokens around them."""
         raise NotImplementedError
 
@@ -167,20 +160,20 @@ class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
         return 1
 
-    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
-        start = numbering.next
+    def weave(self, builder: RowBuilder, segment: Segment) -> None:
+        start = builder.next
         video, audio, times = self._video_and_audio(segment, start + 1)
         per = self.tokens_per_second * self.seconds_per_chunk
-        numbering.add(Piece(2, (constant(start),) * 3))
+        builder.add(Piece(2, (constant(start),) * 3))
         pieces = (video, audio)
         cuts = [_cuts(video.count, per, times), _cuts(audio.count, per)]
         for number in range(max(map(len, cuts)) - 1):
             for piece, edges in zip(pieces, cuts, strict=True):
                 if number + 1 < len(edges):
-                    largest = numbering.add(piece.part(edges[number], edges[number + 1]))
+                    largest = builder.add(piece.part(edges[number], edges[number + 1]))
         end = largest + 1
-        numbering.add(Piece(2, (constant(end),) * 3))
-        numbering.next = end + 1
+        builder.add(Piece(2, (constant(end),) * 3))
+        builder.next = end + 1
 
 
 def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
@@ -231,12 +224,12 @@ class Qwen3Omni(Omni, name="qwen3_omni"):
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
         return int(not has_media)
 
-    def numbering(self, prompt: Prompt) -> RowBuilder:
-        """Return the numbering of an empty row.
+    def builder(self, prompt: Prompt) -> RowBuilder:
+        """Return the builder of an empty row.
 
         The token after a medium, and the one before it, are runs of their own in transformers.
         """
-        numbering, tokens, after = super().numbering(prompt), 0, False
+        builder, tokens, after = super().builder(prompt), 0, False
         plan: list[int] = []
         for segment in (*prompt.segments, None):
             if segment is not None and segment.kind in {"text", "pad"}:
@@ -247,27 +240,27 @@ class Qwen3Omni(Omni, name="qwen3_omni"):
             tail = int(before and tokens > head)
             plan += [count for count in (head, tokens - head - tail, tail) if count]
             tokens, after = 0, before
-        numbering.plan = plan[::-1]
-        return numbering
+        builder.plan = plan[::-1]
+        return builder
 
-    def weave(self, numbering: RowBuilder, segment: Segment) -> None:
-        begin = one_run(2, numbering.next, 3)
-        numbering.add(begin)
-        start = numbering.next + scalar_of(self.dtype)(2)
+    def weave(self, builder: RowBuilder, segment: Segment) -> None:
+        begin = one_run(2, builder.next, 3)
+        builder.add(begin)
+        start = builder.next + scalar_of(self.dtype)(2)
         video, audio, times = self._video_and_audio(segment, start)
         ids = np.arange(audio.count).astype(np.float32) + start
         before = np.searchsorted(ids, times.astype(np.float32) + start).tolist()
         frame, done = video.count // len(times), 0
         for number, stop in enumerate(before):
             if stop > done:
-                numbering.add(audio.part(done, stop))
+                builder.add(audio.part(done, stop))
                 done = stop
             is_rest = done == audio.count
             end_of_video = video.count if is_rest else (number + 1) * frame
-            largest = numbering.add(video.part(number * frame, end_of_video))
+            largest = builder.add(video.part(number * frame, end_of_video))
             if is_rest:
                 break
         else:
-            largest = numbering.add(audio.part(done, audio.count))
+            largest = builder.add(audio.part(done, audio.count))
         end = one_run(2, largest + 1, 3)
-        numbering.next = numbering.add(end) + 1
+        builder.next = builder.add(end) + 1

@@ -1,18 +1,19 @@
 """Grids of patches as parameters, and the base of the conventions that number them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
 from service.encodings.family import about, impossible
-from service.encodings.positions.convention import Convention
+from service.encodings.positions.convention import Answer, Convention
 from service.encodings.positions.pieces import Piece, PiecesTable, Row, joined
 from service.encodings.positions.segments import Grid, Size
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.dtypes import INT64, DType
 from service.numerics.limits import MAX_LENGTH
+from service.numerics.tables import StoredTable
 
 _MAX_GRIDS = 2**12
 
@@ -29,9 +30,7 @@ Grids = Annotated[
     about("The grid t,h,w of each image or video.", [[1, 4, 6]]),
 ]
 Sizes = Annotated[
-    tuple[Size, ...],
-    BeforeValidator(_bounded),
-    about("The size h,w of each image.", [[3, 5]]),
+    tuple[Size, ...], BeforeValidator(_bounded), about("The size h,w of each image.", [[3, 5]])
 ]
 TextLength = Annotated[Integer, about("Tokens of text.", 2, ge=0, le=MAX_LENGTH)]
 
@@ -40,8 +39,17 @@ class PatchConvention(Convention):
     """Base of the conventions of grids: all tokens in one row, (axes, tokens)."""
 
     unlisted: ClassVar[frozenset[str]] = frozenset({"grids", "sizes"})
+    axis_names: ClassVar[str] = "t,h,w"
 
-    def row_of(self, pieces: Sequence[Piece], name: str) -> Row:
+    def pieces(self) -> Iterable[Piece]:
+        """Yield the tokens, where position_ids is the only array."""
+        raise NotImplementedError
+
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+        name = "sizes" if "sizes" in type(self).model_fields else "grids"
+        return Answer({"position_ids": self.flat(self.pieces(), name)}, {"axes": self.axis_names})
+
+    def row_of(self, pieces: Iterable[Piece], name: str) -> Row:
         """Return all pieces in a row; raises InvalidParameters if they are too many tokens.
 
         Args:
@@ -53,7 +61,7 @@ class PatchConvention(Convention):
             raise impossible(name, None, f"{name} has {row.count} tokens: 1 to 2^62 are possible")
         return row
 
-    def flat(self, pieces: Sequence[Piece], name: str, dtype: DType = INT64) -> PiecesTable:
+    def flat(self, pieces: Iterable[Piece], name: str, dtype: DType = INT64) -> PiecesTable:
         """Return the ids of pieces on all of their axes, (axes, tokens)."""
         row = self.row_of(pieces, name)
         return PiecesTable([row], len(row.pieces[0].axes), dtype, is_batch=False)

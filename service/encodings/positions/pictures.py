@@ -60,16 +60,16 @@ class HunYuanVL(MergedGrids, name="hunyuan_vl"):
             raise ValueError(f"an image has t=1, not {frames}")
         return 1, height, width + 1
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
-        start, (_, height, width) = numbering.next, self.merged(segment)
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:  # noqa: ARG002
+        start, (_, height, width) = builder.next, self.merged(segment)
         axes = (
             *[Progress(start)] * (self.num_axes - 3),
             Progress(0, 1, width),
             Progress(0, width, height),
-            constant(next(numbering.images)),
+            constant(next(builder.images)),
         )
-        numbering.add(Piece(height * width, axes))
-        numbering.next = start + height * width
+        builder.add(Piece(height * width, axes))
+        builder.next = start + height * width
 
 
 class GlmImage(Multimodal, name="glm_image"):
@@ -112,13 +112,13 @@ class GlmImage(Multimodal, name="glm_image"):
     def masked_id(self, rules: str, *, has_media: bool) -> int:  # noqa: ARG002
         return 1
 
-    def number(self, numbering: RowBuilder, segment: Segment, rules: str) -> None:
+    def number(self, builder: RowBuilder, segment: Segment, rules: str) -> None:
         if segment.kind != "generate":
-            super().number(numbering, segment, rules)
+            super().number(builder, segment, rules)
 
-    def _row(self, prompt: Prompt, numbering: RowBuilder, rules: str, *, has_media: bool) -> Row:
-        row = super()._row(prompt, numbering, rules, has_media=has_media)
-        return Row(row.pieces, 0, numbering.next)
+    def _row(self, prompt: Prompt, builder: RowBuilder, rules: str, *, has_media: bool) -> Row:
+        row = super()._row(prompt, builder, rules, has_media=has_media)
+        return Row(row.pieces, 0, builder.next)
 
     def decoded(self, prompts: Sequence[Prompt], rows: Sequence[Row]) -> dict[str, Table]:
         found: list[list[Piece]] = []

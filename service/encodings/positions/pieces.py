@@ -17,7 +17,7 @@ from service.numerics.dtypes import FLOAT32, INT64, DType, Elements
 from service.numerics.phase import Int64s
 from service.numerics.tables import ELEMENT_SECONDS, read_blocks
 
-Curve: TypeAlias = Callable[[Int64s], Elements]
+Ramp: TypeAlias = Callable[[Int64s], Elements]
 """The distance of the n-th step from the origin, of a type that fits that of the ids."""
 
 # The processor seconds of the call of a piece.
@@ -26,35 +26,35 @@ _PIECE_SECONDS = 2.5e-6
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The ids of a piece along one axis: origin + curve(⌊i/every⌋ mod length) for its token i.
+    """The ids of a piece along one axis: origin + ramp(⌊i/every⌋ mod length) for its token i.
 
     Attributes:
         origin: the id of the first token.
         every: the number of tokens with the same id.
         length: the number of steps before it begins again; None if it never does.
-        curve: the distance of each step from the origin; the number of the step if None.
+        ramp: the distance of each step from the origin; the number of the step if None.
     """
 
     origin: Any
     every: int = 1
     length: int | None = None
-    curve: Curve | None = None
+    ramp: Ramp | None = None
 
     def at(self, tokens: Int64s, dtype: DType) -> Elements:
         """Return the ids of tokens; sums are rounded to the type of the ids."""
         steps = tokens if self.every == 1 else tokens // self.every
         if self.length is not None:
             steps = steps % self.length
-        distance = steps if self.curve is None else self.curve(steps)
+        distance = steps if self.ramp is None else self.ramp(steps)
         return np.asarray(distance.astype(dtype.storage) + self.origin)
 
     def largest(self, start: int, stop: int, dtype: DType) -> Any:
-        """Return the largest id of the tokens start to stop, of a curve that never falls."""
+        """Return the largest id of the tokens start to stop, of a ramp that never falls."""
         first, last = start // self.every, (stop - 1) // self.every
         if self.length is not None:
             wraps = first // self.length != last // self.length
             last = self.length - 1 if wraps else last % self.length
-        distance = last if self.curve is None else self.curve(np.array([last]))[0].item()
+        distance = last if self.ramp is None else self.ramp(np.array([last]))[0].item()
         return scalar_of(dtype)(distance) + self.origin
 
 
@@ -97,7 +97,7 @@ class Piece:
 
 
 def grid_piece(
-    origins: Sequence[Any], shape: tuple[int, int, int], times: Curve | None = None
+    origins: Sequence[Any], shape: tuple[int, int, int], times: Ramp | None = None
 ) -> Piece:
     """Return the tokens of a grid, row by row: origin plus frame, row and column on each axis."""
     frames, height, width = shape

@@ -183,8 +183,7 @@ Tokens = Annotated[
 ]
 
 PaddingSide = Annotated[
-    Literal["left", "right"],
-    Field(description="Where shorter rows are padded.", examples=["left"]),
+    Literal["left", "right"], Field(description="Where shorter rows are padded.", examples=["left"])
 ]
 PaddedLength = Annotated[
     Integer,

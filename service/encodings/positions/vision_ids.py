@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.encodings.family import about, impossible
-from service.encodings.positions.convention import Numbered
-from service.encodings.positions.multimodal import SpatialMergeSize
+from service.encodings.positions.convention import Answer, PatchSize, SpatialMergeSize
 from service.encodings.positions.patches import Grids, PatchConvention, Sizes, refused
 from service.encodings.positions.pieces import Piece, PiecesTable, Progress, Row, constant
 from service.encodings.positions.segments import PaddedLength, Size
@@ -23,9 +22,6 @@ from service.numerics.tables import Caution, StoredTable, Table
 _MAX_END = 2**31 - 1
 # Below this many patches times buckets float32 puts only borders of buckets elsewhere.
 _MAX_PATCHES, _MAX_BUCKETS = 4096, 1024
-
-
-PatchSize = Annotated[Integer, about("The size of a side of a patch.", 14, ge=1, le=2**31)]
 
 
 class MergedPatches(PatchConvention):
@@ -60,7 +56,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
 
     include_temporal: Annotated[Boolean, about("Whether t is the first axis.", True)] = False
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
         pieces, ends, total = [], [Piece(1, (constant(0),))], 0
         for frames, height, width in self.checked():
             count, merge = height * width, self.spatial_merge_size
@@ -71,7 +67,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             if self.include_temporal:
                 axes = (Progress(0, count), *axes)
             pieces.append(Piece(frames * count, axes))
-            ends.append(Piece(frames, (Progress(total + count, curve=partial(mul, count)),)))
+            ends.append(Piece(frames, (Progress(total + count, ramp=partial(mul, count)),)))
             total += frames * count
         if total > _MAX_END:
             raise impossible("grids", None, "grids has 2^31 patches or more")
@@ -79,7 +75,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             "position_ids": self.flat(pieces, "grids"),
             "cu_frame_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
-        return Numbered(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
+        return Answer(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
 
 
 def _row_in_blocks(width: int, merge: int, steps: Int64s) -> Int64s:
@@ -111,7 +107,7 @@ class VisionWindows(MergedPatches, name="vision_windows"):
     )
     patch_size: PatchSize = 14
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
         merge = self.spatial_merge_size
         side = self.window_size // merge // self.patch_size
         if not side:
@@ -120,9 +116,9 @@ class VisionWindows(MergedPatches, name="vision_windows"):
         index, ends, total = [], [Piece(1, (constant(0),))], 0
         for frames, *sides in self.checked():
             windows = _Windows(side, *(each // merge for each in sides))
-            index.append(Piece(frames * windows.tokens, (Progress(total, curve=windows.order),)))
-            curve = partial(windows.end_of, merge**2)
-            ends.append(Piece(frames * windows.count, (Progress(total * merge**2, curve=curve),)))
+            index.append(Piece(frames * windows.tokens, (Progress(total, ramp=windows.order),)))
+            ramp = partial(windows.end_of, merge**2)
+            ends.append(Piece(frames * windows.count, (Progress(total * merge**2, ramp=ramp),)))
             total += frames * windows.tokens
         if total * merge**2 > _MAX_END:
             raise impossible("grids", None, "grids has 2^31 patches or more")
@@ -130,7 +126,7 @@ class VisionWindows(MergedPatches, name="vision_windows"):
             "window_index": PiecesTable([self.row_of(index, "grids")], is_batch=False),
             "cu_window_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
-        return Numbered(tables, {})
+        return Answer(tables, {})
 
 
 class _Windows:
@@ -179,7 +175,7 @@ class Gemma4(PatchConvention, name="gemma4"):
     sizes: Sizes
     length: PaddedLength | None = None
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
         length = self.length or max(height * width for height, width in self.sizes)
         rows = []
         for number, (height, width) in enumerate(self.sizes):
@@ -190,7 +186,7 @@ class Gemma4(PatchConvention, name="gemma4"):
             patches = Piece(count, (Progress(0, 1, width), Progress(0, width)))
             padding = Piece(length - count, (constant(-1), constant(-1)))
             rows.append(self.row_of([patches, padding], "sizes"))
-        return Numbered({"position_ids": PiecesTable(rows, 2)}, {"axes": "x,y", "length": length})
+        return Answer({"position_ids": PiecesTable(rows, 2)}, {"axes": "x,y", "length": length})
 
 
 class Buckets(PatchConvention, name="buckets"):
@@ -215,7 +211,7 @@ class Buckets(PatchConvention, name="buckets"):
     sizes: Sizes
     canvas: Annotated[Size, about("Patches h,w that images are padded to.", [7, 7])] | None = None
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Numbered:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
         side, pieces = self.num_patches_per_side, []
         for number, size in enumerate(self.sizes):
             most = self.canvas or (_MAX_PATCHES, _MAX_PATCHES)
@@ -224,12 +220,12 @@ class Buckets(PatchConvention, name="buckets"):
                 raise refused("sizes", number, size, f"at most {most[0]}×{most[1]} patches fit")
             width = self.canvas[1] if self.canvas else size[1]
             count = self.canvas[0] * width if self.canvas else size[0] * width
-            pieces.append(Piece(count, (Progress(0, curve=partial(_bucket, side, size, width)),)))
+            pieces.append(Piece(count, (Progress(0, ramp=partial(_bucket, side, size, width)),)))
         if self.canvas:
             table = PiecesTable([self.row_of([piece], "canvas") for piece in pieces])
         else:
             table = PiecesTable([self.row_of(pieces, "sizes")], is_batch=False)
-        return Numbered({"position_ids": table}, {}, tuple(self._cautions()))
+        return Answer({"position_ids": table}, {}, tuple(self._cautions()))
 
     def _cautions(self) -> Iterator[Caution]:
         """Yield a warning of the sides whose buckets differ in float32."""

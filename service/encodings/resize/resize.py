@@ -194,10 +194,7 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
     )
 
     num_prefix_tokens: Integer | None = optional(
-        "Rows before the grid, kept; those of the convention unless given.",
-        1,
-        ge=0,
-        le=MAX_NEW,
+        "Rows before the grid, kept; those of the convention unless given.", 1, ge=0, le=MAX_NEW
     )
     num_extra_tokens: Integer | None = optional(
         "Rows behind distances, kept; 3 with beit_rel_pos, else 0, unless given.",

@@ -176,10 +176,7 @@ class ResizeParameters(Parameters):
         max_length=2,
     )
     old_size: Integers | None = optional(
-        "Height and width, or length, of the learned table.",
-        "2,4",
-        min_length=1,
-        max_length=2,
+        "Height and width, or length, of the learned table.", "2,4", min_length=1, max_length=2
     )
     scale_factor: Reals | None = optional(
         "In place of size: old sizes times it, rounded down; its inverse is the step.",
@@ -188,9 +185,7 @@ class ResizeParameters(Parameters):
         max_length=2,
     )
     convention: ConventionName = about(
-        "The library's function; torch leaves options open.",
-        "vit",
-        default="torch",
+        "The library's function; torch leaves options open.", "vit", default="torch"
     )
     mode: Literal["nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic"] | None = (
         optional("The mode of torch's interpolate.", "bicubic")
@@ -211,10 +206,7 @@ class ResizeParameters(Parameters):
         le=0,
     )
     spatial_merge_size: Integer | None = optional(
-        "Side of the blocks that list patches; the convention's unless given.",
-        2,
-        ge=1,
-        le=MAX_NEW,
+        "Side of the blocks that list patches; the convention's unless given.", 2, ge=1, le=MAX_NEW
     )
 
     @property
