@@ -49,24 +49,19 @@ class AxisNames:
 
     def parse(self, value: Any) -> tuple[str, ...]:
         """Return names; raises ValueError if they are no names of the axes of an array."""
-        names = value.split(",") if isinstance(value, str) else value
-        known = self.known
+        names, known = value.split(",") if isinstance(value, str) else value, self.known
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"must be names of axes with commas between them: {', '.join(known)}")
-        for name in names:
-            if name not in known:
-                word = name.strip().lower()
-                near = [own for own in known if own == _OTHER_WORDS.get(word)]
-                near = near or get_close_matches(word[:_LONGEST_NAME], known, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ValueError(
-                    f"must be of {', '.join(known)}, and {shortened(name) or 'one'} is not{hint}"
-                )
-            if name != _ANY and names.count(name) > 1:
-                raise ValueError(f"must have {name} once: further axes are any")
-        for one in self.required:
-            if sum(name in names for name in one.split("|")) != 1:
-                raise ValueError(f"must have exactly one {one.replace('|', ' or ')}")
+        for name in [each for each in names if each not in known]:
+            word = name.strip().lower()[:_LONGEST_NAME]
+            near = get_close_matches(_OTHER_WORDS.get(word, word), known, 1)
+            rule = f"must be of {', '.join(known)}, and {shortened(name) or 'one'} is not"
+            raise ValueError(f"{rule}; did you mean {near[0]}?" if near else rule)
+        for one in (*self.required, *self.others):
+            count = sum(names.count(name) for name in one.split("|"))
+            if count > 1 or (count == 0 and one in self.required):
+                rule = f"must have one {one.replace('|', ' or ')}, and has {count}"
+                raise ValueError(f"{rule}: further axes are any")
         return tuple(names)
 
     def of(self, names: tuple[str, ...] | None, rank: int, array: str) -> tuple[str, ...]:
@@ -79,18 +74,17 @@ class AxisNames:
         """
         if names is not None and len(names) == rank:
             return names
-        unnamed = next((each for each in self.defaults if len(each) == rank), None)
-        if names is None and unnamed is not None:
-            return unnamed
-        rule = "axes is required:" if names is None else f"axes names {len(names)} axes, and"
-        rule += f" {shortened(array)} has {rank}"
-        orders = self.usual if unnamed is None else {",".join(unnamed): "unless given"}
+        unnamed = [each for each in self.defaults if len(each) == rank]
+        if names is None and unnamed:
+            return unnamed[0]
+        orders = {",".join(each): "unless given" for each in unnamed} or self.usual
         ways = (f"axes={'any,' * (rank - 4)}{order} ({whose})" for order, whose in orders.items())
-        sent = None if names is None else ",".join(names)
-        rule += f": send {' or '.join(ways)}"
-        if names is not None:
-            rule += "; arrays with other axes go in a request of their own"
-        raise InvalidParameters(Fault("axes", sent, rule))
+        rule = f"{shortened(array)} has {rank}: send {' or '.join(ways)}"
+        if names is None:
+            raise InvalidParameters(Fault("axes", None, f"axes is required: {rule}"))
+        rule = f"axes names {len(names)} axes, and {rule}"
+        rule += "; arrays with other axes go in a request of their own"
+        raise InvalidParameters(Fault("axes", ",".join(names), rule))
 
     @property
     def schema(self) -> WithJsonSchema:

@@ -264,7 +264,8 @@ class Cells(Convention, name="cell"):
     Formula: min(max_position_embeddings − 1, i − the first place with the same column and row as
         token i).
     Source: transformers 5.23.0 ``TapasEmbeddings`` with ``reset_position_index_per_cell``.
-    Trap: tokens of one cell that are apart from each other still count from its first token.
+    Trap: tokens of one cell that are apart from each other still count from its first token;
+        masked tokens count as others do, so that there is no mask among the answers.
     """
 
     models: ClassVar[tuple[str, ...]] = ("tapas",)

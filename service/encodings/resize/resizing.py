@@ -167,6 +167,14 @@ class ResizeParameters(Parameters):
         "new_window_size": "its name here is size",
         "old_window_size": "its name here is old_size",
     }
+    value_hints: ClassVar = {
+        "convention": {
+            **dict.fromkeys(("dinov2", "clip", "siglip", "deit"), "vit"),
+            **dict.fromkeys(("sam", "vitdet", "seggpt", "got_ocr2"), "sam_rel_pos"),
+            **dict.fromkeys(("beit", "data2vec"), "beit_rel_pos"),
+            "swin": "timm_rel_pos",
+        }
+    }
 
     size: Integers | None = optional(
         "New height and width (a window's, for its distances), length (linear), or numbers of "
@@ -315,7 +323,7 @@ def _sides(name: str, value: tuple[Number, ...] | None, count: int) -> tuple[Num
     if value is None:
         raise impossible(name, None, f"{name} is required")
     if len(value) not in {1, count}:
-        raise impossible(name, value, f"{name} must be {count} number")
+        raise impossible(name, value, f"{name} must be {'1 number' if count == 1 else '2 numbers'}")
     return value * (count // len(value))
 
 

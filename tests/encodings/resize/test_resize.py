@@ -197,3 +197,17 @@ def test_a_table_past_the_limit_is_refused_before_it_is_computed(
     answer = client.post("/resize/apply?mode=bicubic&size=4096&old_size=2,1", json={"x": x})
 
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("model", "convention"),
+    [("dinov2", "vit"), ("clip", "vit"), ("swin", "timm_rel_pos"), ("beit", "beit_rel_pos"),
+     ("sam", "sam_rel_pos")],
+)  # fmt: skip
+def test_a_model_leads_to_the_function_that_resizes_its_table(
+    client: Client, model: str, convention: str
+) -> None:
+    answer = client.get(f"/resize?old_size=2&size=3&convention={model}")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["detail"] == f"did you mean convention={convention}?"
