@@ -28,7 +28,7 @@ PatchSize = Annotated[Integer, about("The size of a side of a patch.", 14, ge=1,
 
 
 @dataclass(frozen=True)
-class Answer:
+class NamedTables:
     """The answer of a convention.
 
     Attributes:
@@ -121,5 +121,5 @@ class Convention(Parameters):
         return given
 
     @abstractmethod
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         """Return the arrays; raises InvalidParameters or InvalidBody."""

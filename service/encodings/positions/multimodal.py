@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from service.encodings.family import InputArray, about, impossible
-from service.encodings.positions.convention import Answer, SpatialMergeSize
+from service.encodings.positions.convention import NamedTables, SpatialMergeSize
 from service.encodings.positions.media import MediaConvention
 from service.encodings.positions.pieces import (
     Piece,
@@ -123,7 +123,7 @@ class Multimodal(MediaConvention):
 
     rules: Rules = "transformers-5"
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         if self.rules not in self.libraries:
             rule = f"convention={self.name} has the rules {'|'.join(self.libraries)}"
             raise impossible("rules", self.rules, f"{rule}: it is not known in {self.rules}")
@@ -146,7 +146,7 @@ class Multimodal(MediaConvention):
             "attention_mask": PiecesTable([row.mask() for row in rows]),
         }
         tables |= self.decoded(prompts, rows)
-        return Answer(tables, {"axes": self.axis_names}, tuple(self._cautions(prompts, rows)))
+        return NamedTables(tables, {"axes": self.axis_names}, tuple(self._cautions(prompts, rows)))
 
     @property
     def axis_names(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.encodings.family import InputArray, Integers, about, impossible
-from service.encodings.positions.convention import Answer, Convention, Masked
+from service.encodings.positions.convention import Convention, Masked, NamedTables
 from service.encodings.positions.pieces import (
     Piece,
     PiecesTable,
@@ -46,7 +46,7 @@ class OneAxis(TokenConvention):
 
     arrays: ClassVar[tuple[str, ...]] = ("position_ids", "attention_mask", "decode_position_ids")
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         prompts = self.prompts(arrays)
         tables: dict[str, Table]
         if arrays:
@@ -63,7 +63,7 @@ class OneAxis(TokenConvention):
         if self.steps is not None:
             decoded = [Row((one_run(self.steps, first),)) for first in following]
             tables["decode_position_ids"] = PiecesTable(decoded)
-        return Answer(tables, {})
+        return NamedTables(tables, {})
 
     def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
         batch, length = next(iter(arrays.values())).shape
@@ -219,7 +219,7 @@ class Packed(Convention, name="packed"):
         Integer, about("The first position of each sequence.", 0, ge=0, le=_MAX_ID)
     ] = 0
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         ends = self._ends(arrays)
         counts = np.diff(ends).tolist()
         runs = [one_run(count, self.start) for count in counts]
@@ -229,7 +229,7 @@ class Packed(Convention, name="packed"):
             "cu_seqlens": StoredTable(np.array(ends, dtype=np.int32), INT32),
             "seq_idx": PiecesTable([Row(joined(numbers))], dtype=INT32),
         }
-        return Answer(tables, {"max_seqlen": max(counts)})
+        return NamedTables(tables, {"max_seqlen": max(counts)})
 
     def _ends(self, arrays: Mapping[str, StoredTable]) -> list[int]:
         """Return where sequences begin and the last one ends; raises if they are impossible."""
@@ -279,7 +279,7 @@ class Cells(Convention, name="cell"):
         Integer, about("Rows of the table of positions.", 512, ge=1, le=MAX_LENGTH)
     ]
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         name = CELL_TYPES.name
         if name not in arrays:
             raise InvalidBody(f"send {name}: {CELL_TYPES.description}", f"/{name}")
@@ -296,4 +296,4 @@ class Cells(Convention, name="cell"):
         first = order[np.maximum.accumulate(np.where(begins, place, 0))]
         ids = np.empty_like(place)
         ids[order] = np.minimum(order - first, self.max_position_embeddings - 1)
-        return Answer({"position_ids": StoredTable(ids.reshape(batch, length), INT64)}, {})
+        return NamedTables({"position_ids": StoredTable(ids.reshape(batch, length), INT64)}, {})

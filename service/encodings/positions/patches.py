@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from service.encodings.family import about, impossible
-from service.encodings.positions.convention import Answer, Convention
+from service.encodings.positions.convention import Convention, NamedTables
 from service.encodings.positions.pieces import Piece, PiecesTable, Row, joined
 from service.encodings.positions.segments import Grid, Size
 from service.errors import InvalidBody
@@ -45,9 +45,11 @@ class PatchConvention(Convention):
         """Yield the tokens, where position_ids is the only array."""
         raise NotImplementedError
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         name = "sizes" if "sizes" in type(self).model_fields else "grids"
-        return Answer({"position_ids": self.flat(self.pieces(), name)}, {"axes": self.axis_names})
+        return NamedTables(
+            {"position_ids": self.flat(self.pieces(), name)}, {"axes": self.axis_names}
+        )
 
     def row_of(self, pieces: Iterable[Piece], name: str) -> Row:
         """Return all pieces in a row; raises InvalidParameters if they are too many tokens.

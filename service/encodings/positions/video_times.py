@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from service.encodings.family import InputArray, Integers, Reals, about, impossible
-from service.encodings.positions.convention import Answer, Convention, Masked, PatchSize
+from service.encodings.positions.convention import Convention, Masked, NamedTables, PatchSize
 from service.encodings.positions.media import MediaConvention
 from service.encodings.positions.patches import Grids, PatchConvention
 from service.encodings.positions.pieces import (
@@ -75,7 +75,7 @@ class Fractions(Convention):
     def at(self, axis: int, step: int) -> Fraction | int:
         """Return where a step along an axis begins; raises InvalidParameters."""
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         starts, middles, ends = [], [], []
         for axis, (side, width) in enumerate(zip(self.sides, self.widths, strict=True)):
             steps = range(0, side, width or 1)
@@ -93,7 +93,7 @@ class Fractions(Convention):
             "starts": _lattice(starts, float),
             "ends": _lattice(ends, float),
         }
-        return Answer({name: tables[name] for name in self.arrays}, {"axes": self.axis_names})
+        return NamedTables({name: tables[name] for name in self.arrays}, {"axes": self.axis_names})
 
     def _digits(self, name: str) -> int:
         """Return the largest numerator or denominator of a parameter."""
@@ -326,7 +326,7 @@ class V2pe(MediaConvention, name="v2pe"):
             )
         return count
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:
         if frexp(self.delta)[0] != 0.5:
             raise impossible("delta", self.delta, "delta must be 1, 1/2, 1/4, … or 1/65536")
         units, prompts, skipped = int(1 / self.delta), self.prompts(arrays), self.past_length
@@ -344,7 +344,7 @@ class V2pe(MediaConvention, name="v2pe"):
         if self.steps is not None:
             decoded = [Row((one_run(self.steps, row.following // units + 1),)) for row in rows]
             tables["decode_position_ids"] = PiecesTable(decoded)
-        return Answer(tables, {})
+        return NamedTables(tables, {})
 
     def _numbered(self, prompt: Prompt, text: float, visual: float) -> Row:
         """Return the positions of a row, of which text and visual tokens are so far apart."""

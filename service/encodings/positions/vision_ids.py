@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.encodings.family import about, impossible
-from service.encodings.positions.convention import Answer, PatchSize, SpatialMergeSize
+from service.encodings.positions.convention import NamedTables, PatchSize, SpatialMergeSize
 from service.encodings.positions.patches import Grids, PatchConvention, Sizes, refused
 from service.encodings.positions.pieces import Piece, PiecesTable, Progress, Row, constant
 from service.encodings.positions.segments import PaddedLength, Size
@@ -56,7 +56,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
 
     include_temporal: Annotated[Boolean, about("Whether t is the first axis.", True)] = False
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         pieces, ends, total = [], [Piece(1, (constant(0),))], 0
         for frames, height, width in self.checked():
             count, merge = height * width, self.spatial_merge_size
@@ -75,7 +75,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
             "position_ids": self.flat(pieces, "grids"),
             "cu_frame_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
-        return Answer(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
+        return NamedTables(tables, {"axes": "t,h,w" if self.include_temporal else "h,w"})
 
 
 def _row_in_blocks(width: int, merge: int, steps: Int64s) -> Int64s:
@@ -107,7 +107,7 @@ class VisionWindows(MergedPatches, name="vision_windows"):
     )
     patch_size: PatchSize = 14
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         merge = self.spatial_merge_size
         side = self.window_size // merge // self.patch_size
         if not side:
@@ -126,7 +126,7 @@ class VisionWindows(MergedPatches, name="vision_windows"):
             "window_index": PiecesTable([self.row_of(index, "grids")], is_batch=False),
             "cu_window_seqlens": PiecesTable([Row(tuple(ends))], dtype=INT32, is_batch=False),
         }
-        return Answer(tables, {})
+        return NamedTables(tables, {})
 
 
 class _Windows:
@@ -175,7 +175,7 @@ class Gemma4(PatchConvention, name="gemma4"):
     sizes: Sizes
     length: PaddedLength | None = None
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         length = self.length or max(height * width for height, width in self.sizes)
         rows = []
         for number, (height, width) in enumerate(self.sizes):
@@ -186,7 +186,9 @@ class Gemma4(PatchConvention, name="gemma4"):
             patches = Piece(count, (Progress(0, 1, width), Progress(0, width)))
             padding = Piece(length - count, (constant(-1), constant(-1)))
             rows.append(self.row_of([patches, padding], "sizes"))
-        return Answer({"position_ids": PiecesTable(rows, 2)}, {"axes": "x,y", "length": length})
+        return NamedTables(
+            {"position_ids": PiecesTable(rows, 2)}, {"axes": "x,y", "length": length}
+        )
 
 
 class Buckets(PatchConvention, name="buckets"):
@@ -211,7 +213,7 @@ class Buckets(PatchConvention, name="buckets"):
     sizes: Sizes
     canvas: Annotated[Size, about("Patches h,w that images are padded to.", [7, 7])] | None = None
 
-    def answer(self, arrays: Mapping[str, StoredTable]) -> Answer:  # noqa: ARG002
+    def answer(self, arrays: Mapping[str, StoredTable]) -> NamedTables:  # noqa: ARG002
         side, pieces = self.num_patches_per_side, []
         for number, size in enumerate(self.sizes):
             most = self.canvas or (_MAX_PATCHES, _MAX_PATCHES)
@@ -225,7 +227,7 @@ class Buckets(PatchConvention, name="buckets"):
             table = PiecesTable([self.row_of([piece], "canvas") for piece in pieces])
         else:
             table = PiecesTable([self.row_of(pieces, "sizes")], is_batch=False)
-        return Answer({"position_ids": table}, {}, tuple(self._cautions()))
+        return NamedTables({"position_ids": table}, {}, tuple(self._cautions()))
 
     def _cautions(self) -> Iterator[Caution]:
         """Yield a warning of the sides whose buckets differ in float32."""
