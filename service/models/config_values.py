@@ -270,7 +270,7 @@ YARN_OF_MISTRAL: Mapping[str, Key] = {
 
 LLAMA4_OF_MISTRAL: Mapping[str, Key] = {
     "llama_4_scaling_beta": Key(real, ("beta",)),
-    "original_max_position_embeddings": RULE["original_max_position_embeddings"],
+    "llama_4_scaling_length": Key(count, ("original_max_position_embeddings",)),
 }
 """The keys under ``llama_4_scaling`` in Mistral's params.json."""
 

@@ -337,9 +337,11 @@ class _Walk:
         temperature = resolved.attention.get("query_temperature")
         known = resolved.model.type.attention
         if temperature:
-            origins, convention = resolved.attention["origin"], known.query_temperature
-            formula = temperature["formula"]
+            origins, formula = resolved.attention["origin"], temperature["formula"]
             values = {name: origins[name] for name in temperature if name in origins}
+            # Of a class that is not known, the keys imply the formula.
+            convention = ResolvedValue(known.query_temperature or "ministral3", "fixed in code")
+            implied = origins.get("query_temperature", convention)
             entry = EncodingEntry("temperature", url=_TEMPERATURE, counts=formula)
             self._add(
                 f"{prefix}temperature",
@@ -348,9 +350,9 @@ class _Walk:
                 "temperature",
                 layers={"only": temperature["layers"]} if "layers" in temperature else {},
                 entry=replace(entry, asks={"seq_len": "positions of queries"}),
-                values={"convention": ResolvedValue(convention, "fixed in code"), **values},
+                values={"convention": replace(implied, value=convention.value), **values},
                 asked={"seq_len": ResolvedValue(_QUERIES, "example")},
-                reason=None if convention else f"a factor of each query by its position: {formula}",
+                is_known=known.query_temperature is not None,
             )
         if (window := window_of(resolved)) is not None:
             name = f"{prefix}window"

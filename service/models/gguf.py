@@ -34,6 +34,7 @@ _MAX_KEYS, _MAX_TENSORS, _MAX_TEXTS, _MAX_NAME = 65_536, 200_000, 4_000_000, 65_
 _KEPT, _MAX_LENGTH, _F32 = 4096, 2**40, 0
 _HAS_LISTS = re.compile(r"\.(rope|attention)\.")
 _ATTENTION = "rope.scaling.attn_factor"
+_TEMPERATURE = "attention.temperature_scale"
 _DIVISORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
 
@@ -347,15 +348,27 @@ class _Model(Translation):
 
     def _read_temperature(self) -> None:
         """Add the factor of queries, which grows with the position."""
-        own = format_tables()["gguf"]["temperature"].get(self.arch, {})
-        scale = self.number("attention.temperature_scale", own.get("scale", 0.0))
-        length = self.number("attention.temperature_length", own.get("length", 0.0))
-        if scale:
-            steps = f"{length:.0f}" if length else "the original length"
-            formula = f"1 + {scale:g}·ln(1 + floor((position + {own.get('offset', 0)})/{steps}))"
-            where = own.get("where", "all layers")
-            entry = {"kind": "temperature", "not_served": f"queries of {where}: times {formula}"}
-            self.encodings.append(entry)
+        tables = format_tables()["gguf"]["temperature"]
+        own = tables.get(self.arch, tables["others"])
+        if not self.number(_TEMPERATURE, own.get("scale", 0.0)):
+            return
+        for name, keys in (("scale", [_TEMPERATURE]), ("length", own["lengths"])):
+            key = next((key for key in keys if key in self.place), None)
+            if key is not None:
+                value = self.number(key, 0.0)
+                number = int(value) if value.is_integer() else value
+                self.put(f"temperature/{name}", number, self.key(key))
+            elif name in own:
+                self.assume(f"temperature/{name}", own[name])
+        entry = {
+            "kind": "temperature",
+            "url": "/attention/temperature",
+            "query": own["query"],
+            "counts": f"positions of queries on {own['where']}",
+            "asks": {"seq_len": "positions of queries"},
+            "example": {"seq_len": 16384},
+        }
+        self.encodings.append(entry)
 
     def _read_sections(self, kind: str) -> None:
         name = "rope.dimension_sections"

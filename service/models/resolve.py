@@ -312,8 +312,9 @@ class AttentionFactors:
         self.values["softmax_scale_multiplier"] = computed(scale, formula, all_dim, factor)
 
     def add_ministral3(self, entry: LayerSettings) -> None:
-        beta = entry.block.values.get("llama_4_scaling_beta")
-        original = entry.values.get("original_max_position_embeddings")
+        values, name = entry.block.values, "original_max_position_embeddings"
+        beta = values.get("llama_4_scaling_beta")
+        original = values.get("llama_4_scaling_length", entry.values.get(name))
         if not beta or not original or not beta.value:
             return
         self._add_temperature(

@@ -181,6 +181,7 @@ def test_mistral_scaling_of_queries_is_read_beside_its_yarn() -> None:
 
     temperature = resolve(config).attention["query_temperature"]
     assert temperature["llama_4_scaling_beta"] == 0.1
+    assert temperature["original_max_position_embeddings"] == 8192
     assert "unknown-rope-key" not in codes_of(config)
 
 

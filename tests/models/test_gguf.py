@@ -205,18 +205,18 @@ def test_layers_are_those_of_llama_cpp() -> None:
 
 
 def test_factors_of_queries_are_named() -> None:
-    scaled = {"attention.temperature_scale": 0.1, "attention.temperature_length": 16384}
+    scaled = {"attention.temperature_scale": 0.125, "attention.temperature_length": 16384}
 
-    (mistral,) = read(model("mistral3", **scaled)).encodings
-    (llama,) = read(model("llama4")).encodings
+    mistral, llama = read(model("mistral3", **scaled)), read(model("llama4"))
 
-    assert mistral["not_served"] == (
-        "queries of all layers: times 1 + 0.1·ln(1 + floor((position + 0)/16384))"
-    )
-    assert (
-        "layers without rotation: times 1 + 0.1·ln(1 + floor((position + 1)/8192))"
-        in (llama["not_served"])
-    )
+    assert mistral.content["temperature"] == {"scale": 0.125, "length": 16384}
+    assert mistral.encodings[0]["query"]["convention"] == "'ministral3'"
+    assert llama.content["temperature"] == {"scale": 0.1, "length": 8192}
+    assert llama.encodings[0]["query"]["convention"] == "'llama4'"
+    assert "layers without rotation" in llama.encodings[0]["counts"]
+    of_length = {"attention.temperature_scale": 0.125, "context_length": 4096}
+    assert read(model("mistral3", **of_length)).content["temperature"]["length"] == 4096
+    assert not read(model("llama4", **{"attention.temperature_scale": 0.0})).encodings
     assert not read(model("llama")).encodings
 
 

@@ -162,6 +162,65 @@ def test_layers_without_rotary_embedding_and_query_temperature_are_encodings(
     assert factors[8190:8192].tolist() == pytest.approx([1, 1 + 0.1 * math.log(2)], rel=1e-7)
 
 
+MISTRAL_SMALL = {
+    "dim": 4096,
+    "n_layers": 8,
+    "n_heads": 32,
+    "head_dim": 128,
+    "rope_theta": 1e6,
+    "max_position_embeddings": 65536,
+}
+YARN = {"original_max_position_embeddings": 8192, "factor": 8, "apply_scale": False}
+GGUF = {"embedding_length": 4096, "attention.head_count": 32, "block_count": 8}
+
+
+@pytest.mark.parametrize(
+    ("document", "step", "is_known"),
+    [
+        (
+            {
+                **MISTRAL_SMALL,
+                "yarn": {**YARN, "beta": 32, "alpha": 1},
+                "llama_4_scaling": {"beta": 0.1, "original_max_position_embeddings": 4096},
+            },
+            4096,
+            False,
+        ),
+        (
+            {
+                "general.architecture": "llama4",
+                **{f"llama4.{key}": own for key, own in GGUF.items()},
+            },
+            8191,
+            True,
+        ),
+        (
+            {
+                "general.architecture": "mistral3",
+                **{f"mistral3.{key}": own for key, own in GGUF.items()},
+                "mistral3.attention.temperature_scale": 0.1,
+                "mistral3.attention.temperature_length": 8192,
+            },
+            8192,
+            True,
+        ),
+    ],
+    ids=["params.json", "GGUF of Llama 4", "GGUF of Mistral 3"],
+)
+def test_files_of_other_programs_link_the_factor_of_queries(
+    client: Client, document: dict[str, Any], step: int, is_known: bool
+) -> None:
+    if "general.architecture" in document:
+        document |= {f"{document['general.architecture']}.context_length": 65536}
+
+    own = encodings_of(client, document)["temperature"]
+
+    assert (own["served"], own["known"]) == (True, is_known)
+    factors = load_npy(client.get(own["links"]["file"]))
+    jump = [1, 1 + 0.1 * math.log(2)]
+    assert factors[step - 1 : step + 1].tolist() == pytest.approx(jump, rel=1e-7)
+
+
 def test_key_that_no_encoding_reads_is_refused_with_its_pointer(client: Client) -> None:
     config = {"model_type": "clip", "text_config": {"alibi": True}}
 
