@@ -333,9 +333,8 @@ class _Walk:
 
     def _add_beside(self, resolved: Resolved, prefix: str, at: str) -> None:
         """Add the factors of queries, the window, and the layers without a rotary embedding."""
-        pointer = resolved.model.place.pointer
+        pointer, known = resolved.model.place.pointer, resolved.model.type.attention
         temperature = resolved.attention.get("query_temperature")
-        known = resolved.model.type.attention
         if temperature:
             origins, formula = resolved.attention["origin"], temperature["formula"]
             values = {name: origins[name] for name in temperature if name in origins}
