@@ -18,10 +18,11 @@ from service.errors import shortened
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import (
     MIN_REAL_POSITION,
-    ListedPositions,
+    AnyPositions,
     Positions,
     RealPositions,
     Run,
+    first_out_of_range,
 )
 
 Item = TypeVar("Item")
@@ -169,7 +170,7 @@ def _plain_runs(value: str) -> tuple[Int64s, Int64s, Int64s] | None:
     return (first, step, more) if is_valid else None
 
 
-def real_positions(value: Any) -> ListedPositions:
+def real_positions(value: Any) -> AnyPositions:
     """Parse positions that may be fractions: a list of numbers, if one is not an integer."""
     if isinstance(value, str):
         items: Any = value.split(",") if _POINT.search(value) else ()
@@ -178,8 +179,8 @@ def real_positions(value: Any) -> ListedPositions:
     if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
         return positions(value)
     rule = "a list of numbers, without ranges where some are fractions"
-    parsed = RealPositions(_parse_reals(items, rule))
-    invalid = parsed.out_of_range
+    parsed = RealPositions(np.array(_parse_reals(items, rule)))
+    invalid = first_out_of_range(parsed.numbers)
     if invalid is not None:
         raise ValueError(
             f"must lie within ±2^62, from {MIN_REAL_POSITION:g} on, and {invalid} does not"

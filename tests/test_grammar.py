@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -257,7 +258,7 @@ def test_list_of_integers_is_comma_separated(value: object) -> None:
     ],
 )
 def test_one_fraction_makes_positions_real(value: object, numbers: tuple[float, ...]) -> None:
-    assert grammar.real_positions(value) == RealPositions(numbers)
+    assert grammar.real_positions(value) == RealPositions(np.array(numbers))
 
 
 @pytest.mark.parametrize(

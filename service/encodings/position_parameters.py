@@ -37,7 +37,7 @@ def _sent_or_listed(value: Any) -> AnyPositions:
 
 
 SentPositions = Annotated[
-    InstanceOf[Positions] | InstanceOf[RealPositions] | InstanceOf[PositionArray],
+    InstanceOf[Positions] | InstanceOf[RealPositions],
     BeforeValidator(_sent_or_listed),
     REAL_LIST,
 ]

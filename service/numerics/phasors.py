@@ -445,10 +445,8 @@ def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> Float64s:
 
 def phasors_at(rule: FrequencyRule, positions: RowPositions) -> Setups:
     """Return the setup of ``sines_and_cosines`` at the positions of rows."""
-    if isinstance(positions, RealPositions):
-        return _phasors_of_units(rule, positions.at(0, positions.count))
-    if isinstance(positions, PositionArray) and not positions.is_whole:
-        return _phasors_of_units(rule, positions.numbers.reshape(-1))
+    if isinstance(positions, RealPositions) and not positions.is_whole:
+        return _phasors_of_units(rule, positions.flat)
     return Setups((both_phasors(rule),))
 
 
@@ -620,7 +618,7 @@ def sinusoid_table(
     if not positions.is_whole:
         values = np.asarray(positions.at(0, positions.count))
         return RealPhasorTable(rule, channels, values, dtype, shape, scale)
-    if isinstance(positions, RealPositions):
+    if not isinstance(positions, Positions | PositionArray):
         positions = positions.whole()
     return PhasorTable(rule, channels, positions, dtype, shape, scale)
 

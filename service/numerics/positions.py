@@ -4,11 +4,11 @@ Of an array, each distinct number is kept once.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import ceil, floor
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,83 +281,21 @@ def first_out_of_range(values: Float64s) -> float | None:
     return float(values[are_out.argmax()]) if are_out.any() else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RealPositions:
     """A list of positions that may be fractions.
 
     Attributes:
-        values: one for each row, at least one, none of them −0.
-    """
-
-    values: tuple[float, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.count,)
-
-    @property
-    def farthest(self) -> int:
-        return self.farthest_from(0)
-
-    def farthest_from(self, origin: int) -> int:
-        """Return the largest distance from an origin, rounded up."""
-        return farthest_of(self.values, origin)
-
-    @property
-    def is_whole(self) -> bool:
-        return all(value.is_integer() for value in self.values)
-
-    @property
-    def out_of_range(self) -> float | None:
-        """The first position that is out of range, or None."""
-        return first_out_of_range(np.array(self.values))
-
-    def whole(self) -> Positions:
-        """Return the positions as integers; all of them must be whole."""
-        return Positions.of_integers(np.array(self.values).astype(np.int64))
-
-    def at(self, start: int, stop: int) -> Float64s:
-        return np.array(self.values[start:stop])
-
-    def beginning(self, count: int) -> "RealPositions":
-        """Return the first positions, count of them (at least one)."""
-        return RealPositions(self.values[:count])
-
-    def parameters(self) -> dict[str, Any]:
-        return {"positions": self.values}
-
-    def __str__(self) -> str:
-        """Format as numbers with commas: ``0.5,2``."""
-        return ",".join(repr(value).removesuffix(".0") for value in self.values)
-
-
-# Integers in a range below this many times their count are counted rather than sorted.
-_DENSE = 4
-
-
-@dataclass(frozen=True, eq=False)
-class PositionArray:
-    """Positions as an array, of which each distinct one may be computed once.
-
-    Attributes:
-        numbers: int64, or float64 if some are fractions; each in range, and none of them −0. An
-            axis of coordinates is the first one (``along``); the others are those of rows.
-        names: the names of its coordinates, if more than one are known.
+        numbers: int64, or float64 if some may be fractions; at least one, and none of them −0.
     """
 
     numbers: Numbers
-    names: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, numbers: Numbers) -> "PositionArray":
-        """Return the positions of an array of any integers, or of float64 in range."""
-        if numbers.dtype.kind == "f" and (numbers != np.trunc(numbers)).any():
-            return cls(numbers + 0.0)
-        return cls(numbers.astype(np.int64))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RealPositions) and np.array_equal(self.numbers, other.numbers)
+
+    def __hash__(self) -> int:
+        return hash(self.numbers.tobytes())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -368,32 +306,8 @@ class PositionArray:
         return self.numbers.size
 
     @property
-    def is_whole(self) -> bool:
-        """True if no position is a fraction."""
-        return self.numbers.dtype.kind == "i"
-
-    @cached_property
-    def is_contiguous(self) -> bool:
-        """True if each position is one more than the one before it."""
-        return bool((np.diff(self._flat) == 1).all())
-
-    def count_blocks(self, length: int) -> int:
-        """Return how many blocks of consecutive integers the positions meet, one by one."""
-        return 1 + int(np.count_nonzero(np.diff(self._flat // length)))
-
-    @property
-    def first(self) -> int:
-        """The first of whole positions."""
-        return int(self._flat[0])
-
-    @property
     def least(self) -> float:
         return float(self.numbers.min())
-
-    @property
-    def most(self) -> int:
-        """The largest of whole positions."""
-        return int(self._flat.max())
 
     @property
     def farthest(self) -> int:
@@ -403,13 +317,94 @@ class PositionArray:
         """Return the largest distance from an origin, rounded up."""
         return farthest_of((self.numbers.min().item(), self.numbers.max().item()), origin)
 
+    @property
+    def is_whole(self) -> bool:
+        """True if no position is a fraction."""
+        return bool((self.numbers == np.trunc(self.numbers)).all())
+
+    @cached_property
+    def is_contiguous(self) -> bool:
+        """True if each position is one more than the one before it."""
+        return bool((np.diff(self.flat) == 1).all())
+
+    def whole(self) -> Positions:
+        """Return the positions as integers; all of them must be whole."""
+        return Positions.of_integers(self.numbers.astype(np.int64))
+
+    @cached_property
+    def flat(self) -> Numbers:
+        """The positions in C order (n,)."""
+        return self.numbers.reshape(-1)
+
+    def at(self, start: int, stop: int) -> Numbers:
+        return self.flat[start:stop]
+
+    def moved(self, distance: int) -> Self:
+        """Add a distance to every position, integers that stay within the range of int64."""
+        return replace(self, numbers=self.numbers + distance) if distance else self
+
+    def beginning(self, count: int) -> "RealPositions":
+        """Return the first positions, count of them (at least one)."""
+        return RealPositions(self.flat[:count])
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the canonical parameters."""
+        return {"positions": tuple(self.numbers.tolist())}
+
+    def __str__(self) -> str:
+        """Format as numbers with commas: ``0.5,2``."""
+        return ",".join(repr(value).removesuffix(".0") for value in self.numbers.tolist())
+
+
+# Integers in a range below this many times their count are counted rather than sorted.
+_DENSE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class PositionArray(RealPositions):
+    """Positions as an array, of which each distinct one may be computed once.
+
+    Attributes:
+        numbers: int64, or float64 if some are fractions; each in range, and none of them −0. An
+            axis of coordinates is the first one (``along``); the others are those of rows.
+        names: the names of its coordinates, if more than one are known.
+    """
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, numbers: Numbers) -> "PositionArray":
+        """Return the positions of an array of any integers, or of float64 in range."""
+        if numbers.dtype.kind == "f" and (numbers != np.trunc(numbers)).any():
+            return cls(numbers + 0.0)
+        return cls(numbers.astype(np.int64))
+
+    @property
+    def is_whole(self) -> bool:
+        """True if they are integers; fractions may happen to be whole along one axis."""
+        return self.numbers.dtype.kind == "i"
+
+    def count_blocks(self, length: int) -> int:
+        """Return how many blocks of consecutive integers the positions meet, one by one."""
+        return 1 + int(np.count_nonzero(np.diff(self.flat // length)))
+
+    @property
+    def first(self) -> int:
+        """The first of whole positions."""
+        return int(self.flat[0])
+
+    @property
+    def most(self) -> int:
+        """The largest of whole positions."""
+        return int(self.flat.max())
+
     @cached_property
     def distinct(self) -> tuple[Numbers, NDArray[np.intp]] | None:
         """The distinct positions (u,), and which of them each position is (n,), in C order.
 
         None if they are more than half of all positions.
         """
-        flat = self._flat
+        flat = self.flat
         low = flat.min()
         if self.is_whole and int(flat.max()) - int(low) < _DENSE * len(flat):
             places = flat - low
@@ -421,20 +416,9 @@ class PositionArray:
             return None
         return np.unique(flat, return_inverse=True)
 
-    @cached_property
-    def _flat(self) -> Numbers:
-        return self.numbers.reshape(-1)
-
-    def at(self, start: int, stop: int) -> Numbers:
-        return self._flat[start:stop]
-
     def along(self) -> tuple["PositionArray", ...]:
         """Return the positions along each axis of coordinates."""
         return tuple(map(PositionArray, self.numbers))
-
-    def moved(self, distance: int) -> "PositionArray":
-        """Add a distance to every position, integers that stay within the range of int64."""
-        return PositionArray(self.numbers + distance) if distance else self
 
     def parameters(self) -> dict[str, Any]:
         """Return the canonical parameters: the shape, and a hash of the numbers in C order."""
@@ -446,8 +430,7 @@ class PositionArray:
         return f"array of shape {list(self.shape)}"
 
 
-ListedPositions: TypeAlias = Positions | RealPositions
-AnyPositions: TypeAlias = ListedPositions | PositionArray
+AnyPositions: TypeAlias = Positions | RealPositions
 
 
 def split_units(values: Float64s) -> tuple[Int64s, Int64s]:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from service.encodings.family import IndexDType, Parameters
@@ -77,8 +78,8 @@ def test_the_default_type_of_indices_is_int32() -> None:
 
 
 def test_real_positions_may_be_fractions() -> None:
-    assert table_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
-    assert table_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
+    assert table_positions(positions="0,0.5") == RealPositions(np.array((0.0, 0.5)))
+    assert table_positions(positions=[0, 0.5]) == RealPositions(np.array((0.0, 0.5)))
     assert table_positions(positions="2.0,3") == Positions.contiguous(2, 2)
     assert table_positions(seq_len="3", start="-1") == Positions.contiguous(-1, 3)
 

@@ -27,6 +27,7 @@ from service.numerics.positions import (
     MIN_REAL_POSITION,
     Positions,
     RealPositions,
+    first_out_of_range,
     split_units,
 )
 from service.numerics.tables import size
@@ -88,11 +89,11 @@ def test_values_are_within_their_bound_however_small(value: float, base: float) 
 def test_whole_numbers_have_the_bytes_of_integer_positions(
     positions: list[int], other: float
 ) -> None:
-    whole = RealPositions(tuple(map(float, positions)))
+    whole = RealPositions(np.array(positions, dtype=np.float64))
     alone = PhasorTable(RULE, SIN_COS, whole.whole(), FLOAT64, (len(positions), 8))
 
     assert whole.is_whole
-    among = table([*whole.values, other])[: len(positions)]
+    among = table([*whole.numbers, other])[: len(positions)]
     assert among.tobytes() == alone.read(0, size(alone)).tobytes()
 
 
@@ -118,16 +119,16 @@ def test_a_row_does_not_depend_on_the_other_rows(values: list[float], data: st.D
 def test_values_without_an_exact_angle_are_out_of_range(
     values: tuple[float, ...], out: float | None
 ) -> None:
-    assert repr(RealPositions(values).out_of_range) == repr(out)
+    assert repr(first_out_of_range(np.array(values))) == repr(out)
 
 
 def test_canonical_parameters_are_a_list() -> None:
-    positions = RealPositions((0.5, 2.0, -8.25))
+    positions = RealPositions(np.array((0.5, 2.0, -8.25)))
 
     assert (positions.count, positions.is_whole) == (3, False)
     assert positions.parameters() == {"positions": (0.5, 2.0, -8.25)}
-    assert hash(positions) == hash(RealPositions((0.5, 2.0, -8.25)))
-    assert RealPositions((4.0, 5.0)).whole() == Positions.contiguous(4, 2)
+    assert hash(positions) == hash(RealPositions(np.array((0.5, 2.0, -8.25))))
+    assert RealPositions(np.array((4.0, 5.0))).whole() == Positions.contiguous(4, 2)
 
 
 @given(st.lists(REALS, min_size=1, max_size=40))

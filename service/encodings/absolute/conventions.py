@@ -47,7 +47,7 @@ from service.numerics.phase import (
     exact_context,
 )
 from service.numerics.phasors import Channels, Component, sinusoid_table
-from service.numerics.positions import AnyPositions, RealPositions, RowPositions
+from service.numerics.positions import AnyPositions, RowPositions
 from service.numerics.tables import DerivedTable, ParameterValue, Table, read_blocks
 
 
@@ -82,9 +82,9 @@ class Sinusoids:
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of these positions; shape is any whose size is rows × channels."""
-        rows = positions if isinstance(positions, RealPositions) else positions.moved(self.offset)
+        rows = positions.moved(self.offset)
         table = sinusoid_table(self.rule, self.channels, rows, dtype, shape, scale=self.scale)
-        if self.padding_idx is None or isinstance(rows, RealPositions):
+        if self.padding_idx is None or not rows.is_whole:
             return table
         return ZeroRow(table, rows, self.padding_idx, self.width)
 

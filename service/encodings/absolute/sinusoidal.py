@@ -45,7 +45,7 @@ from service.grammar import Boolean
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, wavelengths
-from service.numerics.positions import AnyPositions, Positions, RealPositions
+from service.numerics.positions import AnyPositions, Positions
 from service.numerics.tables import (
     DecimalTable,
     DerivedTable,
@@ -299,8 +299,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
         positions = self.positions
         if positions is None:
             raise impossible("seq_len", self.seq_len, rule)
-        listed = positions.values if isinstance(positions, RealPositions) else positions
-        raise impossible("positions", listed, rule)
+        raise impossible("positions", positions, rule)
 
     def _check_dimensions(self, dimensions: Positions) -> None:
         width = self.rows.width

@@ -32,7 +32,6 @@ from service.numerics.double_double import (
 )
 from service.numerics.limits import MAX_LENGTH, MAX_MSCALE
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.positions import RealPositions
 from service.numerics.tables import (
     ELEMENT_SECONDS,
     Curves,
@@ -119,7 +118,7 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
     def table(self) -> Table:
         positions, keys = self.resolved_positions(), list(self.keys.values())
         check_rank(positions)
-        if isinstance(positions, RealPositions) or not positions.is_whole or positions.least < 0:
+        if not positions.is_whole or positions.least < 0:
             rule = "positions must be integers from 0 on: a query counts the keys before it"
             name = "start" if self.positions is None else "positions"
             raise impossible(name, self.start if self.positions is None else positions, rule)

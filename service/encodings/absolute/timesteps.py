@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from service.encodings.family import (
     ChannelCount,
     RealDType,
@@ -30,9 +32,10 @@ from service.numerics.phase import (
 from service.numerics.phasors import Channels, Component, sinusoid_table
 from service.numerics.positions import (
     MIN_REAL_POSITION,
-    ListedPositions,
+    AnyPositions,
     Positions,
     RealPositions,
+    first_out_of_range,
 )
 from service.numerics.tables import Table
 
@@ -97,7 +100,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         return ("timestep", "channel")
 
     @cached_property
-    def steps(self) -> ListedPositions:
+    def steps(self) -> AnyPositions:
         """The timesteps; raises InvalidParameters if one is out of range."""
         listed, count = self.timesteps, self.num_timesteps
         if listed is None:
@@ -107,11 +110,11 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
             return Positions.contiguous(0, count)
         if count is not None:
             raise impossible("num_timesteps", count, "num_timesteps does not go with timesteps")
-        steps = RealPositions(listed)
-        if steps.out_of_range is not None:
+        steps = np.array(listed)
+        if (invalid := first_out_of_range(steps)) is not None:
             rule = f"timesteps must be 0, or {MIN_REAL_POSITION:g} to 2^62 in size"
-            raise impossible("timesteps", steps.out_of_range, rule)
-        return steps
+            raise impossible("timesteps", invalid, rule)
+        return RealPositions(steps)
 
     def table(self) -> Table:
         steps = _negated(self.steps) if self.scale < 0 else self.steps
@@ -161,9 +164,9 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         return "max_period" if usual.has_exact_angles(1.0) else "downscale_freq_shift"
 
 
-def _negated(steps: ListedPositions) -> ListedPositions:
+def _negated(steps: AnyPositions) -> AnyPositions:
     if isinstance(steps, RealPositions):
-        return RealPositions(tuple(0.0 - value for value in steps.values))
+        return RealPositions(0.0 - steps.numbers)
     first, step, more = steps.columns
     return Positions.of_columns(-first, -step, more)
 
