@@ -11,6 +11,11 @@ tests/parity/test_positions.py compares them: POSREF_POSITIONS_DIR names the fol
 The inputs are those that the functions take. Of those that they do not take, the service answers
 some: two media of one type with no text between (transformers 5 takes them as one and raises
 RuntimeError), rows without an unmasked token (torch.cat of nothing), and no mask for Qwen3-Omni.
+
+Without a family, because these packages have no such function: ``keye`` and the rules of vLLM,
+which are in vLLM alone and were read there, and ``v2pe``, which is in the repository of its
+authors. So is DINO's resize: its family calls torch's function with DINO's factor.
+docs/positions.md explains where the numbers of libraries differ.
 """
 
 import importlib
@@ -540,6 +545,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     sys.modules["library_positions"] = sys.modules["__main__"]
     if not IS_4:
-        importlib.import_module("library_resizes")
+        importlib.import_module("library_resizes")  # and library_ids
     target, count, seed, *names = [*sys.argv[1:], *["300", "1"][len(sys.argv) - 2 :]]
     written(Path(target), int(count), int(seed), names)

@@ -155,6 +155,16 @@ def _ltx2_audio(case: Case, service: Service) -> Sequence[Arrays]:
     return _intervals(service.answered(_PATH, {**query, "convention": "ltx2_audio"}))
 
 
+def _temperature(convention: str, **names: Any) -> FormsMapping:
+    """Map the factors of queries at sent positions."""
+
+    def mapping(case: Case, service: Service) -> Sequence[Arrays]:
+        query = Params(case.params).query(**names) | {"convention": convention, "dtype": "float64"}
+        return [service.composed("/attention/temperature", query, case.inputs)]
+
+    return mapping
+
+
 def _rotated(case: Case, service: Service) -> Sequence[Arrays]:
     """Rotate x alone, and queries and keys of one body, by sent positions."""
     query = Params(case.params).query(
@@ -195,6 +205,7 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
             past=("past_key_values_length", 0),
         ),
         "sequence.opt": _counted("opt", offset="offset", past_length=("past_key_values_length", 0)),
+        "sequence.arange": _counted("arange", offset="offset", past="past_key_values_length"),
         "sequence.cell": _counted("cell", max_position_embeddings="max_position_embeddings"),
         "sequence.packed": _packed,
         "vision.vision": _described(
@@ -225,6 +236,8 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
         "generation.krea2": _images("krea2"),
         "generation.flux2": _images("flux2", "text_ids", "latent_ids", "image_ids"),
         "generation.qwen_image": _qwen_image,
+        "generation.wan": _video("wan"),
+        "generation.hunyuan_video": _video("hunyuan_video"),
         "generation.cosmos": _video("cosmos", fps=("fps", None), base_fps=("base_fps", 24)),
         "generation.ltx": _video(
             "ltx", rope_interpolation_scale=("rope_interpolation_scale", None)
@@ -232,6 +245,15 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
         "generation.ltx_condition": _ltx_condition,
         "generation.ltx2_video": _ltx2_video,
         "generation.ltx2_audio": _ltx2_audio,
+        "temperature.llama4": _temperature(
+            "llama4", floor_scale="floor_scale", attn_scale="attn_scale"
+        ),
+        "temperature.ministral3": _temperature(
+            "ministral3",
+            original_max_position_embeddings="original_max_position_embeddings",
+            llama_4_scaling_beta="llama_4_scaling_beta",
+        ),
+        "temperature.beam": _temperature("beam"),
         "rotation.rope_batch": _rotated,
         "rotation.mrope_batch": _rotated,
         "rotation.rope_packed": _rotated,

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
 from tests.parity.backend import Query, Service
 from tests.parity.golden import Array, Arrays, Case
+
+ResizeMapping: TypeAlias = Callable[[Case, Service], Sequence[Arrays]]
 
 _GRID = "/resize/apply"
 # The values at which torch takes its default.
@@ -86,10 +89,26 @@ def _dense(index: Array, weight: Array, side: int) -> Array:
     return operator
 
 
-def _sampled(case: Case, service: Service) -> Sequence[Arrays]:
-    side, (_, *size) = case.params["side"], case.params["grid"]
-    query = {"convention": "glm4v", "size": size, "old_size": side, "spatial_merge_size": 1}
-    return [{"out": _resized(service, case.inputs["table"], query)}]
+def _sampled(convention: str) -> ResizeMapping:
+    """Map the rows of one grid, of a square table."""
+
+    def mapping(case: Case, service: Service) -> Sequence[Arrays]:
+        side, (_, *size) = case.params["side"], case.params["grid"]
+        query = {"convention": convention, "size": size, "old_size": side}
+        query["spatial_merge_size"] = case.params.get("spatial_merge_size", 1)
+        return [{"out": _resized(service, case.inputs["table"], query)}]
+
+    return mapping
+
+
+def _with_prefix(convention: str) -> ResizeMapping:
+    """Map the rows of a square table behind those of class tokens."""
+
+    def mapping(case: Case, service: Service) -> Sequence[Arrays]:
+        query = {"convention": convention, **case.params}
+        return [{"out": _resized(service, case.inputs["posemb"], query)}]
+
+    return mapping
 
 
 def _biases(case: Case, service: Service) -> Sequence[Arrays]:
@@ -108,17 +127,21 @@ def operator_of(case: Case) -> Arrays:
     return {"operator": _dense(outputs["indices"], outputs["weights"].astype(np.float64), side)}
 
 
-RESIZES: Mapping[str, Callable[[Case, Service], Sequence[Arrays]]] = MappingProxyType(
+RESIZES: Mapping[str, ResizeMapping] = MappingProxyType(
     {
         "resize.beit_bias": _biases,
         "resize.gather_operator": _gathered,
-        "resize.glm4v": _sampled,
+        "resize.dino": _with_prefix("dino"),
+        "resize.glm4v": _sampled("glm4v"),
+        "resize.muse": _sampled("muse"),
+        "resize.qwen3_vl": _sampled("qwen3_vl"),
         "resize.sam_rel_pos": _pairs,
         "resize.siglip2": _filled,
         "resize.timm_abs_pos_embed": _absolute,
         "resize.timm_rel_pos_bias": _relative,
         "resize.torch_interpolate": _interpolated,
         "resize.torch_interpolate_width_one": _interpolated,
+        "resize.vit": _with_prefix("vit"),
     }
 )
 """The mapping of each family."""
