@@ -136,13 +136,12 @@ class Resizing:
         if self.height.mode in {*_KERNELS, "geometric"}:
             # Places are off by 1.5·old·2^-23: a step, a product, a difference. The sizes of the
             # changes of weights add up to 3 times that (cubic; the sizes of weights to 11/8) or 2,
-            # along both axes. Rounded kernels, quotients and sums add less than 68 or 16, found
-            # step by step for all places of old up to 33 and new up to 4096; more of old has slack.
+            # along both axes. Rounded kernels, quotients and sums add less than 82 or 16 units.
             # The knots of a geometric axis reach as far as its new places.
             reach = max(
                 max(each.old, each.new * (each.mode == "geometric")) for each in self.axes.values()
             )
-            places = 13 * reach + 68 if self.height.mode == "bicubic" else 6 * reach + 16
+            places = 13 * reach + 82 if self.height.mode == "bicubic" else 6 * reach + 16
             rule = f"within {places}·2^-23 of the table's largest number of the formula"
             yield Caution("library-rounding", f"libraries compute in float32, {rule}")
         if self.pairs is not None and max(self.pairs) % min(self.pairs):

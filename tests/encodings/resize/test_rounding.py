@@ -7,6 +7,7 @@ the old size is larger by 5 % than the sum needs.
 """
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ _SMALL = 1e-30
 
 
 def half_place(numbers: Float64s) -> Float64s:
-    places = 2.0 ** np.floor(np.log2(np.maximum(abs(numbers), _SMALL)))
-    return np.where(numbers == 0, 0, places)
+    places = np.exp2(np.floor(np.log2(np.maximum(abs(numbers), _SMALL))))
+    return np.where(numbers == 0, 0.0, places)
 
 
 def plus(one: Rounded, other: float) -> Rounded:
@@ -32,7 +33,7 @@ def plus(one: Rounded, other: float) -> Rounded:
     return total, error + np.where(is_exact, 0, half_place(total))
 
 
-def times(one: Rounded, other: Float64s | float) -> Rounded:
+def times(one: Rounded, other: Any) -> Rounded:
     numbers, error = one
     product = numbers * other
     return product, error * abs(other) + half_place(product)
@@ -50,7 +51,7 @@ def kernel(distance: Float64s, mode: str, a: float) -> tuple[Float64s, Float64s,
     """Return the kernel, its error and the size of its slope, at a positive distance."""
     if mode == "bilinear":
         value, error = plus((-np.minimum(distance, 1), np.zeros_like(distance)), 1)
-        return value, error, (distance < 1) * 1.0
+        return value, error, np.where(distance < 1, 1.0, 0.0)
     near, far = np.minimum(distance, 1), np.clip(distance, 1, 2)
     inner, outer = horner(near, a + 2, -a - 3, 0, 1), horner(far, a, -5 * a, 8 * a, -4 * a)
     # With antialias the factor a comes last.
