@@ -32,10 +32,9 @@ from service.encodings.positions.sent_arrays import (
     VIDEO_SIZES,
     check_each,
     integers_of,
-    reals_of,
 )
 from service.errors import InvalidBody
-from service.numerics.dtypes import Elements
+from service.numerics.dtypes import Elements, to_float64
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
@@ -56,7 +55,10 @@ _ITEMS = {
 def _items(name: str, table: StoredTable) -> list[Any]:
     """Return the items of an array of media; raises InvalidBody if one is impossible."""
     if name == SECONDS_PER_GRID.name:
-        return reals_of(table, name, MAX_SECONDS)
+        seconds = to_float64(table.in_order().elements, table.dtype)
+        valid = (seconds >= 0) & (seconds <= MAX_SECONDS)
+        check_each(valid, seconds, name, f"must be from 0 to {MAX_SECONDS:g}")
+        return list(map(float, seconds))
     values, (sides, least, power) = integers_of(table), _ITEMS[name]
     if sides and values.shape[1] != sides.count(",") + 1:
         rule = f"{name} must have rows of {sides}, not of {values.shape[1]} numbers"

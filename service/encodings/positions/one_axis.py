@@ -288,12 +288,9 @@ class Cells(Convention, name="cell"):
         if width != _TYPES or not types.size:
             raise InvalidBody(f"{name} must be {CELL_TYPES.description}", f"/{name}")
         check_each((types >= 0) & (types <= _MAX_ID), types, name, "must be 0 to 2^31 − 1")
-        place = np.arange(batch * length)
-        keys = types.reshape(-1, _TYPES)
-        order = np.lexsort((place, keys[:, _ROW], keys[:, _COLUMN], place // length))
-        cells = np.stack([place // length, keys[:, _COLUMN], keys[:, _ROW]])[:, order]
-        begins = np.append(True, (cells[:, 1:] != cells[:, :-1]).any(axis=0))
-        first = order[np.maximum.accumulate(np.where(begins, place, 0))]
-        ids = np.empty_like(place)
-        ids[order] = np.minimum(order - first, self.max_position_embeddings - 1)
+        place, keys = np.arange(batch * length), types.reshape(-1, _TYPES)
+        cell = np.unique(keys[:, _COLUMN] << 31 | keys[:, _ROW], return_inverse=True)[1]
+        cells = cell.reshape(-1) * batch + place // length
+        _, first, cell = np.unique(cells, return_index=True, return_inverse=True)
+        ids = np.minimum(place - first[cell], self.max_position_embeddings - 1)
         return NamedTables({"position_ids": StoredTable(ids.reshape(batch, length), INT64)}, {})

@@ -121,21 +121,18 @@ class GlmImage(Multimodal, name="glm_image"):
         return Row(row.pieces, 0, builder.next)
 
     def decoded(self, prompts: Sequence[Prompt], rows: Sequence[Row]) -> dict[str, Table]:
-        found: list[list[Piece]] = []
+        if not any(each.kind in {"image", "generate"} for p in prompts for each in p.segments):
+            return {}
+        found = []
         for prompt, row in zip(prompts, rows, strict=True):
             origin, pieces = row.following, []
             grids = [each.grid for each in prompt.segments if each.kind == "generate"]
             for grid in reversed(grids):
                 pieces.append(grid_piece((origin,) * 3, grid))
                 origin += max(grid)
-            found.append([*pieces, Piece(1, (constant(origin),) * 3)])
-        if not any(each.kind in {"image", "generate"} for p in prompts for each in p.segments):
-            return {}
-        counts = [sum(piece.count for piece in pieces) for pieces in found]
-        padded = [
-            Row((*pieces[:-1], Piece(1 + max(counts) - count, pieces[-1].axes)))
-            for pieces, count in zip(found, counts, strict=True)
-        ]
+            found.append((pieces, sum(piece.count for piece in pieces), (constant(origin),) * 3))
+        most = 1 + max(count for _, count, _ in found)
+        padded = [Row((*pieces, Piece(most - count, end))) for pieces, count, end in found]
         return {"decode_position_ids": PiecesTable(padded, 3)}
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:

@@ -7,7 +7,6 @@ import numpy as np
 
 from service.encodings.family import InputArray
 from service.errors import InvalidBody
-from service.numerics.dtypes import to_float64
 from service.numerics.phase import Int64s
 from service.numerics.tables import StoredTable
 
@@ -99,13 +98,6 @@ _SENT: tuple[tuple[str, str, str, Any], ...] = (
 def integers_of(table: StoredTable) -> Int64s:
     """Return the elements of a table of integers."""
     return table.in_order().elements
-
-
-def reals_of(table: StoredTable, name: str, most: float) -> list[float]:
-    """Return the numbers of an array; raises InvalidBody unless they are from 0 to ``most``."""
-    values = to_float64(table.in_order().elements, table.dtype)
-    check_each((values >= 0) & (values <= most), values, name, f"must be from 0 to {most:g}")
-    return [float(value) for value in values.reshape(-1)]
 
 
 def check_each(valid: Any, values: Any, name: str, rule: str) -> None:

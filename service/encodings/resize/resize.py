@@ -17,7 +17,7 @@ from service.encodings.family import (
     optional,
 )
 from service.encodings.resize.axis_weights import AxisWeights
-from service.encodings.resize.resizing import CONVENTIONS, MAX_NEW, ResizeParameters, Resizing
+from service.encodings.resize.resizing import CONVENTIONS, MAX_NEW, ResizedAxes, ResizeParameters
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.dtypes import (
@@ -149,7 +149,7 @@ def _dense(axis: AxisWeights) -> Table:
     return FormulaTable(shape, FLOAT64, axis.old, evaluate, _TAP_SECONDS, setup=axis)
 
 
-def _gathered(resizing: Resizing) -> dict[str, Table]:
+def _gathered(resizing: ResizedAxes) -> dict[str, Table]:
     """Return the index in the flat table and the weight of each tap of every new row."""
     height, width = resizing.height, resizing.width
 
@@ -327,7 +327,7 @@ class ResizedRows:
         prefix, extra: how many rows before and behind the others are kept.
     """
 
-    resizing: Resizing
+    resizing: ResizedAxes
     elements: Elements
     dtype: DType
     prefix: int

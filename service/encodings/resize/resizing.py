@@ -76,7 +76,7 @@ CONVENTIONS: Mapping[ConventionName, ResizeOptions] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Resizing:
+class ResizedAxes:
     """A resize of one or two axes.
 
     Attributes:
@@ -222,7 +222,7 @@ class ResizeParameters(Parameters):
         options = CONVENTIONS[self.convention].options
         return bool(options.get("mode", self.mode) == "linear")
 
-    def resizing(self, found: tuple[int, ...] | None = None) -> Resizing:
+    def resizing(self, found: tuple[int, ...] | None = None) -> ResizedAxes:
         """Return the resize; raises InvalidParameters.
 
         Args:
@@ -259,7 +259,7 @@ class ResizeParameters(Parameters):
         if merge is not None:
             parameters["spatial_merge_size"] = merge
         pairs = (size[0], size[1]) if has_pairs else None
-        return Resizing(dict(zip(names, axes, strict=True)), pairs, merge or 1, parameters)
+        return ResizedAxes(dict(zip(names, axes, strict=True)), pairs, merge or 1, parameters)
 
     def _options(self) -> dict[str, Any]:
         """Return the options that go with the mode; raises InvalidParameters."""
