@@ -191,6 +191,13 @@ def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
     [
         ({"_class_name": "LTX2VideoTransformer3DModel"}, "rotary.audio", "ltx2_audio"),
         ({"model_type": "gemma4_vision"}, "learned-2d", "gemma4"),
+        ({"model_type": "tapas"}, "learned", "cell"),
+        ({"model_type": "tapas", "reset_position_index_per_cell": False}, "learned", "arange"),
+        ({"model_type": "m2m_100"}, "sinusoidal", "padding_idx"),
+        ({"model_type": "kosmos_2_text_model"}, "sinusoidal", "padding_idx"),
+        ({"model_type": "minicpmv4_6_vision"}, "learned", "buckets"),
+        ({"model_type": "idefics2_vision"}, "learned", "buckets"),
+        ({"_class_name": "Flux2Transformer2DModel"}, "rotary.text", "flux2"),
         (
             {"model_type": "hunyuan_vl", "rope_parameters": {"xdrope_section": [16, 16, 16, 16]}},
             "rotary",
