@@ -196,7 +196,7 @@ def check_rank(positions: AnyPositions, axes: Sequence[str] = (), hint: str = ""
         rule = f"positions has the axes {','.join(positions.names)}, and the table those of "
         rule += ",".join(axes) or "rows, which have one position each"
         if own == _plain(axes)[1::-1] + _plain(axes)[2:]:
-            rule += ": grid_indexing swaps the first two"
+            rule += ": without grid, grid_indexing swaps the first two"
         raise InvalidBody(rule, "/positions", ",".join(positions.names))
     if len(shape) in ((2, 3) if axes else (1, 2)) and (not axes or shape[0] == count):
         return

@@ -230,14 +230,14 @@ class AxialAngles(AxisParameters, AxialSeries):
             raise impossible("positions_w", self.positions_w, rule)
         return self._in_units(list(given.values())), given["w"].shape
 
-    def _array(self, axes: int, *, is_swapped: bool = False) -> PositionArray:
+    def _array(self, axes: int) -> PositionArray:
         """Return the sent positions; raises PosrefError unless they are along so many axes."""
         positions = self.positions
         if not isinstance(positions, PositionArray):
             rule = "positions is an array in a body: list positions_t, positions_h and positions_w"
             raise impossible("positions", positions, rule)
         names = _FOUR_AXES if axes == MAX_AXES else AXES[-axes:]
-        if is_swapped and axes > 1:
+        if self.grid is None and self.grid_indexing == "xy" and axes > 1:
             names = (names[1], names[0], *names[2:])
         check_rank(positions, names)
         return positions
@@ -250,7 +250,7 @@ class AxialAngles(AxisParameters, AxialSeries):
         counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes
         sent = getattr(self.positions, "shape", (0,))[0]
         axes = sent if sent in counts else counts[0]
-        positions = self._array(axes, is_swapped=self.grid_indexing == "xy")
+        positions = self._array(axes)
         along = self._in_units(positions.along())
         name, rule = self._needed_with_positions() or ("positions", "")
         if getattr(self, name) is None and not self.recipe.has_midpoints:
@@ -283,15 +283,15 @@ class AxialAngles(AxisParameters, AxialSeries):
         """Return sent positions plus grid_offset."""
         offsets = self._each_axis("grid_offset", len(along), ())
         moved: list[AxisPositions] = []
-        for (positions, shift, unit), offset in zip(along, offsets, strict=True):
+        for (sent, shift, unit), offset in zip(along, offsets, strict=True):
+            positions = sent
             if offset and isinstance(positions, PositionArray):
                 are_whole = positions.is_whole and offset.denominator == 1
                 if not are_whole or positions.farthest + abs(offset) > MAX_POSITION:
                     rule = "grid_offset and positions must be integers, with sums within ±2^62"
                     raise impossible("grid_offset", self.grid_offset, rule)
-                moved.append((positions.moved(int(offset)), shift, unit))
-            else:
-                moved.append((positions, shift, unit))
+                positions = positions.moved(int(offset))
+            moved.append((positions, shift, unit))
         return moved
 
     def _in_units(self, along: Sequence[RowPositions]) -> list[AxisPositions]:
