@@ -133,6 +133,10 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
         row, plain = _CHARACTERS[kinds + 1].tobytes(), np.where(kinds < len(KINDS), kinds, 0)
         if b"p" in row.strip(b"p"):
             raise InvalidBody("masked tokens must be at the ends of a row", where)
+        lone = re.search(rb"[iv]", _PICTURE.sub(lambda match: bytes(len(match[0])), row))
+        if lone is not None:
+            rule = "a picture is vision_start, its tokens, vision_end, and slices right behind it"
+            raise InvalidBody(rule, f"{where}/{lone.start()}")
         done = 0
         for match in _PICTURE.finditer(row):
             yield from super().parts(plain[done : match.start()], media, where, first + done)
@@ -154,17 +158,6 @@ class MiniCPMV(Multimodal, name="minicpmv4_7"):
                 raise InvalidBody(rule, here)
             yield picture, start
         yield from super().parts(plain[done:], media, where, first + done)
-
-    def media_in(
-        self,
-        kind: str,
-        start: int,
-        stop: int,
-        media: Media,  # noqa: ARG002
-        where: str,
-    ) -> Iterator[tuple[Segment, int]]:
-        rule = f"{stop - start} {kind} tokens are neither between vision_start and vision_end"
-        raise InvalidBody(f"{rule}, nor a slice right behind such a picture", f"{where}/{start}")
 
 
 def _stretch(length: int, count: int) -> Ramp | None:

@@ -269,10 +269,3 @@ class MediaConvention(TokenConvention):
             if around:
                 yield plain_segment(0, around), stop - around
             start += count + 2 * around
-
-    def count_of(self, segment: Segment, where: str) -> int:
-        """Return the number of tokens of a segment; raises InvalidBody if it is impossible."""
-        try:
-            return self.count(segment)
-        except ValueError as error:
-            raise InvalidBody(str(error), where) from None

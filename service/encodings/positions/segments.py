@@ -284,10 +284,14 @@ class TokenConvention(Convention):
 
     def check(self, prompt: Prompt, place: int) -> None:
         """Raise InvalidBody for a segment that is impossible."""
+        self.count_of(prompt.segments[place], prompt.place(place))
+
+    def count_of(self, segment: Segment, where: str) -> int:
+        """Return the number of tokens of a segment; raises InvalidBody if it is impossible."""
         try:
-            self.count(prompt.segments[place])
+            return self.count(segment)
         except ValueError as error:
-            raise prompt.refusal(place, str(error)) from None
+            raise InvalidBody(str(error), where) from None
 
     def _padded(self, prompts: list[Prompt]) -> list[Prompt]:
         """Return rows of one length; raises InvalidParameters or InvalidBody if they differ."""

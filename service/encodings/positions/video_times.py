@@ -201,12 +201,8 @@ class ScaledVideo(VideoFractions):
     causal_offset: CausalOffset = 1
 
     def at(self, axis: int, step: int) -> Fraction | int:
-        frame = _first_of(self.scale_factors, 3, step, self.causal_offset) + self.first_frame
+        frame = _first_of(self.scale_factors, 3, step, self.causal_offset)
         return step * self.scale_factors[axis] if axis else frame / Fraction(self.fps or 1)
-
-    @property
-    def first_frame(self) -> int:
-        return 0
 
 
 class LtxCondition(ScaledVideo, name="ltx_condition"):
@@ -223,9 +219,8 @@ class LtxCondition(ScaledVideo, name="ltx_condition"):
 
     frame_index: FrameIndex = 0
 
-    @property
-    def first_frame(self) -> int:
-        return self.frame_index
+    def at(self, axis: int, step: int) -> Fraction | int:
+        return super().at(axis, step) + (0 if axis else self.frame_index / Fraction(self.fps or 1))
 
 
 class Ltx2(ScaledVideo, name="ltx2"):
