@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from service.encodings.positions.convention import Convention
 from service.models.knowledge import known_names, numberings, part_type
-from tests.client import Client
+from tests.client import Client, load_npy
 
 OF_TYPES = {
     **dict.fromkeys(("qwen2_vl", "paddleocr_vl"), "qwen2_vl"),
@@ -122,6 +123,27 @@ def test_request_for_patches_has_the_grid_asked_for(client: Client) -> None:
     assert numbers["post"]["grids"] == [[2, 8, 12]]
     assert numbers["template"]["grids"] == [["{depth}", "{height}", "{width}"]]
     follow(client, numbers)
+
+
+def test_ids_with_frames_give_the_table_of_their_grid(client: Client) -> None:
+    config = {"model_type": "minimax_m3_vl_vision"}
+    (rotary,) = (
+        each
+        for each in encodings_of(client, config, grid="2,4,6").values()
+        if each["kind"] == "rope-axial"
+    )
+    ids = client.post("/positions.safetensors", json=rotary["position_ids"]["post"])
+    of_grid = rotary["links"]["cos"]
+    kind = {"content-type": ids.headers["content-type"]}
+
+    by_ids = client.post(
+        of_grid.replace("&grid=2,4,6", "").replace("&spatial_merge_size=2", ""),
+        content=ids.content,
+        headers=kind,
+    )
+
+    assert by_ids.status_code == 200, by_ids.text
+    assert np.array_equal(load_npy(by_ids), load_npy(client.get(of_grid)))
 
 
 def test_tokens_of_unknown_rules_have_no_request(client: Client) -> None:

@@ -46,7 +46,7 @@ class VisionGrid(MergedPatches, name="vision_grid"):
         spatial_merge_size² patches row by row, and in a block its patches row by row.
         cu_frame_seqlens are the patches before each frame, and all.
     Source: transformers 5.23.0 ``get_vision_position_ids`` and ``get_vision_cu_seqlens``; of
-        merge 1 (Pixtral, Kimi-K2.5) rows.
+        merge 1 (Pixtral, Kimi-K2.5) rows; with include_temporal MiniMax-M3-VL.
     Trap: in rows from left to right every second pair of patches has another place than in blocks;
         processors send them in blocks.
     """
