@@ -320,7 +320,8 @@ def object_schema(model: type[Parameters]) -> Json:
         for name in names
     }
     if issubclass(model, TableFamily):
-        properties["revision"]["maximum"] = model.revision_of_bytes
+        current = model.revision_of_bytes
+        properties["revision"] |= {"minimum": current, "maximum": current}
     kept: Json = {key: schema[key] for key in ("type", "required") if key in schema}
     return {**kept, "additionalProperties": False, "properties": properties}
 

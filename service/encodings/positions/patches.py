@@ -16,6 +16,7 @@ from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import StoredTable
 
 _MAX_GRIDS = 2**12
+_SOME = {"minItems": 1}
 
 
 def _bounded(value: Any) -> Any:
@@ -27,10 +28,12 @@ def _bounded(value: Any) -> Any:
 Grids = Annotated[
     tuple[Grid, ...],
     BeforeValidator(_bounded),
-    about("The grid t,h,w of each image or video.", [[1, 4, 6]]),
+    about("The grid t,h,w of each image or video.", [[1, 4, 6]], json_schema_extra=_SOME),
 ]
 Sizes = Annotated[
-    tuple[Size, ...], BeforeValidator(_bounded), about("The size h,w of each image.", [[3, 5]])
+    tuple[Size, ...],
+    BeforeValidator(_bounded),
+    about("The size h,w of each image.", [[3, 5]], json_schema_extra=_SOME),
 ]
 TextLength = Annotated[Integer, about("Tokens of text.", 2, ge=0, le=MAX_LENGTH)]
 

@@ -65,7 +65,6 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
     """
 
     operation: ClassVar[str] = "Resize"
-    revision_of_bytes: ClassVar[int] = 2
     example: ClassVar[str] = "old_size=2&size=3&mode=bilinear&part=height_weight"
 
     part: (
@@ -182,7 +181,6 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
     """
 
     operation: ClassVar[str] = "ResizeApply"
-    revision_of_bytes: ClassVar[int] = 2
     example: ClassVar[str] = "mode=linear&size=3"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
