@@ -321,7 +321,7 @@ def object_schema(model: type[Parameters]) -> Json:
     }
     if issubclass(model, TableFamily):
         current = model.revision_of_bytes
-        properties["revision"] |= {"minimum": current, "maximum": current}
+        properties["revision"] |= {"minimum": current, "maximum": current, "examples": [current]}
     kept: Json = {key: schema[key] for key in ("type", "required") if key in schema}
     return {**kept, "additionalProperties": False, "properties": properties}
 
