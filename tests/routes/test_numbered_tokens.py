@@ -146,6 +146,21 @@ def test_ids_with_frames_give_the_table_of_their_grid(client: Client) -> None:
     assert np.array_equal(load_npy(by_ids), load_npy(client.get(of_grid)))
 
 
+def test_ids_of_sinusoids_are_positions_of_the_convention_that_their_rule_names(
+    client: Client,
+) -> None:
+    own = encodings_of(client, {"model_type": "m2m_100"}, seq_len=4)["sinusoidal"]
+    ids = client.post("/positions.safetensors", json=own["position_ids"]["post"])
+    link, kind = own["links"]["file"], {"content-type": ids.headers["content-type"]}
+    other = link.replace("convention=m2m100", "convention=fairseq").replace("&seq_len=4", "")
+
+    table = load_npy(client.post(other, content=ids.content, headers=kind))
+
+    assert "convention=fairseq" in own["position_ids"]["rule"]
+    assert np.array_equal(table[0, :4], load_npy(client.get(link)))
+    assert not table[0, 4:].any()
+
+
 def test_tokens_of_unknown_rules_have_no_request(client: Client) -> None:
     for name in ("llama", "prophetnet"):
         assert part_type(name)
