@@ -139,6 +139,7 @@ Rows = Annotated[
     Field(
         description="The batch as segments, in place of input_ids.",
         examples=[[[{"text": 4}, {"image": [1, 4, 6]}]]],
+        json_schema_extra={"minItems": 1},
     ),
 ]
 
