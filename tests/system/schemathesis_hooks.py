@@ -170,7 +170,7 @@ def _is_read(case: Case, response: Response) -> bool:
             elsewhere = elsewhere | (set(schema.get("required", ())) - query.keys())
         faulty = {fault.where: known.get(fault.where, {}) for fault in error.faults}
         return all(
-            name.startswith("/rows/")
+            str(name).startswith("/rows/")
             or name in elsewhere
             or "pattern" in schema
             or schema.get("maximum", 0) > BODY_MAXIMUM
