@@ -124,3 +124,29 @@ def test_positions_that_do_not_fit_the_axes_are_refused(
 
     assert answer.status_code == 422
     assert said in answer.json()["detail"]
+
+
+def test_channels_with_angles_of_their_own_are_turned_as_hunyuan_does(client: Client) -> None:
+    ids = np.random.default_rng(4).integers(0, 90, (4, 2, 5))
+    own = "mrope_layout=hunyuan_vl&mrope_section=1,1,1,1&rope_theta=100"
+    url = f"/rope/apply.safetensors?{own}&layout=half&axes=batch,seq,head,channel"
+
+    found = transformed(client, url, {"x": X, "positions": ids})["x"]
+
+    cos, sin = (
+        transformed(
+            client, f"/rope.safetensors?{own}&head_dim=8&pack=half&part={part}", {"positions": ids}
+        )
+        for part in ("cos", "sin")
+    )
+    turned = np.concatenate([-X[..., 4:], X[..., :4]], -1)
+    expected = X * cos["cos"][:, :, None] + turned * sin["sin"][:, :, None]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-7)
+    for refused in ("&inverse=true", "&layout=interleaved"):
+        answer = sent(
+            client,
+            url.replace("&layout=half", "") + refused + "&output_layout=half",
+            {"x": X, "positions": ids},
+        )
+        assert answer.status_code == 422
+        assert "angles of their own" in answer.json()["detail"]

@@ -66,7 +66,7 @@ def test_text_with_pictures_has_a_request_for_its_numbers(client: Client, name: 
     follow(client, numbers)
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "qwen3_vl", "ernie4_5_vl_moe"])
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen3_vl", "ernie4_5_vl_moe", "hunyuan_vl"])
 def test_ids_of_the_request_go_with_the_link_that_rotates(client: Client, name: str) -> None:
     rotary = encodings_of(client, config_of(name))["rotary"]
     numbers = rotary["position_ids"]

@@ -160,6 +160,11 @@ class RotaryAngles(ABC):
         return sum(len(axis.places) for axis in self.along())
 
     @property
+    def width(self) -> int:
+        """The number of rotary channels."""
+        return self.count if self.by_channel else 2 * self.count
+
+    @property
     @abstractmethod
     def row_shape(self) -> tuple[int, ...]:
         """The lengths of the axes of rows: sequences, if there are several, and positions."""

@@ -76,7 +76,7 @@ class PairRotation:
         block: Elements,
     ) -> None:
         """Fill a block (…, columns) with rotated vectors; factors are their cosines and sines."""
-        stop = self.offset + 2 * factors.shape[-1]
+        stop = self.offset + 2 * sum(map(len, self.parts))
         before = range(columns.start, min(self.offset, columns.stop))
         after = range(max(stop, columns.start), columns.stop)
         for copied in filter(None, (before, after)):
@@ -119,6 +119,9 @@ class PairRotation:
                     some = results[..., pairs.start - low : pairs.stop - low]
                     round_results(some, rotated, self.dtype)
                 if channels is targets[0]:
+                    if own := factors.shape[-1] - len(rotary) // 2:
+                        # There are as many angles as channels: the second ones have their own.
+                        cos, sin = factors[..., own + low : own + high]
                     np.multiply(second, cos, out=results)
                     results += first * sin
 
@@ -146,7 +149,7 @@ class RotatedFamily(TransformFamily):
         Raises InvalidParameters or InvalidBody if the angles are not those of the vectors.
         """
         self.check_angles(angles, x.width)
-        places = tuple(range(angles.count))
+        places = tuple(range(angles.width // 2))
         parts: tuple[tuple[int, ...], ...] = (places,)
         if layout == "half_by_axis":
             parts = tuple(axis.places for axis in angles.along())
@@ -169,7 +172,7 @@ class RotatedFamily(TransformFamily):
 
     def check_angles(self, angles: RotaryAngles, head_dim: int) -> None:
         """Raise InvalidParameters or InvalidBody if vectors are too short for the angles."""
-        width = 2 * angles.count
+        width = angles.width
         if width > MAX_CHANNELS:
             rule = f"{width} channels are rotary, but at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
@@ -183,6 +186,7 @@ class RopeApply(RotatedFamily, StartParameters, AngleParameters, path="/rope/app
 
     Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
         cosines and sines of ``/rope``; channels before and after the r rotary ones are copied.
+        With mrope_layout=hunyuan_vl, x1 has a cosine and a sine of its own, as in its pack=half.
     Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``, and
         ``apply_rotary_pos_emb_interleave`` of DeepSeek-V3 for an output_layout.
     Bound: computed in float64 and rounded once to the type of x: before that rounding, the error is
@@ -221,9 +225,10 @@ class RopeApply(RotatedFamily, StartParameters, AngleParameters, path="/rope/app
             rule = f"it has {head_dim} channels, but head_dim is {self.head_dim}"
             raise InvalidBody(rule)
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
-        if angles.by_channel:
-            rule = "the two channels of a pair have different angles, which is no rotation"
-            raise impossible("mrope_layout", self.mrope_layout, rule)
+        if angles.by_channel and (self.inverse or self.layout != "half"):
+            name = "inverse" if self.inverse else "layout"
+            rule = "the channels k and k + r/2 of layout=half have angles of their own, and no inverse"
+            raise impossible(name, getattr(self, name), f"with {self.mrope_layout}, {rule}")
         self.check_angles(angles, head_dim)
         return angles
 
