@@ -227,7 +227,7 @@ class RopeApply(RotatedFamily, StartParameters, AngleParameters, path="/rope/app
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
         if angles.by_channel and (self.inverse or self.layout != "half"):
             name = "inverse" if self.inverse else "layout"
-            rule = "the channels k and k + r/2 of layout=half have angles of their own, and no inverse"
+            rule = "channels k and k + r/2 (layout=half) have angles of their own, and no inverse"
             raise impossible(name, getattr(self, name), f"with {self.mrope_layout}, {rule}")
         self.check_angles(angles, head_dim)
         return angles
