@@ -285,8 +285,9 @@ class Ltx2Audio(Fractions, name="ltx2_audio"):
 class V2pe(MediaConvention, name="v2pe"):
     """The positions of V2PE, where visual tokens advance by less than one.
 
-    Formula: the first token has 0; text has the position before it plus 1, a visual token plus
-        delta; masked tokens have ``masked``. An image of the grid t,h,w has t·h·w tokens.
+    Formula: the first token, text unless delta is 1, has 0; text has the position before it plus 1,
+        a visual token plus delta; masked tokens have ``masked``. An image of the grid t,h,w has
+        t·h·w tokens.
     Source: "V2PE: Improving Multimodal Long-Context Capability of Vision-Language Models with
         Variable Visual Position Encoding" (Ge et al. 2024), §3.2; its code ``get_rope_pos_id``,
         whose delta is rope_pos_id_stride/256.
@@ -344,11 +345,14 @@ class V2pe(MediaConvention, name="v2pe"):
     def _numbered(self, prompt: Prompt, text: float, visual: float) -> Row:
         """Return the positions of a row, of which text and visual tokens are so far apart."""
         pieces, last = [], -text
-        for segment in prompt.padded():
+        for number, segment in enumerate(prompt.padded(), -1):
             count, step = self.count(segment), text if segment.kind == "text" else visual
             if segment.kind == "pad":
                 pieces.append(Piece(count, (constant(self.masked * text),), is_masked=True))
                 continue
+            if count and last + step < 0:
+                rule = "an image has text before it with delta below 1: its code has a marker there"
+                raise prompt.refusal(number, rule)
             pieces.append(Piece(count, (Progress(last + step, ramp=partial(mul, step)),)))
             last += count * step
         return Row(joined(pieces), following=last)

@@ -85,6 +85,13 @@ class AxisWeights(KeptSetup[Taps], capacity_bytes=8 * 2**20):
         return 1 if self.mode in {"nearest", "nearest-exact"} else min(self.old, reach)
 
     @property
+    def largest_sum(self) -> float:
+        """What the sizes of the weights of a place add up to at most."""
+        if self.mode != "bicubic":
+            return 1.0
+        return 4.0 if self.antialias else 1 - self.a / 2
+
+    @property
     def new_seconds(self) -> float:
         return self.new * (_ROW_SECONDS + self.taps * _TAP_SECONDS)
 

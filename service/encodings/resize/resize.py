@@ -248,6 +248,7 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
             element_seconds=rows.element_seconds,
             setup=resizing.setup,
             sent=x,
+            largest_sum=resizing.height.largest_sum * resizing.width.largest_sum * _ROUNDED,
         )
         return self.describe(
             {"x": table},
@@ -293,8 +294,8 @@ class ResizeApply(ComposedFamily, ResizeParameters, path="/resize/apply"):
         return found
 
 
-# The sizes of the weights of a new row add up to less than 4 on each axis.
-_LARGEST_SUM = 4.0**2
+# More than the rounding of sums adds to them.
+_ROUNDED = 1 + 2.0**-20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -303,16 +304,18 @@ class ResizedTable(FormulaTable):
 
     Attributes:
         sent: the table.
+        largest_sum: what the sizes of the weights of a number add up to at most.
     """
 
     sent: StoredTable
+    largest_sum: float
 
     @property
     def is_finite(self) -> bool:
         """True if the sent numbers are so far below infinity that no sum reaches it."""
         numbers = decimal_view(self.sent.elements, self.sent.dtype)
         most = np.maximum(-numbers.min(), numbers.max()).astype(np.float64)
-        return bool(most <= largest_finite(self.dtype) / _LARGEST_SUM)
+        return bool(most <= largest_finite(self.dtype) / self.largest_sum)
 
 
 @dataclass(frozen=True, eq=False)

@@ -212,6 +212,9 @@ def test_visual_tokens_of_v2pe_advance_by_delta() -> None:
         body, token_types=[[0, 0, 1, 1, 1, 1, 0]] * 2, image_grids=[[1, 2, 2], [1, 1, 4]]
     )
     assert raw["position_ids"] == [found["position_ids"][0]] * 2
+    # A step of 1 needs no text: the first token has 0.
+    whole = arrays_of({"convention": "v2pe", "delta": 1, "rows": [[{"image": [1, 1, 2]}]]})
+    assert whole["position_ids"] == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -262,6 +265,15 @@ def test_visual_tokens_of_v2pe_advance_by_delta() -> None:
         ),
         ({"convention": "v2pe", "delta": 0.3, "rows": [[{"text": 1}]]}, "delta"),
         ({"convention": "v2pe", "delta": 0.25, "rows": [[{"image": [1, 1, 2]}]]}, "/rows/0/0"),
+        (
+            {
+                "convention": "v2pe",
+                "delta": 0.5,
+                "padding_side": "left",
+                "rows": [[{"text": 9}], [{"text": 0}, {"image": [1, 2, 2]}, {"text": 2}]],
+            },
+            "/rows/1/1",
+        ),
     ],
 )
 def test_a_refusal_names_the_place(body: dict[str, Any], where: str) -> None:
@@ -308,7 +320,7 @@ def test_a_range_has_the_elements_of_the_whole(body: dict[str, Any]) -> None:
         ({"convention": "packed", "lengths": [3, 2]}, "/rope.json?head_dim=8"),
         ({"convention": "mask", "attention_mask": [[0, 1]], "steps": 2}, "/rope.json?head_dim=8"),
         (
-            {"convention": "v2pe", "delta": 0.5, "rows": [[{"image": [1, 2, 2]}]]},
+            {"convention": "v2pe", "delta": 0.5, "rows": [[{"text": 1}, {"image": [1, 2, 2]}]]},
             "/encoding.json?d_model=8",
         ),
     ],

@@ -31,7 +31,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "audio": {"convention": "qwen3_omni", "rows": [[{"audio": _FAR}]]},
     "newlines": {"convention": "hunyuan_vl", "rows": [[{"image": _SQUARE}]]},
     "a thumbnail": {"convention": "minicpmv4_7", "rows": [[{"image": _SQUARE}]]},
-    "fractions": {"convention": "v2pe", "delta": 0.5, "rows": [[{"image": _SQUARE}]]},
+    "fractions": {"convention": "v2pe", "delta": 0.5, "rows": [[{"text": 1}, {"image": _SQUARE}]]},
     "generated": {
         "convention": "glm_image",
         "rows": [[{"text": 1}, {"generate": _SQUARE[1:]}]],

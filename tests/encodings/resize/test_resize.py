@@ -175,14 +175,28 @@ def test_what_libraries_do_otherwise_has_a_warning(
     assert "Array-Warnings" in answer.headers["Access-Control-Expose-Headers"]
 
 
-@pytest.mark.parametrize(("largest", "status"), [(1e30, 200), (3e38, 422), (np.inf, 422)])
+@pytest.mark.parametrize(
+    ("options", "dtype", "largest", "status"),
+    [
+        ("bilinear", "float32", 3e38, 200),
+        ("bilinear", "float16", 65000, 200),
+        ("area", "float64", 1.7e308, 200),
+        ("bilinear", "float32", np.inf, 422),
+        ("bicubic", "float32", 1.7e38, 200),
+        ("bicubic", "float32", 3e38, 422),
+        ("bicubic&a=-1", "float32", 1.7e38, 422),
+        ("bicubic&antialias=true", "float16", 4000, 200),
+    ],
+)
 def test_json_holds_what_cannot_become_infinite(
-    client: Client, largest: float, status: int
+    client: Client, options: str, dtype: str, largest: float, status: int
 ) -> None:
-    x = np.full((2, 2, 1), largest, dtype=np.float32)
+    # The largest sums are those of numbers with the signs of the weights.
+    signs = np.outer([-1, 1, 1, -1], [-1, 1, 1, -1])[..., np.newaxis]
+    x = (largest * signs).astype(dtype)
     headers = {"Content-Type": "application/x-npy"}
 
-    url = "/resize/apply.json?mode=bilinear&size=3"
+    url = f"/resize/apply.json?mode={options}&size=1"
     answer = client.post(url, content=npy_bytes(x), headers=headers)
 
     assert answer.status_code == status
