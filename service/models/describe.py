@@ -20,15 +20,7 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
 )
-from service.models.expressions import (
-    Missing,
-    Scope,
-    Source,
-    Sources,
-    Unusable,
-    filled,
-    in_words,
-)
+from service.models.expressions import Missing, Scope, Source, Sources, Unusable, filled, in_words
 from service.models.knowledge import (
     SIZES,
     EncodingEntry,
@@ -103,11 +95,13 @@ class PartEncoding:
         """Return the rule that values for what no config has break; None if they fit."""
         if self.scope is None or self.entry is None:
             return None
-        place = self.scope.place
         own = {name: list(each.value) for name, each in asked.items() if name == "grid"}
-        scope = replace(self.scope, place=replace(place, content={**place.content, **own}))
+        scope = self.scope.beside(own)
         broken = (each for each in self.entry.fits if not scope.holds(each))
-        return next(map(in_words, broken), None)
+        try:
+            return next(map(in_words, broken), None)
+        except Unusable as error:
+            return f"grid {error.rule}"
 
     @property
     def is_assumed(self) -> bool:
@@ -321,7 +315,7 @@ class _Walk:
         if numbering is None:
             return None
         values = self._values(scope, numbering.values)
-        if values.keys() != numbering.values.keys():
+        if values.keys() != numbering.values.keys() or not numbering.body:
             return NumberedTokens(numbering, values)
         body = filled(
             {"convention": f"'{numbering.convention}'", **numbering.body},

@@ -40,7 +40,13 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 _OF_LISTS: Mapping[str, Callable[..., Any]] = {"sum": sum, "len": len, "max": max, "min": min}
-_OF_NUMBERS: Mapping[str, Callable[..., Any]] = {"max": max, "min": min, "int": int, "round": round}
+_OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    "max": max,
+    "min": min,
+    "int": int,
+    "round": round,
+    "span": lambda first, count: f"{first}:{first + count}",
+}
 
 
 class Missing(Exception):
@@ -76,6 +82,11 @@ class Scope:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
+
+    def beside(self, content: Mapping[str, Any]) -> "Scope":
+        """Return the scope of a config with other members, too."""
+        place = self.place
+        return replace(self, place=replace(place, content={**place.content, **content}))
 
     def find(self, pointer: str) -> tuple[Any, str, bool]:
         """Return a value, the pointer to it, and whether the config has it; raises Missing."""

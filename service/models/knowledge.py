@@ -42,6 +42,7 @@ class EncodingEntry:
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
         example: a value of each of these, with which the links work.
+        of_grid: these of the grid of a request; it has the grid itself unless given.
         fits: conditions that the grid meets, or it is refused.
         when: the entry holds only for configs that meet these conditions.
         must: conditions that a config meets, or the table is refused.
@@ -67,6 +68,7 @@ class EncodingEntry:
     query: Mapping[str, Sources] = field(default_factory=dict)
     asks: Mapping[str, str] = field(default_factory=dict)
     example: Mapping[str, Sources] = field(default_factory=dict)
+    of_grid: Mapping[str, Sources] | None = None
     fits: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     must: tuple[str, ...] = ()
@@ -147,7 +149,8 @@ class NumberedTokens:
     """The numbering of the tokens of an encoding, with its values.
 
     Attributes:
-        body: what to POST to ``/positions``, with SIZES for a grid; None without a value.
+        body: what to POST to ``/positions``, with SIZES for a grid; None without a value, or where
+            the ids are among those of another encoding.
     """
 
     numbering: Numbering

@@ -495,7 +495,13 @@ def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, Re
     asked = dict(encoding.asked)
     for name in parameters.model_fields_set & _OF_TABLES:
         value = getattr(parameters, name)
-        if name in asked:
+        own_grid = encoding.entry.of_grid if encoding.entry else None
+        if name == "grid" and own_grid is not None and encoding.scope is not None:
+            scope = encoding.scope.beside({"grid": [*value]})
+            found = {each: scope.value(sources).value for each, sources in own_grid.items()}
+            sent = {each: ResolvedValue(own, "request", ("?grid",)) for each, own in found.items()}
+            asked |= sent
+        elif name in asked:
             asked[name] = ResolvedValue(value, "request", (f"?{name}",))
         elif name == "grid":
             own = [axis for axis in GRID_AXES if axis in asked]

@@ -1,5 +1,6 @@
 """``/model`` says how tokens are numbered, with requests to ``/positions`` that work."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -223,6 +224,89 @@ def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
     assert "one that does is 1," in error["detail"]
 
 
+def values_of(encoding: dict[str, Any], *names: str) -> list[Any]:
+    return [encoding["values"][name]["value"] for name in names]
+
+
+def test_audio_and_frames_beside_a_video_have_no_height_and_width(client: Client) -> None:
+    config = {"_class_name": "LTX2VideoTransformer3DModel"}
+
+    found = encodings_of(client, config, grid="5,8,12")
+
+    names = ("rotary", "rotary.audio", "rotary.cross", "rotary.cross.audio")
+    grids = {name: values_of(found[name], "grid")[0] for name in names}
+    assert grids == dict(zip(names, ([5, 8, 12], [126], [5], [126]), strict=True))
+    assert found["rotary.audio"]["position_ids"]["post"]["num_frames"] == 126
+    assert found["rotary.cross"]["values"]["grid"]["origin"] == "request"
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "start"),
+    [
+        ("QwenImageTransformer2DModel", "1,16,24", 12),
+        ("QwenImageTransformer2DModel", "1,33,24", 16),
+        ("NucleusMoEImageTransformer2DModel", "2,16,25", 12),
+        ("JoyImageEditTransformer3DModel", "2,16,24", 24),
+    ],
+)
+def test_text_goes_on_from_the_picture_of_the_request(
+    client: Client, name: str, grid: str, start: int
+) -> None:
+    config = {"_class_name": name} | ({"rope_type": "mrope"} if name.startswith("Joy") else {})
+
+    text = encodings_of(client, config, grid=grid)["rotary.text"]
+
+    positions = values_of(text, "positions_t", "positions_h", "positions_w")
+    assert positions == [f"{start}:{start + 64}"] * 3
+    assert f"positions_t={start}:{start + 64}" in text["links"]["table"]
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "encoding", "own"),
+    [
+        ("Flux2Transformer2DModel", "1,16,24,1", "rotary.text", [1, 1, 1, 64]),
+        ("Lumina2Transformer2DModel", "1,16,24", "rotary.text", [64, 1, 1]),
+        ("ErnieImageTransformer2DModel", "1,16,24", "rotary.text", [64, 1, 1]),
+        ("ZImageTransformer2DModel", "1,16,24", "rotary.text", [64, 1, 1]),
+        ("BriaFibo2Transformer2DModel", "1,16,24", "rotary.gist", None),
+        ("AnyFlowFARTransformer3DModel", "2,16,24", "rotary.compressed", [5, 15, 26]),
+        ("WanAnimate2Transformer3DModel", "2,16,24", "rotary.reference", [1, 30, 52]),
+    ],
+)
+def test_tokens_beside_a_picture_do_not_have_its_grid(
+    client: Client, name: str, grid: str, encoding: str, own: list[int] | None
+) -> None:
+    (example,) = values_of(encodings_of(client, {"_class_name": name})[encoding], "grid")
+    found = encodings_of(client, {"_class_name": name}, grid=grid)
+
+    assert own is None or example == own
+    assert found[encoding]["values"]["grid"]["value"] == example
+    assert found["rotary"]["values"]["grid"]["value"] == [*map(int, grid.split(","))]
+
+
+@pytest.mark.parametrize("name", ["Flux2Transformer2DModel", "QwenImageTransformer2DModel"])
+def test_ids_of_text_are_in_the_request_of_the_picture(client: Client, name: str) -> None:
+    found = encodings_of(client, {"_class_name": name})
+
+    numbers, request = (found[each]["position_ids"] for each in ("rotary.text", "rotary"))
+
+    assert numbers["convention"] == request["convention"] == request["post"]["convention"]
+    assert "post" not in numbers
+    assert request["post"]["text"] > 0
+
+
+@pytest.mark.parametrize("grid", ["5", "8,12", "1,5,8,12", "1,9007199254740993,1"])
+@pytest.mark.parametrize("name", ["LTX2VideoTransformer3DModel", "QwenImageTransformer2DModel"])
+def test_grid_without_three_lengths_is_refused_by_its_name(
+    client: Client, name: str, grid: str
+) -> None:
+    answer = client.post("/model", json={"_class_name": name}, params={"grid": grid})
+
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["parameter"], error["value"]) == (422, "grid", grid)
+    assert re.search("the length of grid must be 3|from -2\\^53 to 2\\^53", error["detail"])
+
+
 @pytest.mark.parametrize(
     ("config", "encoding", "convention"),
     [
@@ -234,7 +318,6 @@ def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
         ({"model_type": "kosmos_2_text_model"}, "sinusoidal", "padding_idx"),
         ({"model_type": "minicpmv4_6_vision"}, "learned", "buckets"),
         ({"model_type": "idefics2_vision"}, "learned", "buckets"),
-        ({"_class_name": "Flux2Transformer2DModel"}, "rotary.text", "flux2"),
         (
             {"model_type": "hunyuan_vl", "rope_parameters": {"xdrope_section": [16, 16, 16, 16]}},
             "rotary",
