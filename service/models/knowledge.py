@@ -49,8 +49,10 @@ class EncodingEntry:
         layers: the number of layers that have it, or the list of them.
         layout: the pairs of channels that are rotated.
         shape, stored, resize: of a learned table, whose rows a table with a url chooses.
-        resized: the parameters of ``/resize`` for it, and how many rows are ``kept`` around the
-            grid; old_size is the side of a square, and size the grid's (of SIZES), unless given.
+        resized: the parameters of ``/resize`` for it, how many rows are ``kept`` or ``dropped``
+            before the grid, or ``kept_behind`` it, and whether the stored table ``is_rearranged``:
+            no rows of channels that ``/resize/apply`` takes; old_size is the side of a square, and
+            size the grid's (of SIZES), unless given.
         not_resized: why ``/resize`` has no weights for it.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.

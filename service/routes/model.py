@@ -59,7 +59,7 @@ _FILE = re.compile(r"^([^.?]+)\.\w+")
 _POINTER = re.compile(r"(?<![\w/.])/[A-Za-z_][\w./~-]*")
 _TOLD = (
     "at", "layers", "layout", "writes", "shape", "stored_shape", "stored", "resize", "resized",
-    "not_resized", "counts", "reason",
+    "resized_apply", "resized_around", "not_resized", "counts", "reason",
 )  # fmt: skip
 _LINKS = ("frequencies", "table", "file", "cos", "sin", "apply")
 
@@ -118,6 +118,14 @@ class EncodingReport(PostingReport):
     resize: str = Field(default=ABSENT, description="How the library resizes the table.")
     resized: Url = Field(
         default=ABSENT, description="The weights of a resize, with an example of a size."
+    )
+    resized_apply: Url = Field(
+        default=ABSENT,
+        description="Where to POST the table, without the rows dropped or behind, to resize it.",
+    )
+    resized_around: dict[str, Count] = Field(
+        default=ABSENT,
+        description="Rows around those of the grid: kept or dropped before it, kept behind it.",
     )
     not_resized: str = Field(default=ABSENT, description="Why there are no weights of it.")
     position_ids: NumberingReport = Field(

@@ -282,18 +282,18 @@ def table_requests(
 
 def resize_link(
     encoding: PartEncoding, entry: EncodingEntry, grid: Sequence[int]
-) -> dict[str, str]:
-    """Return the URL of the weights that resize a learned table to a grid, or why there is none.
+) -> dict[str, Any]:
+    """Return the URLs that resize a learned table to a grid, or why there are none.
 
     Without a grid, the new one is twice the old one.
     """
     query = {name: each.value for name, each in encoding.resized.items()}
-    reason = entry.not_resized
-    if missing := ", ".join(entry.resized.keys() - query.keys()):
-        reason = f"neither the config nor its class has {missing}"
-    kept = query.pop("kept", 0)
+    reason, is_rearranged = entry.not_resized, query.pop("is_rearranged", False)
+    if missing := ", ".join(name for name in entry.resized if name not in encoding.resized):
+        return {"not_resized": f"neither the config nor its class has {missing}"}
+    around = {name: query.pop(name) for name in ("kept", "dropped", "kept_behind") if name in query}
     if query and "old_size" not in query:
-        rows = encoding.shape[-2].value - kept if len(encoding.shape) > 1 else 0
+        rows = encoding.shape[-2].value - sum(around.values()) if len(encoding.shape) > 1 else 0
         query["old_size"] = isqrt(max(rows, 0))
         if rows < 1 or query["old_size"] ** 2 != rows:
             reason = f"the library reads {rows} rows as a square"
@@ -310,7 +310,11 @@ def resize_link(
         read_parameters(Resize, query).document()
     except InvalidParameters as error:
         return {"not_resized": error.detail}
-    return {"resized": url_of(TableRequest("resize", query), SAFETENSORS.extension)}
+    links = {"resized": url_of(TableRequest("resize", query), SAFETENSORS.extension)}
+    if not is_rearranged:
+        applied = query | ({"num_prefix_tokens": around["kept"]} if "kept" in around else {})
+        links["resized_apply"] = url_of(TableRequest("resize/apply", applied))
+    return {**links, "resized_around": around}
 
 
 def _sides(value: Any) -> tuple[Any, ...]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 
 from service.models.knowledge import known_names
-from tests.client import Client
+from tests.client import Client, load_npy, npy_bytes
 
 RULES = [
     ("vit", {"old_size": "14", "convention": "vit", "size": "28,28"}),
@@ -135,8 +136,60 @@ def test_the_new_size_is_the_grid_asked_for(client: Client, grid: str) -> None:
 
 @pytest.mark.full
 def test_every_link_can_be_followed(client: Client) -> None:
-    urls = {url for name in {*known_names()} for url in resized_of(client, name)}
+    urls = [url for name in sorted({*known_names()}) for url in resized_of(client, name)]
 
-    assert len(urls) > 35
-    for url in urls:
+    assert len(urls) > 200
+    for url in {*urls}:
         assert client.get(url).status_code == 200
+
+
+def resized_rows(client: Client, own: dict[str, Any]) -> int:
+    """Resize a table of two channels of the shape that the model stores; return its rows."""
+    *leading, rows, _ = own.get("stored_shape", own["shape"])
+    around = own.get("resized_around", {})
+    sent = rows - around.get("dropped", 0) - around.get("kept_behind", 0)
+    x = np.zeros((*leading, sent, 2), np.float32)
+    headers = {"content-type": "application/x-npy"}
+    answer = client.post(own["resized_apply"], content=npy_bytes(x), headers=headers)
+    assert answer.status_code == 200, (own, answer.text)
+    return load_npy(answer).size // 2
+
+
+@pytest.mark.parametrize(
+    ("config", "around", "rows"),
+    [
+        ({"model_type": "vit"}, {"kept": 1}, 785),
+        ({"model_type": "dinov2_with_registers"}, {"kept": 1}, 785),
+        ({"model_type": "deit"}, {"kept": 2}, 786),
+        ({"model_type": "pixio"}, {"kept": 8}, 792),
+        ({"model_type": "timesformer"}, {"kept": 1}, 785),
+        ({"model_type": "vit_mae"}, {"kept": 1}, 785),
+        ({"model_type": "vitdet"}, {"dropped": 1}, 784),
+        ({"model_type": "seggpt"}, {"dropped": 1}, 784),
+        ({"model_type": "hunyuan_vl_vision"}, {"dropped": 1}, 784),
+        ({"model_type": "yolos"}, {"kept": 1, "kept_behind": 100}, 785),
+        ({"model_type": "siglip_vision_model"}, None, 784),
+    ],
+)
+def test_the_stored_table_is_resized_without_the_rows_that_are_dropped_or_behind(
+    client: Client, config: dict[str, Any], around: dict[str, int] | None, rows: int
+) -> None:
+    report = client.post("/model?grid=28,28", json=config).json()
+    own = next(each for each in report["encodings"] if "resized_apply" in each)
+
+    assert own.get("resized_around") == around
+    assert resized_rows(client, own) == rows
+
+
+@pytest.mark.full
+def test_every_stored_table_can_be_resized(client: Client) -> None:
+    found = {
+        own["resized_apply"]: own
+        for name in sorted({*known_names()})
+        for own in client.post("/model", json={"model_type": name}).json().get("encodings", ())
+        if "resized_apply" in own and "shape" in own
+    }
+
+    assert len(found) > 30
+    for own in found.values():
+        assert resized_rows(client, own) > 0
