@@ -54,6 +54,9 @@ _ITEMS = {
 
 def _items(name: str, table: StoredTable) -> list[Any]:
     """Return the items of an array of media; raises InvalidBody if one is impossible."""
+    if table.shape[0] > MAX_SEGMENTS:
+        rule = f"{name} has {table.shape[0]} items: at most {MAX_SEGMENTS} are possible"
+        raise InvalidBody(rule, f"/{name}")
     if name == SECONDS_PER_GRID.name:
         seconds = to_float64(table.in_order().elements, table.dtype)
         valid = (seconds >= 0) & (seconds <= MAX_SECONDS)

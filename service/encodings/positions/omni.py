@@ -4,6 +4,7 @@ The sources are transformers 5.23.0 and 4.57.6, whose functions are the same and
 follows a medium starts at the largest id of its last piece + 1.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -28,8 +29,9 @@ AudioInVideo = Annotated[
 SecondsPerChunk = Annotated[Integer, about("Seconds of a chunk.", 2, ge=1, le=10**6)]
 
 _MARKERS = ("vision_start", "audio_start", "audio_end", "vision_end")
-# The most tokens of the audio of a video.
+# The most tokens of the audio of all videos, and parts of a request that they are woven of.
 _MAX_WOVEN = 2**20
+_MAX_PARTS = 2**12
 
 
 class Omni(MergedGrids):
@@ -69,10 +71,17 @@ class Omni(MergedGrids):
             rule = "rows say it themselves: a video has audio"
             raise impossible("use_audio_in_video", self.use_audio_in_video, rule)
         prompts = super().prompts(arrays)
-        kinds = {segment.kind for prompt in prompts for segment in prompt.segments}
-        if {"video", "joint"} <= kinds:
+        where = "/rows" if self.rows is not None else "/input_ids"
+        segments = [segment for prompt in prompts for segment in prompt.segments]
+        if {"video", "joint"} <= {segment.kind for segment in segments}:
             rule = "either all videos of a batch are woven with their audio, or none"
-            raise InvalidBody(rule, "/rows" if self.rows is not None else "/input_ids")
+            raise InvalidBody(rule, where)
+        woven = [segment for segment in segments if segment.kind == "joint"]
+        frames = sum(segment.grid[0] for segment in woven)
+        audio = sum(self.audio_tokens(segment.audio or 0) for segment in woven)
+        if frames > MAX_SEGMENTS or audio > _MAX_WOVEN:
+            rule = f"at most {MAX_SEGMENTS} frames are woven with {_MAX_WOVEN} audio tokens"
+            raise InvalidBody(f"{rule} in a request, and these are {frames} with {audio}", where)
         return prompts
 
     def kinds_of(self, arrays: Mapping[str, StoredTable]) -> Elements:
@@ -128,10 +137,14 @@ class Omni(MergedGrids):
         """Return the pieces of a video and of its audio, and the times of the frames."""
         shape, times = self.merged(segment), self._omni_times(segment)
         audio = one_run(self.audio_tokens(segment.audio or 0), start, 3)
-        if shape[0] > MAX_SEGMENTS or audio.count > _MAX_WOVEN:
-            rule = f"at most {MAX_SEGMENTS} frames are woven with {_MAX_WOVEN} audio tokens"
-            raise ValueError(rule)
         return grid_piece((start,) * 3, shape, times), audio, times(np.arange(shape[0]))
+
+
+def _check_parts(builder: RowBuilder, parts: int) -> None:
+    """Raise ValueError if the tokens so far and further parts are too many."""
+    if builder.others + len(builder.pieces) + parts > _MAX_PARTS:
+        rule = f"a request with woven media has at most {_MAX_PARTS} parts, and this has more"
+        raise ValueError(f"{rule}: send the video in another request, or less of it")
 
 
 class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
@@ -167,6 +180,7 @@ class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
         builder.add(Piece(2, (constant(start),) * 3))
         pieces = (video, audio)
         cuts = [_cuts(video.count, per, times), _cuts(audio.count, per)]
+        _check_parts(builder, sum(map(len, cuts)))
         for number in range(max(map(len, cuts)) - 1):
             for piece, edges in zip(pieces, cuts, strict=True):
                 if number + 1 < len(edges):
@@ -185,7 +199,7 @@ def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
         times: those of frames, each of as many tokens; the number of the token if None.
     """
     cuts = [0]
-    while len(cuts) <= MAX_SEGMENTS:
+    while len(cuts) <= _MAX_PARTS:
         due = len(cuts) * per
         if times is not None:
             due = int(np.searchsorted(times, due)) * (tokens // len(times))
@@ -193,7 +207,7 @@ def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
         if following >= tokens:
             return [*cuts, tokens]
         cuts.append(following)
-    raise ValueError(f"the video and its audio have more than {MAX_SEGMENTS} chunks")
+    raise ValueError(f"the video and its audio have more than {_MAX_PARTS} chunks")
 
 
 class Qwen3Omni(Omni, name="qwen3_omni"):
@@ -250,6 +264,7 @@ class Qwen3Omni(Omni, name="qwen3_omni"):
         video, audio, times = self._video_and_audio(segment, start)
         ids = np.arange(audio.count).astype(np.float32) + start
         before = np.searchsorted(ids, times.astype(np.float32) + start).tolist()
+        _check_parts(builder, 2 * bisect_left(before, audio.count) + 2)
         frame, done = video.count // len(times), 0
         for number, stop in enumerate(before):
             if stop > done:

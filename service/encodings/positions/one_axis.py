@@ -31,8 +31,8 @@ from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.dtypes import INT32, INT64, Elements
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.phase import MAX_POSITION
-from service.numerics.tables import StoredTable, Table
+from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.tables import FormulaTable, StoredTable, Table
 
 _MAX_ID = 2**31 - 1
 _MAX_SEQUENCES = 2**14
@@ -57,19 +57,25 @@ class OneAxis(TokenConvention):
                 "position_ids": PiecesTable(rows, skipped=self.past_length),
                 "attention_mask": PiecesTable([row.mask() for row in rows]),
             }
-            following = [row.following for row in rows]
-        if max(following) + (self.steps or 0) > MAX_POSITION:
+            following = np.array([row.following for row in rows])
+        if int(following.max()) + (self.steps or 0) > MAX_POSITION:
             raise InvalidBody("positions lie beyond 2^62", "/rows")
+
+        def decoded(rows: range, columns: range) -> Int64s:
+            # A batch of arrays may have millions of rows.
+            steps = np.arange(columns.start, columns.stop)
+            return following[rows.start : rows.stop, np.newaxis] + steps
+
         if self.steps is not None:
-            decoded = [Row((one_run(self.steps, first),)) for first in following]
-            tables["decode_position_ids"] = PiecesTable(decoded)
+            shape = (len(following), self.steps)
+            tables["decode_position_ids"] = FormulaTable(shape, INT64, self.steps, decoded)
         return NamedTables(tables, {})
 
     def found(self, arrays: Mapping[str, StoredTable]) -> list[Prompt]:
         batch, length = next(iter(arrays.values())).shape
         return [Prompt([plain_segment(0, length)], "/input_ids")] * batch
 
-    def _counted(self, is_token: NDArray[np.bool_]) -> tuple[dict[str, Table], list[int]]:
+    def _counted(self, is_token: NDArray[np.bool_]) -> tuple[dict[str, Table], Int64s]:
         """Return the arrays of tokens (batch, length), and the position after each row."""
         first, masked = self.origins()
         counts = np.ones_like(is_token) if masked is None else is_token
@@ -79,7 +85,7 @@ class OneAxis(TokenConvention):
             "position_ids": StoredTable(ids, INT64),
             "attention_mask": StoredTable(is_token.astype(np.int64), INT64),
         }
-        return tables, ends[:, -1].tolist()
+        return tables, ends[:, -1]
 
     def numbered(self, prompt: Prompt) -> Row:
         """Return the positions of a row."""

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
+from service.encodings.positions.position_ids import PositionIds
+from service.numerics.dtypes import INT64
+from service.numerics.tables import StoredTable
 from tests.client import Client
 
 _FAR, _SIDE = 2**40, 2**20
@@ -78,6 +82,46 @@ def test_more_ids_than_the_limit_are_refused_before_anything_is_allocated(
     assert answer.status_code == 413, answer.text
     assert answer.json()["type"].endswith(":answer-too-large")
     assert peaks[0] < _MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("convention", "video"),
+    [
+        ("qwen3_omni", {"video": [2100, 2, 2], "seconds_per_grid": 0.1, "audio": 30000}),
+        ("qwen3_omni", {"video": [2**14 + 1, 2, 2], "seconds_per_grid": 1, "audio": 100}),
+        ("qwen3_omni", {"video": [1, 2, 2], "seconds_per_grid": 1, "audio": 2**30}),
+        ("qwen2_5_omni", {"video": [4200, 2, 2], "seconds_per_grid": 2, "audio": 800_000}),
+    ],
+)
+def test_videos_woven_of_too_many_parts_are_refused(
+    client: Client, convention: str, video: dict[str, Any]
+) -> None:
+    body = {"convention": convention, "rows": [[video]]}
+
+    assert client.post("/positions", json=body).status_code == 422
+
+
+def test_parts_of_woven_videos_are_counted_in_the_whole_request(client: Client) -> None:
+    video = {"video": [1000, 2, 2], "seconds_per_grid": 0.1, "audio": 20000}
+    body = {"convention": "qwen3_omni", "rows": [[video]] * 2, "part": "rope_deltas"}
+
+    assert client.post("/positions", json=body).status_code == 200
+    body["rows"] = [[video, {"text": 1}, video, video]]
+    answer = client.post("/positions", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/rows/0/3"
+
+
+def test_decoded_tokens_of_many_rows_need_no_object_each() -> None:
+    rows = StoredTable(np.ones((100_000, 1), dtype=np.int64), INT64)
+
+    with allocated() as peaks:
+        body = {"convention": "mask", "steps": 3}
+        found = PositionIds.model_validate(body).resolve({"attention_mask": rows})
+
+    assert found.arrays["decode_position_ids"].read(9, 12).tolist() == [1, 2, 3]
+    assert peaks[0] < 2**23
 
 
 @pytest.mark.parametrize(
