@@ -132,11 +132,15 @@ class Handler:
 
         def read() -> Posted | Plan | Answer:
             posted = read_post(self.endpoint, job, query, form, content)
-            return posted.plan(delivery.settings) if planning <= SHORT_SECONDS else posted
+            own = posted.parameters.planning_seconds
+            return posted.plan(delivery.settings) if planning + own <= SHORT_SECONDS else posted
 
         body.grant.resize(max(body.grant.size_bytes, held_bytes))
         plan = await delivery.scheduler.run(read, reading)
         if isinstance(plan, Posted):
+            planning += plan.parameters.planning_seconds
+            if planning > _LONGEST_TURN_SECONDS:
+                return await by_child(seconds=seconds + planning)
             plan = await delivery.scheduler.run(partial(plan.plan, delivery.settings), planning)
         if not isinstance(plan, Plan):
             return plan

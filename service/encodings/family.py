@@ -123,6 +123,11 @@ class Parameters(BaseModel):
     body_only: ClassVar[frozenset[str]] = frozenset()
     """Parameters that go with no sent array: OpenAPI has them in the JSON body alone."""
 
+    @property
+    def planning_seconds(self) -> float:
+        """The processor seconds of what the parameters alone make of a short body."""
+        return 0.0
+
     def chosen_part(self) -> str | None:
         """Return the name of the requested array (``part``); None if all arrays are requested."""
         part: str | None = getattr(self, "part", None)

@@ -491,6 +491,8 @@ def diagnose_rotation(
         frequencies = np.array([float(frequency) for frequency in angles.rule.exact()])
         positions = angles.positions.at(0, angles.rows).astype(np.float64)
         options |= {"positions": positions, "omega": sign * frequencies}
+    if angles is not None and angles.by_channel:
+        raise bad_url("to names angles of single channels: send the table, of /rope?pack=half")
     cos, sin = (elements_of(document.arrays[name]) for name in _PAIR)
     if 2 * cos.shape[1] > x.shape[-1]:
         rule = f"the rotation has {2 * cos.shape[1]} channels, and x has {x.shape[-1]}"

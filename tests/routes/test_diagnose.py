@@ -623,6 +623,13 @@ def test_the_array_is_x_or_have(client: Client) -> None:
         assert f"/{name}" in refused(client, to=ENCODING, **{name: spoiled})
 
 
+def test_rotation_of_single_channels_is_refused(client: Client) -> None:
+    x = np.ones((6, 8)).tolist()
+    to = "/rope/apply?mrope_layout=hunyuan_vl&mrope_section=1,1,1,1&layout=half"
+
+    assert "angles of single channels" in refused(client, to=to, x=x, rotated=x)
+
+
 def test_url_that_is_not_encoded_is_explained(client: Client) -> None:
     answer = client.post(f"/diagnose?to={ENCODING}", json={"have": [[0.0]]})
 

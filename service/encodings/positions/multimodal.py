@@ -47,7 +47,7 @@ TokensPerSecond = Annotated[Integer, about("Temporal ids of a second of video.",
 # Frames of the videos of a request that are compared with those of other rules.
 _COMPARED_FRAMES, _FRAMES_AT_ONCE = 2**20, 2**12
 # Pieces of a request, behind which no further medium is numbered.
-_MAX_PIECES = 2**17
+_MAX_PIECES = 2**15
 
 
 @dataclass

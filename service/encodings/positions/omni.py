@@ -4,7 +4,6 @@ The sources are transformers 5.23.0 and 4.57.6, whose functions are the same and
 follows a medium starts at the largest id of its last piece + 1.
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -29,9 +28,8 @@ AudioInVideo = Annotated[
 SecondsPerChunk = Annotated[Integer, about("Seconds of a chunk.", 2, ge=1, le=10**6)]
 
 _MARKERS = ("vision_start", "audio_start", "audio_end", "vision_end")
-# The most tokens of the audio of all videos, and parts of a request that they are woven of.
+# The most tokens of the audio of the videos of a request.
 _MAX_WOVEN = 2**20
-_MAX_PARTS = 2**12
 
 
 class Omni(MergedGrids):
@@ -140,13 +138,6 @@ class Omni(MergedGrids):
         return grid_piece((start,) * 3, shape, times), audio, times(np.arange(shape[0]))
 
 
-def _check_parts(builder: RowBuilder, parts: int) -> None:
-    """Raise ValueError if the tokens so far and further parts are too many."""
-    if builder.others + len(builder.pieces) + parts > _MAX_PARTS:
-        rule = f"a request with woven media has at most {_MAX_PARTS} parts, and this has more"
-        raise ValueError(f"{rule}: send the video in another request, or less of it")
-
-
 class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
     """Images, videos, audio, and videos woven with their audio chunk by chunk.
 
@@ -180,7 +171,6 @@ class Qwen2x5Omni(Omni, name="qwen2_5_omni"):
         builder.add(Piece(2, (constant(start),) * 3))
         pieces = (video, audio)
         cuts = [_cuts(video.count, per, times), _cuts(audio.count, per)]
-        _check_parts(builder, sum(map(len, cuts)))
         for number in range(max(map(len, cuts)) - 1):
             for piece, edges in zip(pieces, cuts, strict=True):
                 if number + 1 < len(edges):
@@ -199,7 +189,7 @@ def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
         times: those of frames, each of as many tokens; the number of the token if None.
     """
     cuts = [0]
-    while len(cuts) <= _MAX_PARTS:
+    while len(cuts) <= MAX_SEGMENTS:
         due = len(cuts) * per
         if times is not None:
             due = int(np.searchsorted(times, due)) * (tokens // len(times))
@@ -207,7 +197,7 @@ def _cuts(tokens: int, per: int, times: Int64s | None = None) -> list[int]:
         if following >= tokens:
             return [*cuts, tokens]
         cuts.append(following)
-    raise ValueError(f"the video and its audio have more than {_MAX_PARTS} chunks")
+    raise ValueError(f"the video and its audio have more than {MAX_SEGMENTS} chunks")
 
 
 class Qwen3Omni(Omni, name="qwen3_omni"):
@@ -264,7 +254,6 @@ class Qwen3Omni(Omni, name="qwen3_omni"):
         video, audio, times = self._video_and_audio(segment, start)
         ids = np.arange(audio.count).astype(np.float32) + start
         before = np.searchsorted(ids, times.astype(np.float32) + start).tolist()
-        _check_parts(builder, 2 * bisect_left(before, audio.count) + 2)
         frame, done = video.count // len(times), 0
         for number, stop in enumerate(before):
             if stop > done:

@@ -17,6 +17,7 @@ from service.encodings.family import (
     optional_key,
 )
 from service.encodings.positions.convention import Convention
+from service.encodings.positions.segments import MAX_SEGMENTS
 from service.numerics.tables import Document, StoredTable
 
 for _module in iter_modules(positions.__path__):
@@ -51,6 +52,9 @@ else:
         **{name: optional_key(kind) for name, kind in _TYPES.items()},
     )
 
+# The processor seconds of a frame or a chunk of a video that is woven with its audio.
+_WOVEN_SECONDS = 3e-5
+
 
 class PositionIds(ConventionKeys, ComposedFamily, path="/positions"):
     """The position of each token of a prompt, or of each patch of a picture, by a convention.
@@ -80,6 +84,12 @@ class PositionIds(ConventionKeys, ComposedFamily, path="/positions"):
 
     convention: ConventionName = about("The rule of the ids, by model or kind.", "qwen2_vl")
     part: ArrayName | None = optional("Return only this array.", "position_ids")
+
+    @property
+    def planning_seconds(self) -> float:
+        given: dict[str, Any] = dict(self)
+        parts = sum(segment.woven for row in given["rows"] or () for segment in row)
+        return _WOVEN_SECONDS * (MAX_SEGMENTS if given["use_audio_in_video"] else parts)
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         own = {"convention", "part"}

@@ -109,6 +109,12 @@ class Segment(BaseModel):
         return next(name for name in SEGMENTS if getattr(self, name) is not None)
 
     @property
+    def woven(self) -> int:
+        """An upper bound of the frames or chunks of a video that is woven with its audio."""
+        frames = self.grid[0] + (self.audio or 0) // 4
+        return min(frames, MAX_SEGMENTS) if self.kind == "joint" else 0
+
+    @property
     def grid(self) -> tuple[int, int, int]:
         """The patches t, h, w of an image or a video."""
         return self.image or self.video or (1, *(self.generate or (1, 1)))

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.app import create_app
 from service.encodings.positions.position_ids import PositionIds
 from service.numerics.dtypes import INT64
 from service.numerics.tables import StoredTable
-from tests.client import Client
+from service.settings import default_settings
+from tests.client import Client, client_of
 
 _FAR, _SIDE = 2**40, 2**20
 _SQUARE = [1, _SIDE, _SIDE]
@@ -87,22 +89,23 @@ def test_more_ids_than_the_limit_are_refused_before_anything_is_allocated(
 @pytest.mark.parametrize(
     ("convention", "video"),
     [
-        ("qwen3_omni", {"video": [2100, 2, 2], "seconds_per_grid": 0.1, "audio": 30000}),
         ("qwen3_omni", {"video": [2**14 + 1, 2, 2], "seconds_per_grid": 1, "audio": 100}),
         ("qwen3_omni", {"video": [1, 2, 2], "seconds_per_grid": 1, "audio": 2**30}),
-        ("qwen2_5_omni", {"video": [4200, 2, 2], "seconds_per_grid": 2, "audio": 800_000}),
+        ("qwen2_5_omni", {"video": [1, 2, 2], "seconds_per_grid": 1, "audio": 4_000_000}),
     ],
 )
 def test_videos_woven_of_too_many_parts_are_refused(
     client: Client, convention: str, video: dict[str, Any]
 ) -> None:
-    body = {"convention": convention, "rows": [[video]]}
+    body: dict[str, Any] = {"convention": convention, "rows": [[video]]}
+    if convention == "qwen2_5_omni":
+        body["seconds_per_chunk"] = 1
 
     assert client.post("/positions", json=body).status_code == 422
 
 
-def test_parts_of_woven_videos_are_counted_in_the_whole_request(client: Client) -> None:
-    video = {"video": [1000, 2, 2], "seconds_per_grid": 0.1, "audio": 20000}
+def test_frames_of_woven_videos_are_counted_in_the_whole_request(client: Client) -> None:
+    video = {"video": [8192, 2, 2], "seconds_per_grid": 0.1, "audio": 20000}
     body = {"convention": "qwen3_omni", "rows": [[video]] * 2, "part": "rope_deltas"}
 
     assert client.post("/positions", json=body).status_code == 200
@@ -110,7 +113,7 @@ def test_parts_of_woven_videos_are_counted_in_the_whole_request(client: Client) 
     answer = client.post("/positions", json=body)
 
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/rows/0/3"
+    assert "these are 24576" in answer.json()["detail"]
 
 
 def test_decoded_tokens_of_many_rows_need_no_object_each() -> None:
@@ -149,3 +152,17 @@ def test_a_resize_past_the_limit_is_refused_before_anything_is_allocated(
 
     assert answer.status_code == 413, answer.text
     assert peaks[0] < _MOST_BYTES
+
+
+def test_a_woven_video_costs_more_than_its_body_tells() -> None:
+    settings = default_settings().model_copy(update={"max_request_seconds": 1})
+    video = {"video": [3000, 2, 2], "seconds_per_grid": 0.0769, "audio": 24000}
+
+    with client_of(create_app(settings)) as client:
+        answers = [
+            client.post("/positions", json={"convention": "qwen3_omni", "rows": [[each] * 5]})
+            for each in (video | {"audio": None}, video)
+        ]
+
+    assert [answer.status_code for answer in answers] == [200, 413]
+    assert "seconds of a processor" in answers[1].json()["detail"]
