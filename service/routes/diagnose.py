@@ -528,9 +528,8 @@ def _rotation(url: str, request: TableRequest) -> Document:
 
 def _compact_table(request: TableRequest) -> Document:
     kept = {name: value for name, value in request.parameters.items() if name not in _FORM}
-    document = tables(
-        TableRequest(request.resource, {**kept, "pack": "compact", "dtype": "float64"})
-    )
+    compact = {**kept, "pack": "compact", "dtype": "float64"}
+    document = tables(TableRequest(request.resource, compact))
     if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
         raise bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
     return document
