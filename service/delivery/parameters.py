@@ -185,7 +185,8 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
         return Fault(shortened(name), value, _unknown(model, name, values))
     meant = model.value_hints.get(name, {}).get(str(values[name]))
     if meant is not None:
-        return Fault(name, value, f"did you mean {name}={meant}?")
+        # A choice, or a sentence that says what to send in place of it.
+        return Fault(name, value, meant if " " in meant else f"did you mean {name}={meant}?")
     return Fault(name, value, _rule(name, detail) + _related_choice(model, name, values[name]))
 
 

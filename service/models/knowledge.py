@@ -139,6 +139,7 @@ class Numbering:
     asks: tuple[str, ...] = ()
     values: Mapping[str, Sources] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
     rule: str | None = None
 
 

@@ -410,7 +410,9 @@ def _report(encoding: PartEncoding, described: DescribedModel) -> EncodingReport
     if encoding.numbered is not None:
         asked = _asked(encoding, described.parameters)
         values = described.found(encoding.numbered.values)
-        optional_fields["position_ids"] = numbering_report(encoding.numbered, values, asked)
+        optional_fields["position_ids"] = numbering_report(
+            encoding.numbered, values, asked, (optional_fields.get("links") or {}).get("file", "")
+        )
     given = {name: each for name, each in optional_fields.items() if each}
     return EncodingReport(**fields, served="links" in given, **given)
 

@@ -7,6 +7,7 @@ from itertools import chain
 from math import isqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BeforeValidator, ConfigDict, Field, create_model
 
@@ -75,16 +76,27 @@ class NumberingReport(Report):
     template: dict[str, Any] = Field(
         default=ABSENT, description="post with {depth}, {height} and {width} of the grid."
     )
+    table: Url = Field(default=ABSENT, description="Where to POST the answer for its table.")
 
     def lines(self) -> Iterator[str]:
         if self.post:
             yield f"position_ids: POST {json.dumps(self.post)} to {self.url}"
 
 
+# The parameters of a table that say where the cells of its grid are.
+_OF_CELLS = ("grid", "spatial_merge_size", "grid_step", "grid_offset", "fps")
+
+
 def numbering_report(
-    numbered: NumberedTokens, values: dict[str, OriginatedValue], asked: Mapping[str, ResolvedValue]
+    numbered: NumberedTokens,
+    values: dict[str, OriginatedValue],
+    asked: Mapping[str, ResolvedValue],
+    file: str,
 ) -> NumberingReport:
-    """Return the report of how tokens are numbered, with the grid of the request or its example."""
+    """Return the report of how tokens are numbered, with the grid of the request or its example.
+
+    ``file`` is the URL of the table of that grid, if there is one.
+    """
     own, body = numbered.numbering, numbered.body
     grid = [asked[axis].value for axis in ("grid", *GRID_AXES) if axis in asked]
     grid = [*grid[0]][:3] if "grid" in asked else grid
@@ -94,6 +106,11 @@ def numbering_report(
         post = filled(body, lambda text: sizes.get(text, text))
         template = body if post != body else None
         fields |= {"url": "/positions", "post": post, "template": template}
+        path, _, query = file.partition("?")
+        if path.startswith("/rope/axial"):
+            others = parse_qsl(query, keep_blank_values=True)
+            kept: dict[str, Any] = {name: each for name, each in others if name not in _OF_CELLS}
+            fields["table"] = f"{path}?{urlencode(kept | {**own.table}, safe=',:')}"
     given = {name: each for name, each in fields.items() if each}
     return NumberingReport(convention=own.convention, **given)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from service.encodings.positions.convention import Convention
 from service.models.knowledge import known_names, numberings, part_type
@@ -54,9 +55,13 @@ def follow(client: Client, numbers: dict[str, Any]) -> None:
     assert axes is None or parameters["axes"] == ",".join(axes)
 
 
-def numbered(client: Client, name: str) -> list[dict[str, Any]]:
+def numbered_encodings(client: Client, name: str) -> list[dict[str, Any]]:
     encodings = encodings_of(client, config_of(name)).values()
-    return [each["position_ids"] for each in encodings if "position_ids" in each]
+    return [each for each in encodings if "position_ids" in each]
+
+
+def numbered(client: Client, name: str) -> list[dict[str, Any]]:
+    return [each["position_ids"] for each in numbered_encodings(client, name)]
 
 
 @pytest.mark.parametrize("name", OF_TYPES)
@@ -360,3 +365,54 @@ def test_ids_of_a_model_turn_the_table_that_its_report_links(client: Client, nam
     table = client.post(rotary["links"]["file"], content=ids.content, headers=kind)
 
     assert (ids.status_code, table.status_code) == (200, 200), table.text
+
+
+def arrays_of(answer: Any) -> dict[str, Any]:
+    is_npy = answer.content.startswith(b"\x93NUMPY")
+    return {"": load_npy(answer)} if is_npy else safetensors.numpy.load(answer.content)
+
+
+def assert_ids_give_the_table(client: Client, encoding: dict[str, Any]) -> None:
+    """Assert that the ids of an encoding give the rows of its grid, after those of text."""
+    numbers = encoding["position_ids"]
+    ids = client.post("/positions.safetensors", json=numbers["post"])
+    kind = {"content-type": ids.headers["content-type"]}
+
+    by_ids = client.post(numbers["table"], content=ids.content, headers=kind)
+
+    assert by_ids.status_code == 200, (numbers, by_ids.text)
+    of_grid = client.get(encoding["links"]["file"])
+    found, expected = map(arrays_of, (by_ids, of_grid))
+    assert found.keys() == expected.keys()
+    for name, own in expected.items():
+        rows = found[name].reshape(-1, own.shape[-1])
+        np.testing.assert_allclose(rows[-len(own) :], own, rtol=0, atol=1e-10)
+        assert len(rows) == len(own) + numbers["post"].get("text", 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("qwen2_5_vl_vision", "gemma4_vision", "kimi_k25_vision", "minimax_m3_vl_vision"),
+        *("FluxTransformer2DModel", "Flux2Transformer2DModel", "QwenImageTransformer2DModel"),
+        *("WanTransformer3DModel", "CosmosTransformer3DModel", "LTXVideoTransformer3DModel"),
+        "LTX2VideoTransformer3DModel",
+    ],
+)
+def test_ids_of_a_grid_have_a_link_that_takes_them(client: Client, name: str) -> None:
+    found = [each for each in numbered_encodings(client, name) if "table" in each["position_ids"]]
+
+    assert found
+    for each in found:
+        assert_ids_give_the_table(client, each)
+
+
+@pytest.mark.full
+def test_every_table_of_ids_is_that_of_its_grid(client: Client) -> None:
+    names = sorted({*known_names()})
+    found = [each for name in names for each in numbered_encodings(client, name)]
+    found = [each for each in found if "table" in each["position_ids"]]
+
+    assert len(found) > 70
+    for each in found:
+        assert_ids_give_the_table(client, each)

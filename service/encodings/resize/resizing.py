@@ -157,6 +157,10 @@ class ResizedAxes:
             yield Caution("library-defect", rule)
 
 
+_LIKE_VIT = ("dinov2", "clip", "siglip", "deit", "pixio", "blip", "blip_2", "internvl", "kimi_k25")
+_BY_MODE = "no convention has its name: send mode and what /model has in resized"
+
+
 class ResizeParameters(Parameters):
     """The options of a resize."""
 
@@ -168,7 +172,11 @@ class ResizeParameters(Parameters):
     }
     value_hints: ClassVar = {
         "convention": {
-            **dict.fromkeys(("dinov2", "clip", "siglip", "deit"), "vit"),
+            **dict.fromkeys(_LIKE_VIT, "vit"),
+            **dict.fromkeys(("dinov2_with_registers", "rf_detr", "deepseek_ocr2"), "timm"),
+            **dict.fromkeys(("paddleocr_vl", "dpt", "radio", "hunyuan_vl"), _BY_MODE),
+            **dict.fromkeys(("yolos", "timesformer", "vilt"), _BY_MODE),
+            "dinov3": "DINOv3 has no learned table: see /rope/axial?convention=dinov3",
             **dict.fromkeys(("sam", "vitdet", "seggpt", "got_ocr2"), "sam_rel_pos"),
             **dict.fromkeys(("beit", "data2vec"), "beit_rel_pos"),
             "swin": "timm_rel_pos",

@@ -216,7 +216,7 @@ def test_a_table_past_the_limit_is_refused_before_it_is_computed(
 @pytest.mark.parametrize(
     ("model", "convention"),
     [("dinov2", "vit"), ("clip", "vit"), ("swin", "timm_rel_pos"), ("beit", "beit_rel_pos"),
-     ("sam", "sam_rel_pos")],
+     ("sam", "sam_rel_pos"), ("internvl", "vit"), ("dinov2_with_registers", "timm")],
 )  # fmt: skip
 def test_a_model_leads_to_the_function_that_resizes_its_table(
     client: Client, model: str, convention: str
@@ -225,3 +225,16 @@ def test_a_model_leads_to_the_function_that_resizes_its_table(
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["detail"] == f"did you mean convention={convention}?"
+
+
+@pytest.mark.parametrize(
+    ("model", "place"),
+    [("dinov3", "/rope/axial?convention=dinov3"), ("radio", "mode"), ("yolos", "mode")],
+)
+def test_a_model_without_a_function_of_its_name_leads_to_what_has_it(
+    client: Client, model: str, place: str
+) -> None:
+    (error,) = client.get(f"/resize?old_size=2&size=3&convention={model}").json()["errors"]
+
+    assert place in error["detail"]
+    assert "did you mean" not in error["detail"]
