@@ -253,7 +253,8 @@ class EveryArray(ArrayInputs):
 
     def check(self, content: Input) -> None:
         if not content.arrays:
-            raise InvalidBody('an array is missing: send {"x": […]}', "/x")
+            rule = 'an array is missing: send {"x": […]}, or arrays of any names in safetensors'
+            raise InvalidBody(rule, "/x")
 
     def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
         """Return the arrays by name; an unnamed array gets the name x."""

@@ -65,6 +65,9 @@ def with_positions(content: Input, *, is_only: bool) -> Input:
         is_only: whether an array without a name is one of positions.
     """
     arrays, parameters = dict(content.arrays), dict(content.parameters)
+    if {"kind", "type", "data"} <= parameters.keys():
+        rule = "the body is an answer: send its data as positions, or an answer in safetensors"
+        raise InvalidBody(rule, "/data")
     if is_only and not content.is_named:
         arrays = {POSITIONS: arrays[UNNAMED]}
     for name in RESERVED:

@@ -389,6 +389,15 @@ def test_another_array_is_refused_with_the_right_name(client: Client) -> None:
     assert (where, "positions" in detail) == ("pos", True)
 
 
+def test_an_answer_in_json_is_refused_as_a_body(client: Client) -> None:
+    numbered = client.post("/positions", json={"convention": "arange", "rows": [[{"text": 3}]]})
+
+    for path in ("/rope?head_dim=8", "/rope/apply?layout=half"):
+        where, detail = fault(client.post(path, json=numbered.json()))
+
+        assert (where, "safetensors" in detail) == ("/data", True)
+
+
 def test_cosines_of_a_batch_are_those_of_transformers(client: Client) -> None:
     """LlamaRotaryEmbedding of transformers 5.23.0, with float32 arithmetic, of two positions."""
     url = "/rope.npy?head_dim=4&rope_theta=10000&pack=transformers&part=cos"

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from functools import cache, partial
 from math import inf
 from string import ascii_uppercase
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -162,7 +163,7 @@ class Components:
             response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
         for status, response in responses.items():
             # Most operations refer to a dozen of them: short names save a tenth of the document.
-            names = (f"Error{status}{letter}" for letter in ("", *ascii_uppercase))
+            names = (f"E{status}{letter}" for letter in ("", *ascii_uppercase))
             responses[status] = self.ref("responses", response, *names)
         return dict(sorted(responses.items()))
 
@@ -223,10 +224,16 @@ class Components:
         owner: str,
         arrays: Mapping[str, str],
         required: list[str] | None = None,
+        aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> Json:
         """Return the schema of a JSON object of parameters, and of arrays with their descriptions.
 
-        Unless ``required`` is given, the parameters that the model requires are required.
+        Args:
+            model: the parameters.
+            owner: the stem of its name.
+            arrays: the descriptions of arrays by name.
+            required: what is required in place of the parameters that the model requires.
+            aliases: the names of arrays by their other names.
         """
         schema = object_schema(model)
         for name, part in _schema(model).get("$defs", {}).items():
@@ -253,8 +260,10 @@ class Components:
             # The parameters of the query are described in full.
             described.setdefault(name, {**own, "description": _beginning(known["description"])})
         if "positions" in described:
-            alias = {"$ref": f"{_SCHEMAS}NumberList", "description": "Another name of positions."}
-            described["position_ids"] = alias
+            aliases = {"position_ids": "positions", **aliases}
+        for alias, meant in aliases.items():
+            kind = _LISTS if meant in arrays else {"$ref": f"{_SCHEMAS}NumberList"}
+            described[alias] = {**kind, "description": f"Another name of {meant}."}
         return self.ref("schemas", {**schema, "properties": described}, f"{owner}Request")
 
     def _generated(self, schema: Any, owner: str) -> Any:
@@ -470,7 +479,9 @@ def _by_type(*examples: errors.PosrefError) -> Mapping[ErrorType, errors.PosrefE
 _EXAMPLES = _by_type(
     errors.InvalidParameters(_MISSPELLED),
     errors.UnsupportedByFormat(_NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]),
-    errors.InvalidBody('an array is missing: send {"x": […]}', "/x"),
+    errors.InvalidBody(
+        'an array is missing: send {"x": […]}, or arrays of any names in safetensors', "/x"
+    ),
     errors.ModelNotKnown(
         "no positional encoding is known for model_type lama: the config has no rotary base and "
         "no frequency rule; did you mean llama or mllama or llama4?",

@@ -246,8 +246,7 @@ class _Operations:
         responses = self.components.problems(every, is_json_only=is_json_only)
         own = self.endpoint.parameters.model_fields
         query = [] if self.endpoint.has_get else self._query()
-        if suffix and isinstance(self.endpoint.inputs, PositionInput):
-            # A file in and a file out: listed twice, they would be a fortieth of the document.
+        if isinstance(self.endpoint.inputs, PositionInput):
             others = {name for name in own if not name.startswith(_REPLACED)}
             query = self._beside_body(self.endpoint.parameters, others, "Posted")
         query += self._beside_body(RawArray, self.endpoint.raw_array.keys() - own.keys())
@@ -352,7 +351,8 @@ class _Operations:
             required = [array.name for array in named if array.is_required]
             if "npy" in files and "x" not in arrays:
                 arrays, required = {"x": "The array, if it is the only one."} | arrays, []
-            schema = self.components.body(self.endpoint.parameters, name, arrays, required)
+            aliases = {other: array.name for array in named for other in array.aliases}
+            schema = self.components.body(self.endpoint.parameters, name, arrays, required, aliases)
         raw = {RAW.extension: _ELEMENTS} if self.endpoint.raw_array else {}
         return {JSON.media_type: {"schema": schema, "example": self.example}} | {
             FORMATS[form].media_type: {"schema": {"$ref": BINARY, "description": description}}

@@ -78,8 +78,15 @@ class PositionIds(ConventionKeys, ComposedFamily, path="/positions"):
     body_only: ClassVar[frozenset[str]] = frozenset(_TYPES) - {
         name for each in CONVENTIONS.values() if each.inputs for name in each.model_fields
     }
+    hints: ClassVar[Mapping[str, str]] = {
+        f"{name}_token_id": f"its name here is tokens: tokens={name}:151655"
+        for name in ("image", "video", "audio", "pad")
+    }
     value_hints: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "convention": {model: each.name for each in CONVENTIONS.values() for model in each.models}
+        "convention": {
+            **{model: each.name for each in CONVENTIONS.values() for model in each.models},
+            **dict.fromkeys(("idefics2", "idefics3", "smolvlm", "minicpmv"), "buckets"),
+        }
     }
 
     convention: ConventionName = about("The rule of the ids, by model or kind.", "qwen2_vl")

@@ -30,7 +30,7 @@ _SENT: tuple[tuple[str, str, str, Any], ...] = (
     ),
     (
         "seconds_per_grid",
-        "second_per_grid_ts second_per_grids",
+        "second_per_grid_ts second_per_grids video_second_per_grid",
         "seconds between the frames of each video, (videos,)",
         [1.0],
     ),

@@ -100,6 +100,22 @@ def test_examples_match_their_schemas(operations: dict[str, Any]) -> None:
                     assert status != "304"
 
 
+def test_bodies_have_the_names_of_processors(operations: dict[str, Any]) -> None:
+    schema = operations["postPositions"]["requestBody"]["content"]["application/json"]["schema"]
+    grids = {"image_grid_thw": [[1, 2, 2]], "video_second_per_grid": [1.0]}
+    body = {"convention": "qwen2_vl", "input_ids": [[1, 2]], "mm_token_type_ids": [[0, 1]]}
+
+    jsonschema.validate({**body, **grids}, schema)
+
+
+def test_files_of_positions_have_the_parameters_of_the_table(operations: dict[str, Any]) -> None:
+    for suffix in ("", "As"):
+        parameters = operations[f"postRope{suffix}"]["parameters"]
+
+        assert {"head_dim", "pack"} < {each["name"] for each in parameters}
+        assert not any(each.get("required") for each in parameters if each["in"] == "query")
+
+
 @dataclass(frozen=True)
 class Sent:
     """An operation with its examples: the method, the path, the query and the body."""

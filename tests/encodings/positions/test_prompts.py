@@ -231,11 +231,38 @@ def test_more_ids_than_the_limit_are_refused_before_any_is_computed(
         assert client.post(f"/positions{extension}", json=body).status_code == 413
 
 
-def test_a_model_type_is_refused_with_its_convention(client: Client) -> None:
-    response = client.post("/positions", json={"convention": "glm4v", "rows": [[{"text": 1}]]})
+@pytest.mark.parametrize(("model", "convention"), [("glm4v", "qwen3_vl"), ("minicpmv", "buckets")])
+def test_a_model_type_is_refused_with_its_convention(
+    client: Client, model: str, convention: str
+) -> None:
+    response = client.post("/positions", json={"convention": model, "rows": [[{"text": 1}]]})
 
     assert response.status_code == 422
-    assert "did you mean convention=qwen3_vl?" in response.json()["detail"]
+    assert f"did you mean convention={convention}?" in response.json()["detail"]
+
+
+def test_the_key_of_a_config_is_refused_with_the_parameter(client: Client) -> None:
+    body = {"convention": "qwen2_vl", "rows": [[{"text": 1}]], "image_token_id": 151655}
+
+    response = client.post("/positions", json=body)
+
+    assert response.status_code == 422
+    assert "tokens=image:151655" in response.json()["detail"]
+
+
+def test_the_seconds_of_an_omni_processor_have_its_name(client: Client) -> None:
+    body = {
+        "convention": "qwen2_5_omni",
+        "token_types": [[0, 2, 2, 0]],
+        "video_grid_thw": [[2, 2, 2]],
+        "part": "position_ids",
+    }
+    answers = [
+        client.post("/positions", json={**body, name: [0.5]}).json()
+        for name in ("video_second_per_grid", "seconds_per_grid")
+    ]
+
+    assert answers[0]["data"] == answers[1]["data"]
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
