@@ -18,7 +18,6 @@ from library_ids import collated, grids, numbers, sizes
 from library_positions import Called, Random, Values, chosen, family, model_class, named, stub
 from torch.nn import functional
 from transformers import vision_utils
-from transformers.models.qwen2_vl.modeling_qwen2_vl import apply_rotary_pos_emb
 
 for _name in ("timm", "timm.layers"):  # Their own modules import torchvision.
     sys.modules[_name] = ModuleType(_name)
@@ -187,10 +186,11 @@ def _rotated(
     if random.integers(2):
         x, at, axes = x.transpose(1, 2).contiguous(), 1, "batch,head,seq,channel"
     cos, sin = rope(x, positions)
-    out = apply_rotary_pos_emb(x, x, cos, sin, unsqueeze_dim=at)[0]
+    own = sys.modules[type(rope).__module__]
+    out = own.apply_rotary_pos_emb(x, x, cos, sin, unsqueeze_dim=at)[0]
     # float32 angles, and what is left of the rotation's own arithmetic.
     atol = max(1.0, float(x.abs().max())) * (1e-6 + float(positions.max()) * 2.0**-22)
-    params |= {"axes": axes, "layout": "half"}
+    params |= {"axes": axes, "layout": params.get("layout", "half")}
     tolerance = {"note": "", "suggested_atol_against_exact": atol}
     return Called(params, {"x": x, "positions": positions}, {"out": out, "cos": cos}, tolerance)
 
@@ -231,6 +231,43 @@ def mrope_batch(random: Random) -> Called:
     made = _rotated(random, rope, params, shape, positions)
     del made.outputs["cos"]
     return made
+
+
+@family("rotation.mrope_layouts", "apply_rotary_pos_emb of HunYuan-VL and ERNIE 4.5 VL")
+def mrope_layouts(random: Random) -> Called:
+    sections, layout = numbers(random, 1, 5, chosen(random, 3, 4)), "hunyuan_vl"
+    model, prefix, axes = "hunyuan_vl", "HunYuanVL", len(sections)
+    if random.integers(2):
+        # h and w alternate, so they have as many frequencies.
+        sections, layout, axes = [sections[0], *sections[:2]], "ernie4_5_vl", 3
+        model, prefix = "ernie4_5_vl_moe", "Ernie4_5_VLMoeText"
+    width, theta = 2 * sum(sections), chosen(random, 10000.0, 500000.0)
+    text = prefix.removesuffix("Text") + "TextConfig"
+    parameters = {"rope_type": "default", "rope_theta": theta, "mrope_section": sections}
+    options = {"head_dim": width, "hidden_size": width, "num_attention_heads": 1}
+    config = getattr(transformers, text)(rope_parameters=parameters, **options)
+    rope = model_class(model, f"{prefix}RotaryEmbedding")(config)
+    params = {"head_dim": width, "rope_theta": theta, "mrope_section": sections}
+    params |= {"mrope_layout": layout, "layout": "half" if model == layout else "interleaved"}
+    shape = tuple(numbers(random, 1, 7, 3))
+    positions = torch.tensor(random.integers(0, 60, (axes, *shape[:2])))
+    made = _rotated(random, rope, params, shape, positions)
+    del made.outputs["cos"]
+    return made
+
+
+@family("rotation.rope_partial", "GPTNeoXRotaryEmbedding, its apply_rotary_pos_emb")
+def rope_partial(random: Random) -> Called:
+    rotary, rest = 2 * int(random.integers(2, 9)), 2 * int(random.integers(0, 9))
+    width = rotary + rest
+    parameters = {"rope_theta": 10000.0, "partial_rotary_factor": rotary / width}
+    config = transformers.GPTNeoXConfig(hidden_size=width, num_attention_heads=1)
+    config.rope_parameters = {"rope_type": "default", **parameters}
+    rope = model_class("gpt_neox", "GPTNeoXRotaryEmbedding")(config)
+    params = {"head_dim": width, "rotary_dim": rotary, "rope_theta": 10000.0}
+    shape = tuple(numbers(random, 1, 7, 3))
+    positions = torch.tensor(random.integers(0, chosen(random, 9, 300), shape[:2]))
+    return _rotated(random, rope, params, shape, positions)
 
 
 @family("rotation.rope_packed", "apply_rotary_pos_emb, with ids of DataCollatorWithFlattening")

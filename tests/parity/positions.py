@@ -172,6 +172,8 @@ def _rotated(case: Case, service: Service) -> Sequence[Arrays]:
         rope_theta="rope_theta",
         mrope_section=("mrope_section", None),
         mrope_interleaved=("mrope_interleaved", None),
+        mrope_layout=("mrope_layout", None),
+        rotary_dim=("rotary_dim", None),
         axes="axes",
         layout="layout",
     )
@@ -256,6 +258,8 @@ MAPPINGS: Mapping[str, FormsMapping] = MappingProxyType(
         "temperature.beam": _temperature("beam"),
         "rotation.rope_batch": _rotated,
         "rotation.mrope_batch": _rotated,
+        "rotation.mrope_layouts": _rotated,
+        "rotation.rope_partial": _rotated,
         "rotation.rope_packed": _rotated,
     }
 )
