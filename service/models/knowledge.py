@@ -235,7 +235,15 @@ def _part_type(name: str) -> PartType | None:
     if text is not None and text.text is not None and "." not in text.text:
         towers = (Tower(text.text, text.text_model_type),)
     entries = tuple(map(_ENTRY.validate_python, own.get("encodings", ())))
-    return PartType(name, library, towers=towers, entries=entries, none=own.get("none"), text=text)
+    return PartType(
+        name,
+        library,
+        towers=towers,
+        entries=entries,
+        none=own.get("none"),
+        text=text,
+        numbering=_numbering(name, {}),
+    )
 
 
 def known_names() -> Iterator[str]:

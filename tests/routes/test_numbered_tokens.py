@@ -229,6 +229,18 @@ def test_grid_of_another_rank_is_refused_by_its_name(client: Client) -> None:
     assert "one that does is 1," in error["detail"]
 
 
+def test_config_of_baidu_names_the_convention_of_its_tokens(client: Client) -> None:
+    """It has no temporal_merge_size, so that there is no request."""
+    sizes = {"hidden_size": 2560, "num_attention_heads": 20, "max_position_embeddings": 131072}
+    config = {"model_type": "ernie4_5_moe_vl", **sizes, "vision_config": {"spatial_merge_size": 2}}
+
+    numbers = encodings_of(client, config)["rotary"]["position_ids"]
+
+    assert numbers["convention"] == "ernie4_5_vl"
+    assert numbers["values"]["spatial_merge_size"]["value"] == 2
+    assert "post" not in numbers
+
+
 def values_of(encoding: dict[str, Any], *names: str) -> list[Any]:
     return [encoding["values"][name]["value"] for name in names]
 
