@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from service.analysis.diagnosis.mistakes import CATALOGUE
 from service.delivery.endpoints import Endpoint, NamedArrays
+from service.delivery.position_arrays import IGNORED
 from service.delivery.problems import TYPES
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, REPORTS
@@ -99,6 +100,12 @@ def test_every_format_is_documented() -> None:
 
     for name in FORMATS:
         assert f"| `{name}` |" in text
+
+
+def test_every_array_that_is_not_used_beside_positions_is_documented() -> None:
+    text = (ROOT / "docs/positions.md").read_text().partition("beside\nit are not used")[2]
+
+    assert [name for name in IGNORED if f"`{name}`" not in text] == []
 
 
 def test_every_input_array_is_documented() -> None:

@@ -206,5 +206,7 @@ def check_rank(positions: AnyPositions, axes: Sequence[str] = (), hint: str = ""
     hint = hint if len(shape) == 3 else ""
     if axes and len(shape) == 3 and shape[0] == count + 1:
         hint = ": send positions[1:], without the positions of text"
+    elif axes and len(shape) < 3:
+        hint = ": send ids that are the same on all axes once for each"
     detail = f"positions has the shape {list(shape)}, and must have {rule}{hint}"
     raise InvalidBody(detail, "/positions", grammar.to_query(shape))

@@ -309,6 +309,7 @@ def fault(answer: httpx.Response) -> tuple[str, str]:
         (f"/rope?head_dim=8&{SECTION}", (4, 2, 5), r"send positions[1:]"),
         (f"/rope?head_dim=8&{SECTION}", (2, 5), "(3, S) or (3, B, S)"),
         (f"/rope?head_dim=8&{SECTION}", (5,), "t, h, w"),
+        (f"/rope?head_dim=8&{SECTION}", (2, 5), "once for each"),
         ("/rope/axial?head_dim=8&convention=sam2", (3, 5), "(2, S)"),
         ("/encoding?d_model=8", (1, 2, 5), "must have (S,) or (B, S)"),
     ],
