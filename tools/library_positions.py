@@ -105,7 +105,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Convention:
-    """What a ``get_rope_index`` takes.
+    """The arguments of a ``get_rope_index``.
 
     Attributes:
         models: (model, class) of which each case takes one; all have the same function.

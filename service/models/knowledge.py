@@ -144,7 +144,7 @@ class Numbering:
 
 
 SIZES = ("{depth}", "{height}", "{width}")
-"""What stands for the sizes of a grid."""
+"""The words that stand for the sizes of a grid."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.client import Client, client_of
 Array = NDArray[Any]
 Ask = Callable[..., Mapping[str, Array]]
 Shown = tuple[str, str, str, Array]
-"""What a picture shows: its title, the names of both axes, and ids."""
+"""The content of a picture: its title, the names of both axes, and ids."""
 
 PROMPT = json.loads((Path(__file__).parents[2] / "examples/prompt.json").read_text())
 VIDEO = {"text": 4}, {"video": [6, 4, 4], "seconds_per_grid": 1.5}, {"text": 8}

@@ -142,11 +142,3 @@ def test_channels_with_angles_of_their_own_are_turned_as_hunyuan_does(client: Cl
     turned = np.concatenate([-X[..., 4:], X[..., :4]], -1)
     expected = X * cos["cos"][:, :, None] + turned * sin["sin"][:, :, None]
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-7)
-    for refused in ("&inverse=true", "&layout=interleaved"):
-        answer = sent(
-            client,
-            url.replace("&layout=half", "") + refused + "&output_layout=half",
-            {"x": X, "positions": ids},
-        )
-        assert answer.status_code == 422
-        assert "angles of their own" in answer.json()["detail"]

@@ -11,7 +11,6 @@ from service.encodings.positions.pieces import Piece, PiecesTable, Row, joined
 from service.encodings.positions.segments import Grid, Size
 from service.errors import InvalidBody
 from service.grammar import Integer
-from service.numerics.dtypes import INT64, DType
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import StoredTable
 
@@ -66,10 +65,10 @@ class PatchConvention(Convention):
             raise impossible(name, None, f"{name} has {row.count} tokens: 1 to 2^62 are possible")
         return row
 
-    def flat(self, pieces: Iterable[Piece], name: str, dtype: DType = INT64) -> PiecesTable:
+    def flat(self, pieces: Iterable[Piece], name: str) -> PiecesTable:
         """Return the ids of pieces on all of their axes, (axes, tokens)."""
         row = self.row_of(pieces, name)
-        return PiecesTable([row], len(row.pieces[0].axes), dtype, is_batch=False)
+        return PiecesTable([row], len(row.pieces[0].axes), is_batch=False)
 
     def single(self, name: str) -> Any:
         """Return the only grid or size; raises InvalidParameters if there are several."""

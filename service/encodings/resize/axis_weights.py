@@ -86,7 +86,7 @@ class AxisWeights(KeptSetup[Taps], capacity_bytes=8 * 2**20):
 
     @property
     def largest_sum(self) -> float:
-        """What the sizes of the weights of a place add up to at most."""
+        """The most that the sizes of the weights of a place add up to."""
         if self.mode != "bicubic":
             return 1.0
         return 4.0 if self.antialias else 1 - self.a / 2

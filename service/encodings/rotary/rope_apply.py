@@ -59,6 +59,7 @@ class PairRotation:
         layout: which channels of a part are pairs.
         output_layout: that of the result.
         inverse: whether angles are negative.
+        apart: the place of the angle of the first second channel; 0 if pairs have one angle.
     """
 
     dtype: DType
@@ -67,6 +68,7 @@ class PairRotation:
     layout: Layout
     output_layout: Layout
     inverse: bool
+    apart: int
 
     def __call__(
         self,
@@ -119,9 +121,8 @@ class PairRotation:
                     some = results[..., pairs.start - low : pairs.stop - low]
                     round_results(some, rotated, self.dtype)
                 if channels is targets[0]:
-                    if own := factors.shape[-1] - len(rotary) // 2:
-                        # There are as many angles as channels: the second ones have their own.
-                        cos, sin = factors[..., own + low : own + high]
+                    if self.apart:
+                        cos, sin = factors[..., self.apart + low : self.apart + high]
                     np.multiply(second, cos, out=results)
                     results += first * sin
 
@@ -154,9 +155,9 @@ class RotatedFamily(TransformFamily):
         if layout == "half_by_axis":
             parts = tuple(axis.places for axis in angles.along())
         inner: Layout = "half" if layout == "half_by_axis" else layout
-        rotation = PairRotation(
-            x.dtype, self.rotary_offset, parts, inner, output_layout or inner, self.inverse
-        )
+        layouts = inner, output_layout or inner
+        apart = angles.count - angles.width // 2
+        rotation = PairRotation(x.dtype, self.rotary_offset, parts, *layouts, self.inverse, apart)
         channels = Channels(("cos", "sin"), interleaved=False, width=2 * angles.count)
         factors = angles.table(channels, FLOAT64, (angles.rows, channels.width))
         seconds = 2 * ELEMENT_SECONDS

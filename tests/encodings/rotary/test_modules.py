@@ -53,11 +53,16 @@ def test_what_a_layout_cannot_have_is_refused_by_name(
     assert [fault["parameter"] for fault in response.json()["errors"]] == [parameter]
 
 
-def test_channels_with_angles_of_their_own_are_no_rotation(client: Client) -> None:
-    response = client.post(f"/rope/apply?{HUNYUAN}", json={"x": [[1.0] * 16]})
+@pytest.mark.parametrize(
+    ("query", "parameter"), [("", "layout"), ("&layout=half&inverse=true", "inverse")]
+)
+def test_channels_with_angles_of_their_own_have_halves_and_no_inverse(
+    client: Client, query: str, parameter: str
+) -> None:
+    response = client.post(f"/rope/apply?{HUNYUAN}{query}", json={"x": [[1.0] * 16]})
 
     assert response.status_code == 422
-    assert [fault["parameter"] for fault in response.json()["errors"]] == ["mrope_layout"]
+    assert [fault["parameter"] for fault in response.json()["errors"]] == [parameter]
 
 
 def test_a_grid_has_the_axes_of_its_layout(client: Client) -> None:
