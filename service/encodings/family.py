@@ -125,7 +125,7 @@ class Parameters(BaseModel):
 
     @property
     def planning_seconds(self) -> float:
-        """The processor seconds of what the parameters alone make of a short body."""
+        """The processor seconds of planning that the length of a body does not tell."""
         return 0.0
 
     def chosen_part(self) -> str | None:

@@ -283,3 +283,116 @@ def test_any_range_of_ids_has_the_numbers_of_the_whole(name: str) -> None:
         for start in range(count):
             part = table.read(start, min(start + 3, count))
             assert (part == whole[start : start + 3]).all()
+
+
+_IMAGE, _MARKED = {"image": [1, 2, 2]}, {"vision_start": 1, "vision_end": 2, "slice_start": 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"convention": "minicpmv4_7", "rows": [[{"image": [1, 7, 8]}]]}, "/rows/0/0"),
+        ({"convention": "minicpmv4_7", "rows": [[{"image": [2, 8, 8]}]]}, "/rows/0/0"),
+        ({"convention": "minicpmv4_7", "input_ids": [[5]]}, "/token_types"),
+        (
+            {
+                "convention": "minicpmv4_7",
+                "input_ids": [[5, 5]],
+                "token_types": [[0, 1]],
+                "image_sizes": [[4, 4]],
+                "tokens": {**_MARKED, "slice_end": 4, "newline": 6},
+            },
+            "/input_ids/0/1",
+        ),
+        ({"convention": "minicpmv4_7", "input_ids": [[5]], "token_types": [[1]]}, "tokens"),
+        ({"convention": "qwen2_vl", "token_types": [[1]], "image_grids": [[2, 2]]}, "/image_grids"),
+        (
+            {"convention": "qwen2_vl", "token_types": [[1]], "image_grids": [[1, 2, 2]] * 16385},
+            "/image_grids",
+        ),
+        ({"convention": "qwen2_vl", "token_types": [[0, 1] * 8193]}, "/input_ids"),
+        (
+            {"convention": "qwen3_vl", "token_types": [[2]], "video_grids": [[16385, 2, 2]]},
+            "/video_grids",
+        ),
+        (
+            {"convention": "qwen2_vl", "attention_mask": [[1]], "image_grids": [[1, 2, 2]]},
+            "/input_ids",
+        ),
+        ({"convention": "qwen2_vl", "input_ids": [[1]], "image_grids": [[1, 2, 2]]}, "tokens"),
+        ({"convention": "keye", "rows": [[_IMAGE]], "rules": "transformers-5"}, "rules"),
+        (
+            {
+                "convention": "qwen2_5_vl",
+                "rows": [[{"video": [2**31, 2, 2], "seconds_per_grid": 1e6}]],
+            },
+            "/rows/0/0",
+        ),
+        ({"convention": "qwen3_vl", "rows": [[{"video": [2, 2, 2]}]]}, "/rows/0/0"),
+        ({"convention": "ernie4_5_vl", "rows": [[{"video": [3, 2, 2]}]]}, "/rows/0/0"),
+        ({"convention": "qwen2_5_omni", "rows": [[{"audio": 1}]]}, "/rows/0/0"),
+        (
+            {"convention": "qwen2_5_omni", "rows": [[_IMAGE]], "use_audio_in_video": True},
+            "use_audio_in_video",
+        ),
+        (
+            {
+                "convention": "qwen2_5_omni",
+                "rows": [
+                    [
+                        {"video": [1, 2, 2], "seconds_per_grid": 1, **audio}
+                        for audio in ({}, {"audio": 90})
+                    ]
+                ],
+            },
+            "/rows",
+        ),
+        (
+            {
+                "convention": "qwen2_5_omni",
+                "tokens_per_second": 10**6,
+                "rows": [[{"video": [2**31, 2, 2], "seconds_per_grid": 1e6}]],
+            },
+            "/rows/0/0",
+        ),
+        ({"convention": "hunyuan_vl", "rows": [[{"image": [2, 2, 2]}]]}, "/rows/0/0"),
+        (
+            {"convention": "glm_image", "input_ids": [[1], [1]], "image_grids": [[1, 1, 1]] * 2},
+            "/images_per_sample",
+        ),
+        ({"convention": "qwen2_vl", "rows": [[{"image": [1, 2]}]]}, "/rows/0/0/image"),
+        (
+            {
+                "convention": "minicpmv4_7",
+                "rows": [[{"image": [1, 8, 8], "slices": [[[8, 8]], [[8, 8], [8, 8]]]}]],
+            },
+            "/rows/0/0",
+        ),
+        ({"convention": "qwen2_vl", "rows": [{"text": 1}]}, "rows"),
+        ({"convention": "qwen2_vl", "rows": [[{"text": 1}] * 2**14]}, "rows"),
+        ({"convention": "qwen2_vl", "input_ids": [[1]], "tokens": "image:1,image:2"}, "tokens"),
+        ({"convention": "mask", "rows": [[{"text": 1}]], "input_ids": [[1]]}, "/input_ids"),
+        ({"convention": "mask", "attention_mask": [[1]], "padding_side": "left"}, "padding_side"),
+        (
+            {"convention": "mask", "input_ids": [[1]], "attention_mask": [[1, 1]]},
+            "/input_ids",
+        ),
+        ({"convention": "mask"}, "/rows"),
+        ({"convention": "mask", "rows": [[{"text": 1}]], "length": 2}, "length"),
+        (
+            {"convention": "mask", "rows": [[{"text": 3}]], "length": 2, "padding_side": "left"},
+            "/rows/0",
+        ),
+        ({"convention": "mask", "rows": [[]]}, "/rows"),
+        ({"convention": "mask", "rows": [[{"text": 2**62}, {"text": 1}]]}, "/rows"),
+        ({"convention": "mask", "rows": [[{"text": 2}]], "past_length": 2}, "past_length"),
+    ],
+)
+def test_what_no_prompt_has_is_refused_at_its_place(
+    client: Client, body: dict[str, Any], where: str
+) -> None:
+    response = client.post("/positions", json=body)
+
+    assert response.status_code == 422, response.text
+    fault = response.json()["errors"][0]
+    assert fault.get("pointer", fault.get("parameter")) == where
