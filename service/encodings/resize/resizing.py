@@ -142,8 +142,8 @@ class ResizedAxes:
                 max(each.old, each.new * (each.mode == "geometric")) for each in self.axes.values()
             )
             places = 13 * reach + 82 if self.height.mode == "bicubic" else 6 * reach + 16
-            rule = f"within {places}·2^-23 of the table's largest number of the formula"
-            yield Caution("library-rounding", f"libraries compute in float32, {rule}")
+            rule = f"are within {places}·2^-23 times the table's largest number"
+            yield Caution("library-rounding", f"libraries compute in float32, and {rule}")
         if self.pairs is not None and max(self.pairs) % min(self.pairs):
             rule = "rows are found in float32, as by libraries: some differ from the formula by one"
             yield Caution("library-rows", rule)
