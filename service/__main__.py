@@ -1,4 +1,4 @@
-"""The command line: serve, get, model, ready, openapi.
+"""The command line: serve, get, model, compare, diagnose, identify, ready, openapi.
 
 Each command imports what it needs: the processes that the server starts import this module, too.
 """
@@ -6,6 +6,7 @@ Each command imports what it needs: the processes that the server starts import 
 import argparse
 import errno
 import os
+import re
 import shutil
 import signal
 import sys
@@ -24,12 +25,22 @@ _READY_TIMEOUT_SECONDS = 3.0
 _INTERRUPTED = 128 + signal.SIGINT
 _EVERY_IPV4 = "0.0.0.0"  # noqa: S104 - compared with, not bound to.
 ENGINES = ("transformers", "ggml", "onnx", "vllm")
+_REPORTS = {
+    "compare": "show where arrays differ from a table",
+    "diagnose": "name the mistakes that turn the expected table into an array",
+    "identify": "find the table that an array is equal to",
+}
+_CODES = "The exit code is 0 if the arrays agree with a table, 1 if not, and 2 if they are refused."
+_REFUSED = 2
+# A list that begins with a minus, or -1e-3: argparse would take it for an option.
+_NUMBERS = re.compile(r"-\.?[0-9].*[,:e]")
 _READABLE = orjson.OPT_INDENT_2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args([f" {each}" if _NUMBERS.match(each) else each for each in given])
     try:
         code: int = options.command(options)
     except InvalidSettings as error:
@@ -72,9 +83,35 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--for", dest="engine", choices=ENGINES, help="whose tables (transformers)")
     model.set_defaults(command=_model, engine=ENGINES[0])
 
+    for name, meaning in _REPORTS.items():
+        _add_report(commands.add_parser(name, help=meaning, description=f"{meaning}. {_CODES}"))
+
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
     openapi.set_defaults(command=_openapi)
     return parser
+
+
+def _add_report(report: argparse.ArgumentParser) -> None:
+    """Add the arguments of a report about arrays."""
+    endpoint = report.prog.rpartition(" ")[2]
+    add = report.add_argument
+    add("have", nargs="?", help="npy, safetensors, JSON, elements alone (--shape, --dtype), or -")
+    add("--at", nargs=2, action="append", default=[], metavar=("POSITION", "NUMBERS"),
+        help="in place of a file, the first numbers of a row; repeatable")  # fmt: skip
+    if endpoint != "identify":
+        add("--to", metavar="URL|FILE", help="the expected table: its path and query, or a model")
+        add("--layer", type=int, help="the layer whose table is expected, of a model in --to")
+    if endpoint == "diagnose":
+        add("--rotated", metavar="FILE", help="what the array was rotated to")
+    add("--tensor", action="append", default=[], metavar="NAME",
+        help="a tensor of a safetensors file, or AS=NAME; repeatable (all)")  # fmt: skip
+    add("--shape", help="of a file without a header, as in 50,512")
+    add("--dtype", help="of a file without a header, as in bfloat16")
+    add("--start", help="position of the first row")
+    add("--positions", help="position of each row, as in 0,5,9:20:2")
+    add("--query", default="", help=f"other parameters of /{endpoint}, with & between them")
+    add("--json", action="store_true", help="write the whole report as JSON")
+    report.set_defaults(command=_report, endpoint=endpoint, to=None, layer=None, rotated=None)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -105,8 +142,10 @@ def _write_table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _caught(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Return the exit code of a command: 1, with a problem document or a line, if it fails."""
+def _caught(
+    command: Callable[[argparse.Namespace], int], options: argparse.Namespace, failed: int = 1
+) -> int:
+    """Return the exit code of a command; ``failed``, with a problem or a line, if it fails."""
     from service.delivery.problems import problem_of
 
     try:
@@ -115,14 +154,14 @@ def _caught(command: Callable[[argparse.Namespace], int], options: argparse.Name
         (*notes,) = getattr(error, "__notes__", ())
         problem = problem_of(error) | ({"file": notes[0]} if notes else {})
         sys.stderr.buffer.write(orjson.dumps(problem, option=_READABLE) + b"\n")
-        return 1
+        return failed
     except BrokenPipeError:
         # The reader has closed the pipe; Python would fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return failed
     except OSError as error:
         print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
-        return 1
+        return failed
     except KeyboardInterrupt:
         return _INTERRUPTED
 
@@ -150,6 +189,12 @@ def _model(options: argparse.Namespace) -> int:
     from service.model_command import run
 
     return _caught(run, options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from service.array_command import run
+
+    return _caught(run, options, _REFUSED)
 
 
 def _openapi(_options: argparse.Namespace) -> int:

@@ -113,11 +113,20 @@ def _compare(options: argparse.Namespace) -> int:
 def _document(name: str) -> ModelDocument | TableUrl:
     if name.startswith("/") and not Path(name).exists():
         return read_url(name)
+    return read_document(read_head(name))
+
+
+def read_head(name: str) -> bytes:
+    """Return the head of a file that describes a model, of the only one in a folder, or of ``-``.
+
+    Raises:
+        OSError: it cannot be read, or the folder has several models.
+    """
     bodies = list(_bodies(name))
     if len(bodies) > 1:
         names = ", ".join(each for each, _ in bodies)
         raise FileNotFoundError(f"{name} has several models: name one of {names}")
-    return read_document(bodies[0][1])
+    return bodies[0][1]
 
 
 def _without_limits() -> Settings:

@@ -18,7 +18,6 @@ from service.numerics.dtypes import (
     to_float64,
 )
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.phasors import Channels
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
 MAX_ELEMENTS = 2**22
@@ -170,28 +169,6 @@ Tables: TypeAlias = Callable[[TableRequest], Document]
 
 
 @dataclass(frozen=True, eq=False)
-class AngleModel:
-    """The exact angles of a table, from which engines' rounding errors are emulated.
-
-    An element of row s in a channel of frequency k is the sine or the cosine of
-    coordinates[s, axis[k]]·omega[k], times the scale.
-
-    Attributes:
-        coordinates: the position of each row on each axis, (S, A).
-        axis: the axis index of each frequency, (K,).
-        omega: the frequencies in radians per unit of position, (K,), to float64 precision.
-        channels: array name → whether each channel is a sine or a cosine, and of which frequency.
-        scale: the factor of all sines and cosines.
-    """
-
-    coordinates: Float64s
-    axis: tuple[int, ...]
-    omega: Float64s
-    channels: Mapping[str, Channels]
-    scale: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
 class Proposal:
     """A candidate table for an array.
 
@@ -199,13 +176,11 @@ class Proposal:
         request: the request for the table, in the array's dtype. The table has the array's shape,
             except for axes of length 1, and both arrays of a pair.
         support: the evidence for the table in the array, as sentences.
-        angles: the angles of the table if it consists of sines and cosines, else None.
         is_transposed: whether the array has the table's axes in reverse order.
     """
 
     request: TableRequest
     support: tuple[str, ...]
-    angles: AngleModel | None = None
     is_transposed: bool = False
 
 
@@ -274,5 +249,6 @@ def single_integer_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Int6
     values = single_real_array(request, ranks)
     if values is None:
         return None
-    first = values.reshape(-1)[:_FIRST]
-    return request.sample.integers() if (first == np.round(first)).all() else None
+    flat = values.reshape(-1)
+    some = np.concatenate([flat[:_FIRST], flat[:: max(1, flat.size // _FIRST)]])
+    return request.sample.integers() if (some == np.round(some)).all() else None

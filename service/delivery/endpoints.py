@@ -158,6 +158,10 @@ class Inputs(ABC):
         """
         return (content,)
 
+    def count_elements(self, form: ReadableFormat, body: Block) -> int:
+        """Return how many elements a body has, as its format counts them."""
+        return form.count_elements(body)
+
     def seconds_of(self, elements: int) -> float:  # noqa: ARG002
         """Return the processor seconds of calling ``answer`` with arrays of so many elements.
 
@@ -291,6 +295,10 @@ class ReportedArrays(ArrayInputs):
         # The order of a sum must not depend on that of the elements in memory.
         arrays = {name: table.in_order() for name, table in content.arrays.items()}
         return (replace(content, arrays=arrays),)
+
+    def beside(self) -> Mapping[str, Any]:
+        """Return the schema of what a JSON body may have beside the arrays by their names."""
+        return {}
 
     def seconds_of(self, elements: int) -> float:
         return self.base_seconds + self.root_seconds * sqrt(elements)

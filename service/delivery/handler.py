@@ -117,7 +117,7 @@ class Handler:
         """Return the response to a POST, computed on threads in turns, or else by a child."""
         inputs, delivery, content = self.endpoint.inputs, self.delivery, body.content()
         form, reading = body.form, reading_seconds(body.form, body.length_bytes)
-        count = partial(form.count_elements, content)
+        count = partial(inputs.count_elements, form, content)
         is_counted_here = form.is_text or body.length_bytes <= _SHORT_HEADER_BYTES
         elements = (
             count() if is_counted_here else await delivery.scheduler.run(count, SHORT_SECONDS)

@@ -248,6 +248,7 @@ class Input:
         integer_types: the names of the types that integers were sent in, by array.
         is_text: whether its numbers were text: that has no type, and they are float64 here.
         coordinates: the names of the axes of coordinates that an answer of /positions states.
+        document: the bytes of a file about a model that is beside the arrays.
     """
 
     arrays: Mapping[str, StoredTable]
@@ -256,6 +257,7 @@ class Input:
     integer_types: Mapping[str, str] = field(default_factory=dict)
     is_text: bool = False
     coordinates: str = ""
+    document: bytes | None = None
 
     @classmethod
     def unnamed(cls, elements: Elements, dtype: DType | None) -> "Input":

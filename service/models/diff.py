@@ -5,9 +5,11 @@ positions are found without a table, up to 2^62. Other encodings are compared nu
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
+from itertools import zip_longest
 from math import hypot, isclose, prod, sin, sqrt
 
 import numpy as np
@@ -302,3 +304,24 @@ def compare_tables(one: Document, other: Document, epsilon: float) -> Difference
         and min(len(each.shape) for each in one.arrays.values()) > 1
     )
     return Difference(min(firsts, default=None), by, has_positions=by_position)
+
+
+def score_agreement(
+    wanted: Iterable[Decimal], had: Iterable[Decimal], length: int
+) -> list[tuple[int, float]]:
+    """Return the agreement of attention scores at the distances 1, 2, 4 … up to a length.
+
+    It is the mean over pairs of cos(Δp·(ω' − ω)): the score of a query with an equal key Δp
+    positions before it, if the frequencies ω' are used in place of ω, as a share of the right one.
+    1 is no change, and near 0 there is nothing left of the score. It is rounded to four decimals:
+    the last bits of cosines differ between processors.
+
+    Args:
+        wanted: the frequencies ω of the pairs.
+        had: the frequencies ω' in their place; pairs that only one side turns stand still on the
+            other.
+        length: the longest distance.
+    """
+    apart = np.array([float(a - b) for a, b in zip_longest(had, wanted, fillvalue=Decimal(0))])
+    distances = (2**power for power in range(length.bit_length()))
+    return [(each, round(float(np.cos(each * apart).mean()), 4)) for each in distances]

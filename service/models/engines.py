@@ -1,7 +1,8 @@
 """The settings of engines for the rotary embedding of a model, and what they cannot express.
 
-``engines.toml`` has their keys, defaults and limits; of GGUF, ``formats.toml`` has the
-architectures. An engine of which nothing is certain for a model is left out.
+``engines.toml`` has their keys, defaults and limits, and which key mends which mistake; of GGUF,
+``formats.toml`` has the architectures. An engine of which nothing is certain for a model is left
+out.
 """
 
 import tomllib
@@ -30,9 +31,22 @@ _VLLM_KEYS = {"rope_type", "rope_theta", *_AXES, *RULE_KEYS} - {"max_position_em
 
 @cache
 def engine_tables() -> Mapping[str, Any]:
-    """Return what engines.toml has, by the name of the engine."""
+    """Return what engines.toml has: a table by the name of each engine, and mistakes and mends."""
     text = files("service.models").joinpath("engines.toml").read_text("utf-8")
     return tomllib.loads(text)
+
+
+def keys_for(mistake: str, key: str | None = None, arch: str | None = None) -> dict[str, str]:
+    """Return where each engine has the setting that mends a mistake; {} if no setting does.
+
+    Args:
+        mistake: the name of the mistake in a diagnosis, such as ``wrong-base``.
+        key: the setting, where the mistake may be in several: ``factor`` of ``wrong-parameter``.
+        arch: the architecture of a GGUF file; ``{arch}`` stands for it unless given.
+    """
+    tables = engine_tables()
+    engines = tables["mends"].get(key) or tables["mends"].get(tables["mistakes"].get(mistake), {})
+    return {engine: text.replace("{arch}", arch or "{arch}") for engine, text in engines.items()}
 
 
 def rotary_models(encodings: Iterable[PartEncoding]) -> list[Resolved]:

@@ -2,7 +2,7 @@
 
 from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint
 from service.routes.compare import COMPARE
-from service.routes.diagnose import DIAGNOSE
+from service.routes.diagnosed_models import DIAGNOSE
 from service.routes.difference import DIFF
 from service.routes.identify import IDENTIFY
 from service.routes.model import MODEL

@@ -26,7 +26,6 @@ from service.delivery.endpoints import (
     FiniteOrNull,
     Number,
     Report,
-    ReportedArrays,
 )
 from service.encodings.family import Reals, optional
 from service.errors import Fault, InvalidBody, shortened
@@ -36,10 +35,10 @@ from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable
+from service.routes.expected_layers import ArraysOfModel, LayerParameters, expected_url
 from service.routes.table_urls import (
     ROTATED,
     PostingReport,
-    ReportParameters,
     Url,
     arrays_in_to,
     link_to,
@@ -268,14 +267,14 @@ class CompareReport(ArrayDifferences, ComparedTable):
             yield "note: /diagnose, with the same to, allows the errors of float32 angles"
 
 
-class CompareParameters(ReportParameters):
+class CompareParameters(LayerParameters):
     """Parameters of a comparison."""
 
     array_names: ClassVar[str] = "x, or by its name in the table if it has several arrays,"
-    to: str = Field(
-        description="The table to compare with: path and query of its URL here. In a URL written "
-        "by hand, each & of it is %26.",
-        examples=["/rope?head_dim=128&seq_len=4096"],
+    to: str | None = optional(
+        "The table to compare with: path and query of its URL here. In a URL written by hand, each "
+        "& of it is %26. Required unless the body has a model.",
+        "/rope?head_dim=128&seq_len=4096",
     )
     atol: Real | None = optional(
         "The absolute tolerance; with rtol, the tolerance is the sum of both. Without either, it "
@@ -296,8 +295,9 @@ def compare_arrays(
     parameters: CompareParameters, content: Input, settings: Settings
 ) -> CompareReport:
     """Return the report about the arrays of a body; raises PosrefError."""
-    url, document = table_in_to(parameters.to)
-    arrays = _by_name(parameters.to, document, content)
+    to = expected_url(parameters, content, parameters.to, settings)
+    url, document = table_in_to(to)
+    arrays = _by_name(to, document, content)
     link = link_to(url.request, document, settings)
     link["to"] = link.pop("url")
     reports = {
@@ -527,7 +527,7 @@ COMPARE = Endpoint(
     operation="Compare",
     summary="Where arrays differ from a table of this server",
     parameters=CompareParameters,
-    inputs=ReportedArrays(
+    inputs=ArraysOfModel(
         names=(
             "x",
             "cos",

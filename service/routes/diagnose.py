@@ -1,84 +1,60 @@
-"""``POST /diagnose``: find the shortest known mistakes that turn the expected table into an array.
+"""``POST /diagnose``: what is wrong with an array, in one sentence, and what to do about it.
 
-The expected table is in the body, or a URL names it. A table from a URL is computed in float64 if
-its family has this type, and the array is also compared with the tables of mistaken settings. A URL
-may also name the rotation that should have converted ``x`` to ``rotated``.
+The expected table is in the body, or a URL names it. A URL may also name the rotation that should
+have turned ``x`` into ``rotated``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from service.analysis.array import (
-    LARGEST,
-    MAX_ELEMENTS,
-    FirstMismatch,
-    IdentifyInput,
-    Sample,
-    TableRequest,
-)
-from service.analysis.diagnosis.explanation import (
-    ExpectedTable,
-    diagnose,
-    matching,
-    positions_of_rows,
-)
-from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
-from service.analysis.diagnosis.rotation import diagnose_applied
-from service.analysis.diagnosis.waves import Narrowing
-from service.analysis.identification.arithmetic import narrow_arithmetic
-from service.analysis.identification.ranking import are_alike
+from service.analysis.array import LARGEST, MAX_ELEMENTS, IdentifyInput, Sample, TableRequest
+from service.analysis.explanation.arithmetic import Waves, fit_of
+from service.analysis.explanation.catalogue import Mistake
+from service.analysis.explanation.engine import Explanation, Match, explain
+from service.analysis.explanation.numeric_tables import Numbers, explain_numbers
+from service.analysis.explanation.places import Finding
+from service.analysis.explanation.rotations import explain_rotation
+from service.analysis.explanation.sampling import ALL_ROWS, DESCRIPTION
+from service.analysis.explanation.target import SHOWN, Target, target_of
+from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.identification.search import identify
-from service.analysis.identification.verification import Verdict
-from service.delivery.endpoints import ABSENT, Count, Endpoint, Number, Report, ReportedArrays
+from service.delivery.endpoints import ABSENT, Count, Report
 from service.delivery.parameters import read_parameters
-from service.encodings.family import optional
-from service.encodings.rotary.angles import RotaryAngles, SequenceAngles, packed
+from service.encodings.family import RealPositionList, optional
+from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rope import Rope
-from service.encodings.rotary.rope_apply import RopeApply
-from service.errors import InvalidBody, InvalidParameters, shortened
+from service.errors import InvalidBody, PosrefError, shortened
 from service.formats.format import Input
-from service.grammar import real_positions
-from service.numerics.dtypes import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT64,
-    INT64,
-    REAL_DTYPES,
-    to_float64,
-)
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
+from service.numerics.tables import Document, ParameterValue, StoredTable, size
+from service.routes.another_table import as_another_table
 from service.routes.expected_tables import (
-    ROWS,
-    Expectation,
-    Rows,
-    alternative_tables,
+    Expected,
     bad_url,
     beginning,
-    elements_of,
-    expected_table,
-    expected_tables,
-    positions_text,
-    with_rows,
+    expected_at,
+    expected_rotation,
+    numbers_of,
+    other_settings,
+    rows_of,
 )
 from service.routes.table_urls import (
     ReportParameters,
     TableLink,
     arrays_in_to,
     link_to,
-    pointing_at_to,
-    table_in_to,
-    table_request,
     tables,
 )
 from service.settings import Settings
+
+Arrays: TypeAlias = Mapping[str, StoredTable]
 
 
 class MistakeReport(Report):
@@ -91,33 +67,39 @@ class MistakeReport(Report):
     correction: str = Field(description="How to correct it.")
 
 
-class UnexplainedElement(Report):
-    """The first element that the mistakes do not explain."""
+class FindingReport(Report):
+    """What the data shows, with further fields that depend on its name."""
 
-    array: str
-    index: list[Count]
-    position: Number = Field(
-        default=ABSENT, description="Position of the row, in the table's numbering."
-    )
-    channel: Count = ABSENT
-    have: float
-    want: float = Field(description="The number of the nearest explanation.")
-    error: float
-    allowed: float
+    model_config = ConfigDict(extra="allow")
 
-    def __str__(self) -> str:
-        index = f"{self.array} at index {self.index}"
-        position = "" if self.position is None else f", position {self.position}"
-        channel = "" if self.channel is None else f", channel {self.channel}"
-        place = f"{index}{position}{channel}"
-        return f"{place}: {self.have} instead of {self.want} (±{self.allowed:.2g} is allowed)"
+    name: str
+    sentence: str
+
+
+class AlternativeReport(Report):
+    """Other mistakes that explain the numbers as well."""
+
+    mistakes: list[MistakeReport]
+
+
+class WrapperReport(Report):
+    """What is around the numbers, where it is not what the expected table has."""
+
+    pack: str = Field(default=ABSENT, description="The packing of cosines and sines.")
+    notes: list[str] = Field(default=ABSENT, description="What was undone to read the array.")
+
+
+class SampledRows(Report):
+    """The rows in which explanations were looked for."""
+
+    rows: Count
+    which: str
 
 
 class CheckedElements(Report):
-    """The number of checked elements, the tolerance, and the rows where not all were sent."""
+    """How many numbers were compared with the answer."""
 
     elements: Count
-    allowed: float = Field(description="The largest tolerance; each element has its own.")
     rows: Count = Field(
         default=ABSENT,
         description="Only where the array is shorter than the table of to: the number of rows, "
@@ -127,19 +109,22 @@ class CheckedElements(Report):
 
 
 class DiagnoseReport(Report):
-    """The mistakes, their corrections, and whether they explain every element."""
+    """The answer in a sentence, the mistakes, their corrections, and what else the data shows."""
 
     verdict: Literal["equal", "diagnosed", "none"] = Field(
-        description="equal: no mistake; diagnosed: the mistakes explain every element; "
-        "none: no list of known mistakes does, and those named come nearest."
+        description="equal: no mistake; diagnosed: the mistakes explain every number; none: no "
+        "list of known mistakes does, and findings say what the data shows."
     )
-    reason: str = Field(
-        default=ABSENT, description="Of equal: why numbers differ by more than rounding alone."
-    )
+    sentence: str = Field(description="The answer.")
     mistakes: list[MistakeReport]
-    residual: float = Field(
-        description="The largest difference from the expected table with the mistakes applied."
+    arithmetic: str = Field(
+        default=ABSENT, description="The arithmetic in which the array was made."
     )
+    wrapper: WrapperReport = ABSENT
+    alternatives: list[AlternativeReport] = Field(
+        default=ABSENT, description="Other lists of mistakes that explain the numbers as well."
+    )
+    findings: list[FindingReport] = Field(default=ABSENT, description="What else the data shows.")
     correct: TableLink = Field(
         default=ABSENT,
         description="The expected table, with the rows that are expected; of /rope/apply, the "
@@ -148,36 +133,35 @@ class DiagnoseReport(Report):
     yours: TableLink = Field(
         default=ABSENT, description="The table that the array equals, if this server has it."
     )
-    leaves_at: UnexplainedElement = ABSENT
+    sampled: SampledRows = Field(
+        default=ABSENT, description="Of a large array: the rows in which it was looked for."
+    )
     checked: CheckedElements
 
     def lines(self) -> Iterator[str]:
-        """Yield the mistakes if they explain the array, else the verdict; then what was found."""
-        sentences = " ".join(mistake.sentence for mistake in self.mistakes)
-        if self.verdict == "none":
-            sentences = f"none of the known mistakes explains all; first wrong: {self.leaves_at}"
-        yield sentences or ", ".join(filter(None, (self.verdict, self.reason)))
+        """Yield the answer, what to do, and what else was found."""
+        yield self.sentence
         for mistake in self.mistakes:
-            if self.verdict == "none":
-                yield f"nearest, but not enough: {mistake.name}"
-            else:
-                yield f"mistake: {mistake.name}"
-                yield f"correction: {mistake.correction}"
-        yield from super().lines()
-        if self.verdict != "none":
-            yield f"allowed: {self.checked.allowed}"
+            yield f"mistake: {mistake.name}"
+            yield f"correction: {mistake.correction}"
+        for each in self.alternatives or ():
+            yield "or: " + " ".join(mistake.sentence for mistake in each.mistakes)
+        for finding in self.findings or ():
+            yield f"finding: {finding.sentence}"
+        if self.wrapper is not None:
+            yield from (f"note: {note}" for note in self.wrapper.notes or ())
+        yield from (line for line in super().lines() if not line.startswith("sentence: "))
         yield from (f"{name}: {link}" for name, link in self if isinstance(link, TableLink))
-        if self.checked.rows is not None:
+        if self.checked.of:
             yield f"checked: the first {self.checked.rows} of {self.checked.of} rows"
-        if self.leaves_at is not None:
-            yield f"leaves_at: {self.leaves_at}"
+        else:
+            yield f"checked: {self.checked.elements} numbers"
 
 
 _PAIR = ("cos", "sin")
 _ROLES = ("have", "want")
-_NAMES = (*_ROLES, *map("_".join, product(_ROLES, _PAIR)), *_PAIR, "x", "rotated")
-
-Arrays = Mapping[str, StoredTable]
+ARRAY_NAMES = (*_ROLES, *map("_".join, product(_ROLES, _PAIR)), *_PAIR, "x", "rotated")
+"""The names of arrays in a body."""
 
 
 class DiagnoseParameters(ReportParameters):
@@ -186,8 +170,14 @@ class DiagnoseParameters(ReportParameters):
     array_names: ClassVar[str] = "x, and want,"
     to: str | None = optional(
         "The expected table, in place of want: path and query of its URL here; in a URL written "
-        "by hand, each & of it is %26. For x and rotated: a URL of /rope or /rope/apply.",
+        "by hand, each & of it is %26. For x and rotated: a URL of /rope or /rope/apply. A length "
+        "may be left out.",
         "/encoding?seq_len=2&d_model=4",
+    )
+    positions: RealPositionList | None = optional(
+        "Position of each row that is sent, in place of those of to. Rows may then be any, and "
+        "have the first channels alone.",
+        "0,5,9:20:2",
     )
 
 
@@ -202,46 +192,183 @@ def diagnose_arrays(
             raise InvalidBody("x and rotated go together, and with nothing else")
         if url is None:
             raise bad_url("to is required with x and rotated: a URL of /rope or /rope/apply")
-        return _report(*diagnose_rotation(url, arrays["x"], arrays["rotated"]), settings)
-    sent = _arrays_of("have", arrays, is_alone=url is not None)
-    have = _samples(sent)
+        return diagnose_rotation(url, arrays["x"], arrays["rotated"], settings)
+    have = _arrays_of("have", arrays, is_alone=url is not None)
+    _check_shapes(have)
     if url is None:
-        want = _samples(_arrays_of("want", arrays, is_alone=False))
-        dtype = next(iter(want.values())).element_dtype
-        table = ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
-        rule = "send x with want, or have_cos and have_sin with want_cos and want_sin"
-        have = _by_expected_names(have, table.arrays, rule)
-        expectations: Iterable[Expectation] = [(None, table, {})]
-    else:
-        _, document = table_in_to(url)
-        have = _by_expected_names(have, document.arrays, arrays_in_to(url, document, content))
-        expectations = expected_tables(url, document, have)
-    for expectation in expectations:
-        request, expected, rows = expectation
-        others = partial(alternative_tables, request) if request else tuple
-        diagnosis = diagnose(have, expected, others)
-        if diagnosis is not None and diagnosis.verdict != "none":
+        return _against_array(have, _arrays_of("want", arrays, is_alone=False), settings)
+    positions = None if parameters.positions is None else str(parameters.positions)
+    expected = expected_at(url, _most_rows(have), positions)
+    if expected.target is None:
+        rule = arrays_in_to(url, expected.document, content)
+        return _against_numbers(have, expected, settings, rule)
+    if positions is not None:
+        expected = replace(expected, target=_of_first_channels(expected.target, have))
+    return against(have, expected, settings)
+
+
+def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseReport:
+    """Return the report about arrays that should be a table of sines and cosines."""
+    target = expected.target
+    assert target is not None
+    found = explain(_by_part(have), target)
+    if found.verdict == "none" and not found.findings:
+        _check_related(have, expected)
+    found = as_another_table(found, _by_part(have), expected.request, settings)
+    sent = found.match.reading.view.rows if found.match else _rows(have, expected.document)
+    request, rows = expected.request, None
+    if sent < rows_of(expected.document):
+        request, _ = beginning(request, expected.document, sent)
+    if expected.rows is not None and sent < expected.rows:
+        rows = {"rows": sent, "of": expected.rows}
+    found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
+    return report_of(found, target, replace(expected, request=request), settings, rows=rows)
+
+
+def _numbered(found: Iterable[Finding], have: Arrays, target: Target) -> Iterator[Finding]:
+    """Yield findings; that of one wrong number also with its place in the array and its error."""
+    for each in found:
+        given = each.values
+        part = given.get("part")
+        if each.name != "element" or part not in {"cosines", "sines"} or "mistakes" in given:
+            yield each
+            continue
+        row, lane = int(given["row"]), int(given["lane"])
+        more = {}
+        for name, columns in target.wanted.columns.items():
+            chosen = columns.sine if part == "sines" else columns.cosine
+            table = have.get(name) or have.get(f"have_{name}") or next(iter(have.values()))
+            places = target.places(row + 1)
+            width = len(target.structure.frequency)
+            if lane >= len(chosen) or table.shape[-1] != width or places is None:
+                continue
+            channel = int(chosen[lane])
+            elements = table.elements.reshape(-1, width)[row, channel : channel + 1]
+            number = float(to_float64(elements, table.dtype)[0])
+            place = float(places[row, 0 if places.shape[1] == 1 else lane])
+            wave = np.sin if part == "sines" else np.cos
+            expected = target.scale * float(wave(place * target.omega[lane]))
+            more = {"position": _json(place), "channel": channel, "want": expected}
+            if np.isfinite(number):
+                more |= {"have": number, "error": abs(number - expected)}
             break
-    if diagnosis is None:
-        sample = next(iter(have.values()))
-        other = next(iter(expected.arrays.values()))
+        yield replace(each, values={**given, **more})
+
+
+def _rows(have: Arrays, document: Document) -> int:
+    """Return the number of rows of arrays that are not explained."""
+    sent, wanted = (next(iter(each.values())).shape for each in (have, document.arrays))
+    if len(sent) == len(wanted) != 2 and "position" in document.axes:
+        return sent[document.axes.index("position")]
+    lengths = (1, 1, *sent)
+    is_transposed = lengths[-1] != wanted[-1] == lengths[-2]
+    return lengths[-1] if is_transposed else lengths[-2]
+
+
+def _most_rows(arrays: Arrays) -> int:
+    lengths = [max(table.shape[:-1], default=1) for table in arrays.values()]
+    # A transposed table has its rows last.
+    return max([*lengths, *(table.shape[-1] for table in arrays.values() if len(table.shape) > 1)])
+
+
+def _by_part(arrays: Arrays) -> Arrays:
+    """Return cosines and sines by these names, or one array by its own."""
+    if len(arrays) == 1:
+        return arrays
+    return {name.removeprefix("have_"): table for name, table in arrays.items()}
+
+
+def _of_first_channels(target: Target, have: Arrays) -> Target:
+    width = next(iter(have.values())).shape[-1]
+    if len(target.wanted.columns) > 1 or width >= len(target.structure.frequency):
+        return target
+    return target.beginning_of_rows(width)
+
+
+def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseReport:
+    """Return the report about an array beside another: as the table that it is, or as numbers."""
+    rule = "send x with want, or have_cos and have_sin with want_cos and want_sin"
+    samples = {name.removeprefix("want_"): finite_sample(name, each) for name, each in want.items()}
+    if len(have) != len(want):
+        raise InvalidBody(rule)
+    found = identify(IdentifyInput(samples), tables).hypotheses
+    if found:
+        request = found[0].proposal.request
+        document = tables(request)
+        rope = read_parameters(Rope, request.parameters) if request.resource == "rope" else None
+        target = target_of(document, request, rope and rope.rule(rope.head_dim))
+        if target is not None:
+            target = replace(target, rows=next(iter(want.values())).shape[0])
+            known = explain(_by_part(have), target)
+            is_lost = any(each.name in {"not-finite", "uninitialised"} for each in known.findings)
+            if known.verdict != "none" or is_lost:
+                return report_of(known, target, None, settings)
+    sent = {name: finite_sample(name, table) for name, table in have.items()}
+    named = dict(zip(samples, sent.values(), strict=True))
+    dtype = next(iter(samples.values())).element_dtype
+    numbers = Numbers(samples, FLOAT64 if dtype is INT64 else dtype)
+    found_numbers = explain_numbers(named, numbers)
+    found_numbers = as_another_table(
+        found_numbers or Explanation("none"), _by_part(have), None, settings
+    )
+    if found_numbers.verdict == "none" and not found_numbers.elements:
+        raise _unrelated(sent, next(iter(samples.values())))
+    return report_of(found_numbers, None, None, settings)
+
+
+def _against_numbers(
+    have: Arrays, expected: Expected, settings: Settings, rule: str
+) -> DiagnoseReport:
+    samples = {name: finite_sample(name, table) for name, table in _by_part(have).items()}
+    names = expected.document.arrays
+    if len(samples) == len(names) == 1:
+        samples = dict(zip(names, samples.values(), strict=True))
+    elif set(samples) != set(names):
+        raise InvalidBody(rule)
+    sent = sum(sample.values.size for sample in samples.values())
+    numbers = numbers_of(expected.request, expected.document, sent)
+    others = partial(other_settings, expected.request, sent)
+    found = explain_numbers(samples, numbers, others)
+    named = dict(zip(samples, _by_part(have).values(), strict=True))
+    found = as_another_table(found or Explanation("none"), named, expected.request, settings)
+    if found.verdict == "none" and not found.elements:
+        raise _unrelated(samples, next(iter(numbers.arrays.values())))
+    return report_of(found, None, expected, settings)
+
+
+def _unrelated(have: Mapping[str, Sample], want: Sample) -> InvalidBody:
+    name, sample = next(iter(have.items()))
+    rule = (
+        f"the array is {sample.dtype.name} of shape {sample.shape}, and the expected table "
+        f"{want.dtype.name} of shape {want.shape}: these shapes have nothing in common"
+    )
+    return InvalidBody(rule, f"/{shortened(name)}")
+
+
+def _check_related(have: Arrays, expected: Expected) -> None:
+    """Raise InvalidBody if an array has neither the rows nor the channels of a table."""
+    name, table = next(iter(have.items()))
+    want = next(iter(expected.document.arrays.values()))
+    lengths = {want.shape[-1], *want.shape[:-1]}
+    if rows_of(expected.document) not in {0, expected.rows}:
+        # The document has as many rows as were sent, whatever the table of to has.
+        lengths = {want.shape[-1]}
+    if not set(table.shape) & {each for each in lengths if each > 1}:
         rule = (
-            f"the array is {sample.dtype.name} of shape {sample.shape}, and the expected table "
-            f"{other.dtype.name} of shape {other.shape}: these shapes have nothing in common"
+            f"the array is {table.dtype.name} of shape {table.shape}, and the expected table "
+            f"{want.dtype.name} of shape {want.shape}: these shapes have nothing in common"
         )
-        raise InvalidBody(rule, f"/{shortened(next(iter(sent)))}")
-    if request and (diagnosis.verdict == "none" or len(diagnosis.mistakes) > 1):
-        diagnosis = _with_other_positions(diagnosis, have, expected, request)
-    diagnosis = with_matching_table(diagnosis, have, request, settings)
-    return _report(request, diagnosis, rows, settings)
+        raise InvalidBody(rule, f"/{shortened(name)}")
 
 
 def _check_names(content: Input, url: str | None) -> None:
     if url is None and not content.is_named:
         raise bad_url("an unnamed array is read as x: set to to the URL of the expected table")
-    unknown = [name for name in content.arrays if name not in _NAMES]
+    unknown = [name for name in content.arrays if name not in ARRAY_NAMES]
     if unknown and (len(content.arrays) > 1 or url is None):
-        rule = f"{shortened(unknown[0])} is not an accepted array name: use {', '.join(_NAMES)}"
+        rule = (
+            f"{shortened(unknown[0])} is not an accepted array name: use {', '.join(ARRAY_NAMES)}"
+        )
         raise InvalidBody(rule, f"/{shortened(unknown[0])}")
     given = [name for name in content.arrays if name.startswith("want")]
     if given and url is not None:
@@ -271,181 +398,37 @@ def _arrays_of(role: str, arrays: Arrays, *, is_alone: bool) -> Arrays:
     raise InvalidBody(rule if role == "have" else f"{rule}, or name the expected table in to")
 
 
-def _samples(arrays: Arrays) -> dict[str, Sample]:
-    samples = {name: finite_sample(name, table) for name, table in arrays.items()}
-    if len({sample.values.shape for sample in samples.values()}) > 1:
-        shapes = " and ".join(str(table.shape) for table in arrays.values())
-        raise InvalidBody(f"cosines and sines must have the same shape, and have {shapes}")
-    return samples
+def _check_shapes(arrays: Arrays) -> None:
+    shapes = {table.shape for table in arrays.values()}
+    if len(shapes) > 1:
+        named = " and ".join(str(table.shape) for table in arrays.values())
+        raise InvalidBody(f"cosines and sines must have the same shape, and have {named}")
 
 
 def finite_sample(name: str, table: StoredTable) -> Sample:
-    """Return an array as a Sample.
+    """Return an array of numbers as a Sample.
 
-    Raises:
-        InvalidBody: the array has more than MAX_ELEMENTS elements, or an element that is not
-            finite or has a magnitude above 2^64.
+    Raises InvalidBody if the array has more than MAX_ELEMENTS elements, or an element that is not
+    finite or has a magnitude above 2^64.
     """
-    shown, rows = shortened(name), MAX_ELEMENTS * table.shape[-2:][0] // size(table)
+    shown, rows = shortened(name), MAX_ELEMENTS * table.shape[-2:][0] // max(size(table), 1)
     part = f"at most {rows} rows, and later ones with start= in to" if rows else "fewer heads"
     rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible: send {part}"
     if size(table) <= MAX_ELEMENTS:
         sample = Sample.of(table)
         if not sample.is_finite:
             rule = f"{shown} holds NaN or an infinity"
-        elif float(np.abs(sample.reals()).max()) > LARGEST:
+        elif float(np.abs(sample.reals()).max(initial=0)) > LARGEST:
             rule = f"{shown} holds numbers beyond 2^64: no table of positions does"
         else:
             return sample
     raise InvalidBody(rule, f"/{shown}")
 
 
-def _by_expected_names(
-    have: dict[str, Sample], names: Collection[str], rule: str
-) -> dict[str, Sample]:
-    """Return the arrays by the table's array names; a single array may have any name.
-
-    Raises InvalidBody, with the rule, if the names differ.
-    """
-    if len(have) == len(names) == 1:
-        return dict(zip(names, have.values(), strict=True))
-    if set(have) != set(names):
-        raise InvalidBody(rule)
-    return have
-
-
-# Identifying a larger array takes longer than diagnosing it.
-_MAX_IDENTIFIED_ELEMENTS = 2**19
-
-# For each arithmetic in a narrow type, the mistakes that describe it.
-_NARROW = {
-    narrow_arithmetic(part, dtype): Narrowing(dtype, **{rounded_part: True}).mistakes
-    for dtype in (BFLOAT16, FLOAT16)
-    for part, rounded_part in (
-        ("positions", "positions"),
-        ("frequencies", "frequencies"),
-        ("angles", "angles"),
-        ("throughout", "angles"),
-    )
-}
-
-
-def _with_other_positions(
-    diagnosis: Diagnosis,
-    have: Mapping[str, Sample],
-    expected: ExpectedTable,
-    request: TableRequest,
-) -> Diagnosis:
-    """Return the diagnosis that the rows are those of other positions, if they are."""
-    found = positions_of_rows(have, expected)
-    if found is None:
-        return diagnosis
-    listed = str(real_positions(",".join(f"{each:.0f}" for each in found)))
-    with suppress(InvalidParameters):
-        moved = with_rows(request.without("start", "seq_len"), tables(request), positions=listed)
-        if result := matching(have, expected_table(moved, tables(moved))):
-            return replace(
-                diagnosis,
-                verdict="diagnosed",
-                mistakes=(_other_positions(moved, request),),
-                residual=result.residual,
-                allowed=result.allowed,
-                first_mismatch=None,
-                matching_table=moved if len(listed) <= _MOST_LISTED else None,
-            )
-    return diagnosis
-
-
-def _other_positions(moved: TableRequest, expected: TableRequest) -> Mistake:
-    have, want = (shortened(positions_text(request)) for request in (moved, expected))
-    return Mistake("other-positions", {"have": have, "want": want})
-
-
-# The characters of a list of positions that goes into a URL.
-_MOST_LISTED = 2000
-
-
-def with_matching_table(
-    diagnosis: Diagnosis,
-    have: Mapping[str, Sample],
-    expected: TableRequest | None,
-    settings: Settings,
-) -> Diagnosis:
-    """Return the diagnosis with the table of this server that the arrays equal.
-
-    If no mistake explains the arrays, the mistake is that they are a different table than the
-    expected one, which may have no URL. The settings limit the tables that mistakes name.
-    """
-    if diagnosis.verdict == "equal" or diagnosis.matching_table is not None:
-        return diagnosis
-    match = _identified_table(have)
-    if match is None:
-        return diagnosis
-    request, further = match.proposal.request, _further_mistakes(match)
-    if diagnosis.verdict == "diagnosed":
-        return replace(diagnosis, matching_table=None if further else request)
-    other = _other_table(match, expected, settings)
-    mistakes = (*other, *further)
-    if not mistakes:
-        return diagnosis
-    return replace(
-        diagnosis,
-        verdict="diagnosed",
-        mistakes=mistakes,
-        residual=match.max_absolute,
-        first_mismatch=None,
-        matching_table=None if further else request,
-    )
-
-
-def _identified_table(have: Mapping[str, Sample]) -> Verdict | None:
-    """Return the best match among this server's tables for the arrays; None if none matches."""
-    elements = sum(prod(sample.shape) for sample in have.values())
-    if elements > _MAX_IDENTIFIED_ELEMENTS:
-        return None
-    hypotheses = identify(IdentifyInput(have), tables).hypotheses
-    # identify() looks at one copy along a batch axis; its size then differs.
-    if not hypotheses or sum(map(size, hypotheses[0].document.arrays.values())) != elements:
-        return None
-    return hypotheses[0]
-
-
-def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
-    """Return the mistakes that remain between the arrays and their matching table."""
-    order = ", ".join(map(str, reversed(range(len(match.index)))))
-    transposed = (Mistake("transposed", {"order": order}),) * match.proposal.is_transposed
-    return (*transposed, *_NARROW.get(match.arithmetic[0], ()))
-
-
-def _other_table(
-    found: Verdict, expected: TableRequest | None, settings: Settings
-) -> tuple[Mistake, ...]:
-    """Return the mistake that the arrays are another table; () if it is the expected one."""
-    match = found.proposal.request
-    url = str(TableLink(**link_to(match, found.document, settings)))
-    if expected is None:
-        return (Mistake("another-table", {"have": url, "want": "what is wanted"}),)
-    if are_alike(match, expected, tables):
-        return ()
-    if "positions" in match.parameters:
-        moved = expected.without(*ROWS).with_parameters(positions=match.parameters["positions"])
-        if are_alike(match, moved, tables):
-            return (_other_positions(moved, expected),)
-    is_same = match.resource == expected.resource
-    want = str(TableLink(**link_to(expected, tables(expected), settings)))
-    name = "wrong-rule" if is_same else "another-table"
-    return (Mistake(name, {"have": url, "want": want}),)
-
-
-_LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}
-_FORM = ("pack", "part", "batch", "dtype")
-_MOST_ROWS = 2**16
-
-
 def diagnose_rotation(
-    url: str, x: StoredTable, rotated: StoredTable
-) -> tuple[TableRequest, Diagnosis, Rows]:
-    """Diagnose an array that should have been rotated by the rotation of a URL.
+    url: str, x: StoredTable, rotated: StoredTable, settings: Settings
+) -> DiagnoseReport:
+    """Return the report about an array that should have been rotated by the rotation of a URL.
 
     The arrays are (…, positions, head_dim). Only ``/rope/apply?…`` has the layout.
 
@@ -453,58 +436,6 @@ def diagnose_rotation(
         InvalidParameters: the URL names no rotation.
         InvalidBody: the arrays do not fit the rotation.
     """
-    _check_rotated(x, rotated)
-    with pointing_at_to(url):
-        request = table_request(url)
-    angles: RotaryAngles | None = None
-    rows: Rows = {}
-    sign = 1.0
-    if request.resource == "rope/apply":
-        with pointing_at_to(url):
-            parameters = read_parameters(RopeApply, request.parameters)
-            if parameters.axes is not None:
-                x = parameters.vectors("x", x).in_rows()
-                rotated = parameters.vectors("rotated", rotated).in_rows()
-            angles = parameters.angles_of(*x.shape[-2:])
-            if angles.row_shape != x.shape[-2:-1]:
-                rule = f"to gives {angles.rows} positions, and x has {x.shape[-2]} rows"
-                raise InvalidBody(rule, "/x")
-        document = packed(angles, "compact", FLOAT64)
-        # A GET returns its cosines and sines.
-        request = TableRequest("rope", {**document.parameters, "pack": parameters.layout})
-        sign = -1.0 if parameters.inverse else 1.0
-        options: dict[str, Any] = {
-            "layout": parameters.layout,
-            "output_layout": parameters.output_layout,
-            "rotary_offset": parameters.rotary_offset,
-        }
-    else:
-        document = _rotation(url, request)
-        # Another axis than that before the channels may be the positions.
-        whole, (used, _) = request, beginning(request, document, max(x.shape[:-1]))
-        request, rows = beginning(whole, document, x.shape[-2])
-        document = _compact_table(used)
-        if request.resource == "rope":
-            angles = read_parameters(Rope, used.parameters).rotary_angles()
-        options = {"layout": _LAYOUTS.get(str(request.parameters.get("pack")))}
-    if isinstance(angles, SequenceAngles):
-        frequencies = np.array([float(frequency) for frequency in angles.rule.exact()])
-        positions = angles.positions.at(0, angles.rows).astype(np.float64)
-        options |= {"positions": positions, "omega": sign * frequencies}
-    if angles is not None and angles.by_channel:
-        raise bad_url("to names angles of single channels: send the table, of /rope?pack=half")
-    cos, sin = (elements_of(document.arrays[name]) for name in _PAIR)
-    if 2 * cos.shape[1] > x.shape[-1]:
-        rule = f"the rotation has {2 * cos.shape[1]} channels, and x has {x.shape[-1]}"
-        raise InvalidBody(rule, "/x")
-    if len(cos) < x.shape[-2]:
-        raise bad_url(f"to names {len(cos)} rows, and x has {x.shape[-2]}: name as many at least")
-    before, after = (to_float64(table.elements, table.dtype) for table in (x, rotated))
-    diagnosis = diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
-    return request, diagnosis, rows
-
-
-def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
     for name, table in (("x", x), ("rotated", rotated)):
         if table.dtype not in REAL_DTYPES.values():
             rule = f"{name} must hold real numbers: it is {table.dtype.name}"
@@ -515,86 +446,189 @@ def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
     if x.shape != rotated.shape:
         rule = f"x has the shape {x.shape}, and rotated {rotated.shape}: they must be the same"
         raise InvalidBody(rule, "/rotated")
+    rotation = expected_rotation(url, x, rotated)
+    before, after = (
+        to_float64(each.elements, each.dtype) for each in (rotation.x, rotation.rotated)
+    )
+    expected, options = rotation.expected, rotation.options
+    assert expected.target is not None
+    found = explain_rotation(before, after, rotated.dtype, expected.target, **options)
+    return report_of(
+        found, expected.target, expected, settings, rows=rotation.rows, rotated=rotated.dtype
+    )
 
 
-def _rotation(url: str, request: TableRequest) -> Document:
-    if request.resource not in {"rope", "rope/axial"}:
-        path = f"/{request.resource}"
-        rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
-        raise bad_url(rule, path)
-    _, document = table_in_to(url)
-    return document
-
-
-def _compact_table(request: TableRequest) -> Document:
-    kept = {name: value for name, value in request.parameters.items() if name not in _FORM}
-    compact = {**kept, "pack": "compact", "dtype": "float64"}
-    document = tables(TableRequest(request.resource, compact))
-    if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
-        raise bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
-    return document
-
-
-def _report(
-    request: TableRequest | None, diagnosis: Diagnosis, rows: Rows, settings: Settings
+def report_of(
+    found: Explanation,
+    target: Target | None,
+    expected: Expected | None,
+    settings: Settings,
+    *,
+    rows: Mapping[str, int] | None = None,
+    rotated: DType | None = None,
 ) -> DiagnoseReport:
-    links = {"correct": request, "yours": diagnosis.matching_table}
-    given: dict[str, Any] = {
-        name: TableLink(**link_to(table, tables(table), settings))
-        for name, table in links.items()
-        if table is not None
-    }
-    if diagnosis.verdict == "equal" and diagnosis.reason:
-        given["reason"] = diagnosis.reason
-    if diagnosis.first_mismatch is not None:
-        given["leaves_at"] = _unexplained(diagnosis.first_mismatch)
-    return DiagnoseReport(
-        verdict=diagnosis.verdict,
-        mistakes=[
-            MistakeReport(
-                **each.values, name=each.name, sentence=each.sentence, correction=each.correction
-            )
-            for each in diagnosis.mistakes
-        ],
-        residual=diagnosis.residual,
-        **given,
-        checked=CheckedElements(elements=diagnosis.elements, allowed=diagnosis.allowed, **rows),
-    )
+    """Return the report about an explanation.
 
-
-def _unexplained(mismatch: FirstMismatch) -> UnexplainedElement:
+    Args:
+        found: the explanation.
+        target: what is expected; None if it is no table of sines and cosines.
+        expected: the table of ``to``; None if there is none.
+        settings: the limits of the tables that links name.
+        rows: how many of the rows of ``to`` are expected, if not all are.
+        rotated: the type of the array that was rotated; None if there is none.
+    """
+    match = found.match
+    sent = match.reading.view.rows if match else 0
     given: dict[str, Any] = {}
-    if isinstance(mismatch.position, float):
-        position = mismatch.position
-        given["position"] = int(position) if position.is_integer() else position
-    if len(mismatch.index) > 1:
-        given["channel"] = mismatch.index[-1]
-    return UnexplainedElement(
-        array=mismatch.array,
-        index=list(mismatch.index),
+    if expected is not None:
+        given |= _links(found, target, expected, settings)
+    if match is not None and found.verdict != "none":
+        given["arithmetic"] = match.fit.arithmetic.name
+    if match is not None and target is not None and rotated is None:
+        given |= _wrapper(match.reading.view, target)
+    if found.alternatives:
+        given["alternatives"] = [
+            AlternativeReport(mistakes=[_mistake(each) for each in other.mistakes])
+            for other in found.alternatives
+        ]
+    if found.findings:
+        given["findings"] = [
+            FindingReport(name=each.name, sentence=each.text, **each.values)
+            for each in found.findings
+        ]
+    if sent > ALL_ROWS:
+        given["sampled"] = SampledRows(rows=found.sampled, which=DESCRIPTION)
+    return DiagnoseReport(
+        verdict=found.verdict,
+        sentence=sentence_of(found, target, rotated),
+        mistakes=[_mistake(each) for each in found.mistakes],
         **given,
-        have=mismatch.value,
-        want=mismatch.expected,
-        error=mismatch.error,
-        allowed=mismatch.allowed,
+        checked=CheckedElements(elements=found.elements, **(rows or {})),
     )
 
 
-DIAGNOSE = Endpoint(
-    path="/diagnose",
-    operation="Diagnose",
-    summary="The shortest known mistakes that turn the expected table into an array",
-    parameters=DiagnoseParameters,
-    inputs=ReportedArrays(
-        names=_NAMES,
-        example={
-            "x": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
-        },
-        copies=20,
-        base_seconds=0.08,
-        root_seconds=8e-3,
-    ),
-    answer=diagnose_arrays,
-    report=DiagnoseReport,
-    example="to=/encoding?seq_len=2%26d_model=4",
-)
+def _links(
+    found: Explanation, target: Target | None, expected: Expected, settings: Settings
+) -> dict[str, Any]:
+    """Return the expected table, and that which the array is; never the same one twice."""
+    links = {"correct": _link(expected.request, settings)}
+    yours = found.request or (_matching_request(found, target) if target else None)
+    if yours is not None:
+        link = _link(yours, settings)
+        if link.url != links["correct"].url:
+            links["yours"] = link
+    return links
+
+
+def _wrapper(view: View, target: Target) -> dict[str, Any]:
+    wrapper: dict[str, Any] = {}
+    if view.packing != target.wanted.packing:
+        wrapper["pack"] = target.shown(view.packing)
+    if notes := [note.text for note in view.notes]:
+        wrapper["notes"] = notes
+    return {"wrapper": WrapperReport(**wrapper)} if wrapper else {}
+
+
+def sentence_of(found: Explanation, target: Target | None, rotated: DType | None = None) -> str:
+    """Return the answer in one or several sentences; rotated is the type of a rotated array."""
+    match = found.match
+    if found.verdict == "diagnosed":
+        return " ".join(each.sentence for each in found.mistakes)
+    if found.verdict == "none":
+        if not found.findings:
+            return "None of the known mistakes explains this array."
+        text = found.findings[0].text
+        return f"{text[0].upper()}{text[1:]}."
+    made = f", made {match.fit.arithmetic.description}" if match else ""
+    text = f"This is the {'table' if rotated is None else 'rotation'}{made}."
+    if match and rotated and HALF_STEP[match.dtype] > HALF_STEP[rotated]:
+        text += f" Its numbers are rounded to {match.dtype.name}."
+    view = match.reading.view if match and rotated is None else None
+    if view is not None and target is not None and view.packing != target.wanted.packing:
+        text += f" It is packed as {target.shown(view.packing)}."
+    if found.findings:
+        text += f" {found.findings[0].text[0].upper()}{found.findings[0].text[1:]}."
+    return text
+
+
+def _mistake(each: Mistake) -> MistakeReport:
+    values = {name: _json(value) for name, value in each.values.items()}
+    return MistakeReport(
+        **values, name=each.name, sentence=each.sentence, correction=each.correction
+    )
+
+
+def _json(value: Any) -> Any:
+    """Return a value for JSON: integers without a fraction, tuples as lists."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, tuple | list):
+        return [_json(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _json(each) for name, each in value.items()}
+    return value
+
+
+def _link(request: TableRequest, settings: Settings) -> TableLink:
+    return TableLink(**link_to(request, tables(request), settings))
+
+
+# The characters of a list of positions that goes into a URL.
+_MOST_LISTED = 2000
+_WITHOUT_URL = {"narrow-tables", "rounded-decimals", "transposed", "truncated"}
+
+
+def _matching_request(found: Explanation, target: Target) -> TableRequest | None:
+    """Return the request for the table that an array is, if this server has it and it agrees."""
+    match, request = found.match, target.request
+    if match is None or request is None or found.verdict != "diagnosed":
+        return None
+    changes = _changes(found, match, target)
+    if request.resource not in {"rope", "encoding"} or changes is None:
+        return None
+    if "seq_len" in request.parameters and "positions" not in changes:
+        changes["seq_len"] = match.reading.view.rows
+    removed = [name for name, value in changes.items() if value is None]
+    kept = {name: value for name, value in changes.items() if value is not None}
+    moved = request.without(*removed).with_parameters(**kept)
+    with suppress(PosrefError):
+        other = target_of(tables(moved), moved)
+        if other is not None and _agrees(match, other):
+            return moved
+    return None
+
+
+def _changes(
+    found: Explanation, match: Match, target: Target
+) -> dict[str, ParameterValue | None] | None:
+    """Return the parameters that the mistakes change; None if no URL has them."""
+    if match.candidate.narrowing or any(each.name in _WITHOUT_URL for each in found.mistakes):
+        return None
+    changes: dict[str, ParameterValue | None] = {}
+    for each in match.candidate.mistakes:
+        if each.changes is None:
+            return None
+        changes |= each.changes
+    packing = match.reading.view.packing
+    if packing != target.wanted.packing:
+        if target.base_parameter == "rope_theta" and packing in PACKS:
+            changes |= {"pack": packing, "part": None}
+        elif packing in SHOWN:
+            changes["layout"] = SHOWN[packing]
+        else:
+            return None
+    if "positions" in changes:
+        if len(str(changes["positions"])) > _MOST_LISTED:
+            return None
+        changes |= {"seq_len": None, "start": None}
+    return changes
+
+
+def _agrees(match: Match, other: Target) -> bool:
+    """Return whether a table gives the sampled numbers of a match."""
+    rows = match.reading.rows
+    places = other.places(match.reading.view.rows)
+    if places is None or len(other.omega) != match.reading.sample.count:
+        return False
+    waves = Waves(other.omega, places[rows], other.scale, match.candidate.series)
+    return fit_of(match.reading.sample, waves, match.dtype) is not None

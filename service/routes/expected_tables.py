@@ -1,27 +1,41 @@
-"""The tables that ``/diagnose`` expects: the table of a URL, or its first rows, and mistaken ones.
+"""The tables that ``/diagnose`` expects: as waves, or as numbers before rounding.
 
-A table is read before rounding where possible. Of the table of a sequence, only as many rows are
-read as were sent.
+Of the table of a sequence, only as many rows are read as were sent. A URL that does not say how
+many rows there are has as many as the array.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from operator import lt
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from service.analysis.array import COMPONENT_DTYPES, Sample, TableRequest
-from service.analysis.comparison import alignments
-from service.analysis.diagnosis.explanation import MAX_SHIFT, ExpectedTable, Pattern
-from service.analysis.diagnosis.frequency_faults import variants
-from service.analysis.diagnosis.mistakes import Mistake
-from service.errors import Fault, InvalidParameters
-from service.grammar import integer, integers, real_positions, to_query
+from service.analysis.array import Sample, TableRequest, float64_numbers
+from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.numeric_tables import Alternative, Numbers
+from service.analysis.explanation.sources import USUAL_BASES
+from service.analysis.explanation.target import Target, target_of
+from service.delivery.parameters import read_parameters
+from service.encodings.rotary.angles import RotaryAngles, packed
+from service.encodings.rotary.rope import Rope
+from service.encodings.rotary.rope_apply import RopeApply
+from service.encodings.rotary.rules import RULE_KEYS
+from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError
+from service.grammar import integers, real_positions
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.table_urls import table_request, tables
+from service.routes.table_urls import (
+    pointing_at_to,
+    read_url,
+    table_at,
+    table_in_to,
+    table_request,
+    tables,
+)
 
 ROWS = ("seq_len", "start", "positions")
 """The parameters of the rows of a sequence."""
@@ -33,59 +47,92 @@ _SHORT_ELEMENTS = 2**16
 _MOST_ELEMENTS = 2**24
 
 _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
-
-# The fields of CheckedElements about rows; none if the table has as many as the array.
-Rows = Mapping[str, int]
-Expectation = tuple[TableRequest | None, ExpectedTable, Rows]
+_LENGTH = "seq_len"
 
 
-def expected_tables(
-    url: str, document: Document, have: Mapping[str, Sample]
-) -> Iterator[Expectation]:
-    """Yield the table of a URL, or its beginnings that have as many rows as the arrays.
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The table that a URL names.
 
-    Tables are read before rounding where possible.
+    Attributes:
+        request: the request for as many rows as were sent, or fewer.
+        document: its document.
+        target: the table as waves; None if it does not consist of sines and cosines.
+        rows: how many rows the URL names; None if it does not say.
+    """
+
+    request: TableRequest
+    document: Document
+    target: Target | None
+    rows: int | None
+
+
+def expected_at(url: str, rows: int, positions: str | None = None) -> Expected:
+    """Return the table of a URL, with at most so many rows.
+
+    Args:
+        url: path and query.
+        rows: the most rows that the arrays may have.
+        positions: the positions of the rows, in place of those of the URL.
 
     Raises:
-        InvalidParameters: the table is far larger than the arrays.
+        InvalidParameters: the URL names no table.
     """
-    sample = next(iter(have.values()))
-    sent = len(have) * sample.values.size
-    for count in _row_counts(sample, document) or [_rows(document)]:
-        request, rows = beginning(table_request(url), document, count)
-        part = tables(request) if rows else document
-        elements = sum(map(size, part.arrays.values()))
-        if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * sent + _SHORT_ELEMENTS):
-            raise bad_url(
-                f"to names a table of {elements} elements, and {sent} are sent: "
-                "name the part that they should be, as by query_len"
-            )
-        yield request, expected_table(request, part), rows
+    with pointing_at_to(url):
+        request = table_request(url)
+        if positions is not None:
+            request = request.without(*ROWS, "max_position_embeddings")
+            request = request.with_parameters(positions=positions)
+        is_open = _leaves_length_open(request)
+        if is_open:
+            request = request.with_parameters(seq_len=max(rows, 1))
+            document = tables(request)
+        elif positions is not None:
+            document = tables(request)
+        else:
+            document = read_url(url).document
+    most = rows_of(document)
+    if 0 < rows < most:
+        request, _ = beginning(request, document, rows)
+        document = tables(request)
+    named = None if is_open or not most else most
+    return Expected(request, document, _target(request, document, named), named)
 
 
-def _row_counts(sample: Sample, document: Document) -> list[int]:
-    """Return how many rows of a table an array may be the beginning of; [] if it is none.
-
-    The axes go together as /compare aligns them. If this exchanges them, or if nothing aligns them,
-    the first axis may also be the rows, with too few channels.
-    """
-    most, own = _rows(document), sample.values.shape
-    if not most:
-        return []
-    table = next(iter(document.arrays.values()))
-    shape = table.shape + (2,) * (table.dtype in COMPONENT_DTYPES)
-    first = next(iter(alignments(own, shape)), None)
-    counts = []
-    if first is not None and first.prefix is not None and document.axes[first.prefix] == "position":
-        counts.append(first.region[first.prefix])
-    is_aligned = first is not None and (first.is_whole or not first.is_reordered)
-    lengths = [length for length in shape if length > 1]
-    if not is_aligned and len(own) == len(lengths) and all(map(lt, own, lengths)):
-        counts.append(own[0])
-    return [rows for rows in counts if rows < most]
+def _leaves_length_open(request: TableRequest) -> bool:
+    """Return whether a request lacks nothing but the number of rows."""
+    resource = table_at(f"/{request.resource}")
+    if resource is None or _LENGTH not in resource.parameters.model_fields:
+        return False
+    if _LENGTH in request.parameters or "positions" in request.parameters:
+        return False
+    try:
+        tables(request)
+    except InvalidParameters as error:
+        return all(fault.where == _LENGTH for fault in error.faults)
+    except PosrefError:
+        return False
+    return False
 
 
-def _rows(document: Document) -> int:
+def _target(request: TableRequest, document: Document, rows: int | None) -> Target | None:
+    rule = None
+    if request.resource == "rope":
+        rope = read_parameters(Rope, request.parameters)
+        rule = rope.rule(rope.head_dim)
+
+    def read_exact() -> Mapping[str, Float64s]:
+        exact = tables(request.with_parameters(dtype="float64"))
+        return {
+            name: float64_numbers(elements_of(table), table.dtype).reshape(count, -1)
+            for name, table in exact.arrays.items()
+        }
+
+    count = max(rows_of(document), 1)
+    return target_of(document, request, rule, rows=rows, read_exact=read_exact)
+
+
+def rows_of(document: Document) -> int:
     """Return the number of rows if they are the positions of one sequence, else 0."""
     given, table = document.parameters.keys(), next(iter(document.arrays.values()))
     is_sequence = "position" in document.axes and (
@@ -94,9 +141,11 @@ def _rows(document: Document) -> int:
     return table.shape[document.axes.index("position")] if is_sequence else 0
 
 
-def beginning(request: TableRequest, document: Document, rows: int) -> tuple[TableRequest, Rows]:
+def beginning(
+    request: TableRequest, document: Document, rows: int
+) -> tuple[TableRequest, Mapping[str, int]]:
     """Return the request for the first rows of a table; unchanged if the table has no more."""
-    given, most = document.parameters, _rows(document)
+    given, most = document.parameters, rows_of(document)
     if rows >= most:
         return request, {}
     if "positions" in given:
@@ -119,101 +168,242 @@ def with_rows(request: TableRequest, document: Document, **rows: ParameterValue)
     return request.with_parameters(**kept)
 
 
-def alternative_tables(
-    request: TableRequest,
-) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
-    """Yield the tables for mistaken settings of a request: mistake, request, table."""
-    for mistake, other in variants(request):
+def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
+    """Return the numbers of a table, before rounding where possible.
+
+    Raises InvalidParameters if the table is far larger than what was sent.
+    """
+    elements = sum(map(size, document.arrays.values()))
+    if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * sent + _SHORT_ELEMENTS):
+        raise bad_url(
+            f"to names a table of {elements} elements, and {sent} are sent: "
+            "name the part that they should be, as by query_len"
+        )
+    exact = document
+    if document.dtype in _ROUNDED:
+        with suppress(InvalidParameters):
+            exact = tables(request.with_parameters(dtype="float64"))
+    arrays = {}
+    for name, table in exact.arrays.items():
+        dtype, numbers = table.dtype, elements_of(table)
+        if dtype.name in INDEX_DTYPES:
+            dtype, numbers = INT64, numbers.astype(np.int64)
+        arrays[name] = Sample.of(StoredTable(numbers, dtype))
+    name = "float32" if document.dtype == "complex64" else str(document.dtype)
+    return Numbers(
+        arrays,
+        REAL_DTYPES.get(name, FLOAT64),
+        _grid(request),
+        are_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
+        first=int(str(document.parameters.get("start", 0))),
+        moved=partial(_moved, request, document, sent) if rows_of(document) else None,
+    )
+
+
+def _moved(request: TableRequest, document: Document, sent: int, rows: int) -> Numbers | None:
+    """Return the numbers from another row on; None if the rows have no first one."""
+    start = document.parameters.get("start")
+    if start is None:
+        return None
+    with suppress(PosrefError):
+        moved = with_rows(request, document, start=int(str(start)) + rows)
+        return numbers_of(moved, tables(moved), sent)
+    return None
+
+
+def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
+    """Yield the numbers of requests with one mistaken setting, of those that have a table."""
+    variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
+    for wrong, other in chain(variants, _other_bases(request), _left_out(request)):
         try:
-            yield mistake, other, expected_table(other, tables(other))
+            yield wrong, other, numbers_of(other, tables(other), sent)
         except InvalidParameters:
             continue
 
 
-def expected_table(request: TableRequest, document: Document) -> ExpectedTable:
-    """Read the table of a request, before rounding where possible."""
-    exact, given = document, {**request.parameters, "dtype": "float64"}
-    if document.dtype in _ROUNDED:
-        with suppress(InvalidParameters):
-            exact = tables(TableRequest(request.resource, given))
-    arrays = {}
-    for name, table in exact.arrays.items():
-        dtype, elements = table.dtype, elements_of(table)
-        if dtype.name in INDEX_DTYPES:
-            dtype, elements = INT64, elements.astype(np.int64)
-        arrays[name] = Sample.of(StoredTable(elements, dtype))
-    name = "float32" if document.dtype == "complex64" else str(document.dtype)
-    dtype = REAL_DTYPES.get(name, FLOAT64)
-    following = partial(_following, exact.parameters, request) if _rows(exact) else None
-    rows = row_positions(TableRequest(request.resource, exact.parameters))
-    pattern = _pattern(TableRequest(request.resource, given), exact, rows)
-    return ExpectedTable(
-        arrays,
-        dtype,
-        rows,
-        _grid(request),
-        pattern,
-        is_row=_rows(exact) == 1,
-        has_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
-        read_following=following,
+# The keys of the scaling rules other than rope_type; a table needs max_position_embeddings.
+_RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embeddings")
+
+# Without these, a request names no table, or they have a mistake of their own.
+_NEEDED = frozenset(
+    {
+        *(*ROWS, "d_model", "head_dim", "grid", "height", "width", "depth", "num_heads"),
+        *("convention", "pack", "part", "batch", "dtype", "layout", "revision", "scale"),
+        *("rope_theta", "base", "rope_type", "rotary_dim", "partial_rotary_factor", *RULE_KEYS),
+    }
+)
+
+
+def _left_out(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    for key in request.parameters:
+        if key not in _NEEDED and not key.startswith("positions_"):
+            values = {"keys": [key], "rule": request.resource}
+            yield mistake("config-key-ignored", None, values), request.without(key)
+
+
+def _of_rule(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests without the scaling rule, and with another one in its place."""
+    given = request.parameters
+    rule = str(given.get("rope_type", "default"))
+    if rule == "default":
+        return
+    keys = [key for key in _RULE_KEYS if key in given]
+    yield (
+        mistake("config-key-ignored", None, {"keys": keys, "rule": rule}),
+        request.without("rope_type", *keys),
     )
+    trained = given.get("original_max_position_embeddings")
+    if rule == "longrope" and trained is not None:
+        lists, length = ("short_factor", "long_factor"), int(str(trained))
+        if int(str(given.get("context_length", length))) <= length:
+            lists, length = ("long_factor", "short_factor"), length + 1
+        wrong = mistake(
+            "short-for-long-factors", None, dict(zip(("have", "want"), lists, strict=True))
+        )
+        yield wrong, request.with_parameters(context_length=length)
+    if rule != "linear" and "factor" in keys:
+        linear = request.without(*keys).with_parameters(rope_type="linear", factor=given["factor"])
+        yield mistake("wrong-rule", None, {"have": "linear", "want": rule}), linear
 
 
-def _pattern(
-    request: TableRequest, document: Document, positions: Float64s | None
-) -> Pattern | None:
-    """Return rows from which the waves of a table are read; None if the table itself shows them.
+def _other_bases(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    if not request.resource.startswith("rope"):
+        return
+    expected = float(str(request.parameters.get("rope_theta", 10000)))
+    for base in USUAL_BASES:
+        if base != expected:
+            wrong = mistake("wrong-base", None, {"have": float(base), "want": expected})
+            yield wrong, request.with_parameters(rope_theta=base)
 
-    Args:
-        request: the request for the table.
-        document: the document of this request.
-        positions: the positions of its rows, if they are a sequence.
+
+def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Let all channels of a head rotate."""
+    given = request.parameters
+    keys = [key for key in ("partial_rotary_factor", "rotary_dim") if key in given]
+    if keys and "head_dim" in given:
+        width = int(str(given["head_dim"]))
+        share = float(str(given.get("partial_rotary_factor", 1)))
+        rotary_dim = int(str(given.get("rotary_dim", int(share * width))))
+        wrong = mistake("partial-width", None, {"have": width, "want": rotary_dim})
+        yield wrong, request.without(*keys)
+
+
+def _swapped_axes(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    swapped = mistake("axes-swapped", None, {"first": "h", "second": "w"})
+    lengths = str(request.parameters.get("grid", "")).split(",")
+    if len(lengths) > 1 and lengths[-1] != lengths[-2]:
+        grid = ",".join([*lengths[:-2], lengths[-1], lengths[-2]])
+        yield swapped, request.with_parameters(grid=grid)
+    for first, second in (("positions_h", "positions_w"), ("height", "width")):
+        if {first, second} <= set(request.parameters):
+            height, width = (request.parameters[name] for name in (first, second))
+            if height != width:
+                yield swapped, request.with_parameters(**{first: width, second: height})
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedRotation:
+    """The rotation that a URL names, for ``x`` and ``rotated`` with positions before channels.
+
+    Attributes:
+        x, rotated: the arrays, (…, positions, head_dim).
+        expected: the cosines and sines, compact and in float64.
+        options: the layout, and what else ``explain_rotation`` takes.
+        rows: how many of the rows of the URL are expected, if not all are.
     """
-    is_part = document.arrays.keys() < {"cos", "sin"}
-    # Frequencies cannot be measured from one row, nor where angles advance by more than π.
-    is_consecutive = positions is None or (
-        len(positions) > 1 and bool((np.diff(positions) == 1).all())
-    )
-    if is_consecutive and not is_part:
-        return None
-    width = sum(map(size, document.arrays.values())) // (1 if positions is None else len(positions))
-    most = max(_LEAST_ROWS, min(_MOST_ROWS, _PATTERN_ELEMENTS // max(1, width)))
-    # A convention may refuse these rows: then no waves are known.
-    with suppress(InvalidParameters):
-        if not is_consecutive:
-            # After the rows that conventions reserve for padding.
-            positions = np.arange(float(most)) + _MOST_ROWS
-            request = with_rows(
-                request.without("positions"), document, start=_MOST_ROWS, seq_len=most
-            )
-        arrays = tables(request.without("part", "batch")).arrays
-        rows = {name: _first_rows(table, most) for name, table in arrays.items()}
-        count = next(iter(rows.values())).shape[0]
-        return Pattern(rows, np.arange(float(count)) if positions is None else positions[:count])
-    return None
+
+    x: StoredTable
+    rotated: StoredTable
+    expected: Expected
+    options: Mapping[str, Any]
+    rows: Mapping[str, int]
 
 
-# The rows and elements of a pattern: a few rows show all frequencies.
-_LEAST_ROWS = 4
-_MOST_ROWS = 64
-_PATTERN_ELEMENTS = 2**16
+def expected_rotation(url: str, x: StoredTable, rotated: StoredTable) -> ExpectedRotation:
+    """Return the rotation of a URL of /rope/apply, /rope or /rope/axial.
+
+    Raises:
+        InvalidParameters: the URL names no rotation.
+        InvalidBody: the arrays do not fit the rotation.
+    """
+    with pointing_at_to(url):
+        request = table_request(url)
+    if request.resource == "rope/apply":
+        found = _of_transform(url, request, x, rotated)
+    else:
+        found = _of_table(url, request, x, rotated)
+    expected, x = found.expected, found.x
+    count, pairs = expected.document.arrays["cos"].shape[-2:]
+    if 2 * pairs > x.shape[-1]:
+        raise InvalidBody(f"the rotation has {2 * pairs} channels, and x has {x.shape[-1]}", "/x")
+    if count < x.shape[-2]:
+        raise bad_url(f"to names {count} rows, and x has {x.shape[-2]}: name as many at least")
+    if expected.target is None:
+        raise bad_url("to names angles that grow with the position: send the table")
+    return found
 
 
-def _following(given: Mapping[str, object], request: TableRequest) -> Mapping[str, Sample]:
-    """Return the rows after the last of a sequence; none if there are none."""
-    if "positions" in given:
-        return {}
-    start = integer(str(given["start"])) + integer(str(given["seq_len"]))
-    with suppress(InvalidParameters):
-        later = request.with_parameters(start=start, seq_len=MAX_SHIFT, dtype="float64")
-        return expected_table(later, tables(later)).arrays
-    return {}
+def _of_transform(
+    url: str, request: TableRequest, x: StoredTable, rotated: StoredTable
+) -> ExpectedRotation:
+    with pointing_at_to(url):
+        parameters = read_parameters(RopeApply, request.parameters)
+        if parameters.axes is not None:
+            x = parameters.vectors("x", x).in_rows()
+            rotated = parameters.vectors("rotated", rotated).in_rows()
+        angles = parameters.angles_of(*x.shape[-2:])
+        if angles.row_shape != x.shape[-2:-1]:
+            rule = f"to gives {angles.rows} positions, and x has {x.shape[-2]} rows"
+            raise InvalidBody(rule, "/x")
+    _refuse_single_channels(angles)
+    document = packed(angles, "compact", FLOAT64)
+    # A GET returns its cosines and sines.
+    shown = TableRequest("rope", {**document.parameters, "pack": parameters.layout})
+    rule_of_pairs = parameters.rule(x.shape[-1] - (parameters.rotary_offset or 0))
+    target = target_of(document, shown, rule_of_pairs, rows=x.shape[-2])
+    options = {
+        "layout": parameters.layout,
+        "output_layout": parameters.output_layout,
+        "rotary_offset": parameters.rotary_offset,
+        "inverse": parameters.inverse,
+    }
+    expected = Expected(shown, document, target, x.shape[-2])
+    return ExpectedRotation(x, rotated, expected, options, {})
 
 
-def _first_rows(table: Table, most: int) -> Sample:
-    count = min(table.shape[0], most)
-    elements = table.read(0, size(table) // table.shape[0] * count)
-    return Sample.of(StoredTable(elements.reshape(count, *table.shape[1:]), table.dtype))
+def _of_table(
+    url: str, request: TableRequest, x: StoredTable, rotated: StoredTable
+) -> ExpectedRotation:
+    if request.resource not in {"rope", "rope/axial"}:
+        path = f"/{request.resource}"
+        rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
+        raise bad_url(rule, path)
+    _, document = table_in_to(url)
+    # Another axis than that before the channels may be the positions.
+    used, _ = beginning(request, document, max(x.shape[:-1]))
+    shown, rows = beginning(request, document, x.shape[-2])
+    if request.resource == "rope":
+        _refuse_single_channels(read_parameters(Rope, used.parameters).rotary_angles())
+    kept = {name: value for name, value in used.parameters.items() if name not in _FORM}
+    compact = TableRequest(request.resource, {**kept, "pack": "compact", "dtype": "float64"})
+    document = tables(compact)
+    count = document.arrays["cos"].shape[0]
+    if count > _MOST_ROWS:
+        raise bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
+    target = _target(compact, document, count)
+    options = {"layout": _LAYOUTS.get(str(request.parameters.get("pack")))}
+    expected = Expected(shown, document, target, rows.get("of", count))
+    return ExpectedRotation(x, rotated, expected, options, rows)
+
+
+def _refuse_single_channels(angles: RotaryAngles) -> None:
+    if angles.by_channel:
+        raise bad_url("to names angles of single channels: send the table, of /rope?pack=half")
+
+
+_LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}
+_FORM = ("pack", "part", "batch", "dtype")
+_MOST_ROWS = 2**16
 
 
 def elements_of(table: Table) -> Elements:
@@ -221,35 +411,11 @@ def elements_of(table: Table) -> Elements:
     return table.read(0, size(table)).reshape(table.shape)
 
 
-def row_positions(request: TableRequest) -> Float64s | None:
-    """Return the row positions that the request states; None if it states none."""
-    parameters = request.parameters
-    if "positions" in parameters:
-        positions = real_positions(parameters["positions"])
-        return positions.at(0, positions.count).astype(np.float64)
-    # From a far start, even the slowest angle has passed 2π: it does not determine the start.
-    if {"start", "seq_len"} <= set(parameters):
-        start, rows = (integer(parameters[name]) for name in ("start", "seq_len"))
-        return start + np.arange(rows, dtype=np.float64)
-    return None
-
-
-def positions_text(request: TableRequest) -> str:
-    """Return the positions of a table as text."""
-    given = request.parameters
-    if "positions" in given:
-        return to_query(given["positions"])
-    start = integer(str(given.get("start", 0)))
-    return (
-        f"{start}:{start + integer(str(given['seq_len']))}" if "seq_len" in given else "one by one"
-    )
-
-
 def _grid(request: TableRequest) -> tuple[int, int] | None:
     """Return (height, width) if the rows are the tokens of a 2-D grid, else None."""
     parameters = request.parameters
     if {"height", "width"} <= set(parameters) and "depth" not in parameters:
-        return integer(parameters["height"]), integer(parameters["width"])
+        return int(str(parameters["height"])), int(str(parameters["width"]))
     lengths = integers(parameters["grid"]) if "grid" in parameters else ()
     return (lengths[0], lengths[1]) if len(lengths) == 2 else None
 

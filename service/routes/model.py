@@ -46,6 +46,7 @@ from service.routes.model_links import (
     numbering_report,
     resize_link,
     rope_of,
+    settings_at,
     table_requests,
 )
 from service.routes.table_urls import PostingReport, Url, links_to, table_at, url_of
@@ -425,11 +426,7 @@ def _of_text(
     linker, length = described.linker(resolved), described.parameters.context_length
     rows = getattr(described.parameters, "seq_len", None)
     described.used.add("seq_len")
-    is_beyond = length is None and rows is not None and rows > min(settings.lengths, default=rows)
-    values = settings.at(rows if is_beyond else length)
-    if is_beyond:
-        # So many positions are those of a longer context, which has frequencies of its own.
-        values["context_length"] = replace(values["context_length"], sources=("?seq_len",))
+    values = settings_at(settings, length, rows)
     urls = linker.urls(settings, values, rows)
     if settings.offset:
         values["rotary_offset"] = settings.offset

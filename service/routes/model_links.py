@@ -166,24 +166,28 @@ class WarningEntry(Report):
     """A warning about the settings."""
 
     code: str = Field(
-        description="\n".join(f"- {code}: {meaning}." for code, meaning in CODES.items()),
+        description="What it is about; docs/configs.md explains each.",
         json_schema_extra={"enum": [*CODES]},
     )
     detail: str
     pointer: str = Field(description="A JSON pointer into the config.")
 
 
+CONTEXT_LENGTH: Any = Field(
+    default=None,
+    ge=1,
+    le=MAX_LENGTH,
+    description="The context length of the model in use, for frequency rules that depend on it "
+    "(dynamic, longrope); the original length unless given.",
+    examples=[131072],
+)
+"""The parameter context_length of a config."""
+
+
 class ConfigParameters(Parameters):
     """Parameters of a report about a config."""
 
-    context_length: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_LENGTH,
-        description="The context length of the model in use, for frequency rules that depend on it "
-        "(dynamic, longrope); the original length unless given.",
-        examples=[131072],
-    )
+    context_length: Integer | None = CONTEXT_LENGTH
     format: FormatName | None = optional(
         "The format of the document; found in its content unless given.", "gguf"
     )
@@ -280,9 +284,24 @@ def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
             yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
 
 
+def settings_at(
+    entry: LayerSettings, context_length: int | None, rows: int | None
+) -> dict[str, ResolvedValue]:
+    """Return the values of settings at a context length; unless given, at that of so many rows.
+
+    More positions than the original length are those of a longer context, which has frequencies
+    of its own.
+    """
+    is_beyond = context_length is None and rows is not None
+    if not is_beyond or not rows or rows <= min(entry.lengths, default=rows):
+        return entry.at(context_length)
+    values = entry.at(rows)
+    return {**values, "context_length": replace(values["context_length"], sources=("?seq_len",))}
+
+
 def rope_of(values: Mapping[str, ResolvedValue]) -> Rope:
     """Return the request for the table; raises InvalidParameters."""
-    return read_parameters(Rope, _query(values))
+    return read_parameters(Rope, rope_query(values))
 
 
 def table_requests(
@@ -360,7 +379,7 @@ class SettingsLinker:
             values: these at a context length.
             rows: another number of rows.
         """
-        rope, rule, length = rope_of(values), _query(values), values[_LENGTH]
+        rope, rule, length = rope_of(values), rope_query(values), values[_LENGTH]
         own = {name: rule.pop(name) for name in _TABLE_ONLY if name in rule}
         rotation = {
             "layout": self._layout,
@@ -411,7 +430,7 @@ class SettingsLinker:
         return fewer
 
 
-def _query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
+def rope_query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
     """Return the parameters of the table, without a rotary_dim that repeats head_dim."""
     is_whole = values["rotary_dim"].value == values["head_dim"].value
     return {

@@ -5,24 +5,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest, Tables
-from service.analysis.identification.verification import Verdict, sample_match, verdict_of
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, Tables
+from service.analysis.identification.verification import Verdict, compared, verdict_of
 from service.analysis.precision import rounded
 from service.numerics.dtypes import DType
-from service.numerics.phasors import Channels
 from service.numerics.tables import ParameterValue
 
 Numbers = NDArray[np.float64]
 
 BASE = 10000.0
-
-
-def angle_model(rows: int, width: int, base: float = BASE) -> AngleModel:
-    """Return the angles of the paper's encoding."""
-    omega = base ** (-np.arange(0, width, 2) / width)
-    positions = np.arange(rows, dtype=np.float64)[:, None]
-    channels = {"x": Channels(("sin", "cos"), interleaved=True, width=width)}
-    return AngleModel(positions, (0,) * len(omega), omega, channels)
 
 
 def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float) -> Proposal:
@@ -32,13 +23,12 @@ def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float)
         "dtype": dtype,
         **parameters,
     }
-    base = parameters.get("base", BASE)
-    return Proposal(TableRequest("encoding", values), (), angle_model(rows, width, base))
+    return Proposal(TableRequest("encoding", values), ())
 
 
 def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | None:
     """Compare an array with a proposed table."""
-    match = sample_match(inputs, given, tables)
+    match = compared(inputs, given, tables)
     return None if match is None else verdict_of(match)
 
 
@@ -87,5 +77,5 @@ def by_multiplication(rows: int, width: int, base: float = BASE) -> Numbers:
 
 ENGINES: dict[str, Callable[[int, int], Numbers]] = {
     "float32": in_float32,
-    "float32 by repeated multiplication": by_multiplication,
+    "iterated": by_multiplication,
 }

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import (
-    AngleModel,
     IdentifyInput,
     Proposal,
     ProposalFamily,
@@ -23,7 +22,7 @@ from service.routes.table_urls import read_url, tables
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)}
 
 
-ROTARY_FAMILIES, GRID_FAMILIES = SINE_FAMILIES[:4], SINE_FAMILIES[-3:]
+GRID_FAMILIES = SINE_FAMILIES[-3:]
 
 
 def sample_from(array: NDArray[np.generic], dtype: DType | None = None) -> Sample:
@@ -144,11 +143,3 @@ def float_sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
 
 def float_input(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
     return IdentifyInput({"x": float_sample(values, dtype)})
-
-
-def evaluated_rows(model: AngleModel) -> Float64s:
-    """Return the rows of the one array of an angle model."""
-    (channels,) = model.channels.values()
-    frequency, is_sine = channels.indices()
-    angles = (model.coordinates[:, list(model.axis)] * model.omega)[:, frequency]
-    return np.asarray(model.scale * np.where(is_sine, np.sin(angles), np.cos(angles)))

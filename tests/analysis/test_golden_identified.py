@@ -15,7 +15,7 @@ from service.routes.table_urls import tables
 from tests.analysis.samples import sample_from
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
-DOUBLE, SINGLE = {"exact", "float64"}, {"float32", "float32 in steps"}
+DOUBLE, SINGLE = {"exact", "float64"}, {"float32", "float32-steps"}
 
 # Outputs that are no positional table, or depend on weights or random numbers.
 _NO_TABLES = {

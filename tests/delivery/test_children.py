@@ -30,7 +30,7 @@ from service.delivery.schedule import Scheduler, Work
 from service.delivery.streams import MAX_UNREAD_BYTES
 from service.errors import Overloaded, Refusals, RequestTooLarge
 from service.routes import REPORTS
-from service.routes.diagnose import DIAGNOSE
+from service.routes.diagnosed_models import DIAGNOSE
 from service.settings import default_settings
 from tests.client import Client
 from tests.serving.connections import until

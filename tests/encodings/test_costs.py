@@ -33,7 +33,7 @@ from service.numerics.dtypes import FLOAT64, INT64, Elements
 from service.numerics.setups import TURN_SECONDS
 from service.numerics.tables import Document, StoredTable, size
 from service.routes.compare import COMPARE
-from service.routes.diagnose import DIAGNOSE
+from service.routes.diagnosed_models import DIAGNOSE
 from service.routes.identify import IDENTIFY
 from service.routes.rope_config import CONFIG
 from service.routes.table_urls import read_url

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.models.diff import Rotation, compare_rotations
+from service.models.diff import Rotation, compare_rotations, score_agreement
 
 _LENGTH = 5_000
 
@@ -141,3 +141,11 @@ def test_heads_of_another_width_differ_from_the_first_position_on() -> None:
 
     assert found is not None
     assert found.first_position == 0
+
+
+def test_agreement_of_scores_is_one_for_equal_frequencies() -> None:
+    one = [Decimal(1), Decimal("0.1")]
+
+    assert score_agreement(one, one, 5) == [(1, 1.0), (2, 1.0), (4, 1.0)]
+    stopped = score_agreement(one, one[:1], 1)
+    assert stopped == [(1, round((1 + np.cos(0.1)) / 2, 4))]

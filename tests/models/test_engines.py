@@ -11,7 +11,7 @@ import pytest
 from service.encodings.rotary.rope import Rope
 from service.models.describe import describe
 from service.models.documents import read_document
-from service.models.engines import engine_settings, rotary_models
+from service.models.engines import engine_settings, engine_tables, keys_for, rotary_models
 from service.models.resolve import Resolved
 from service.models.rotary_settings import LayerSettings
 from service.routes.model_links import rope_of
@@ -481,3 +481,18 @@ def test_text_has_a_line_for_each_setting(client: Client) -> None:
 
     assert "llama.cpp.flags: --rope-scaling yarn --rope-scale 4" in text
     assert 'tensorrt-llm.cannot: ["the rule yarn in the config"]' in text
+
+
+def test_a_mistake_has_the_keys_that_mend_it() -> None:
+    tables = engine_tables()
+
+    for mistake, key in tables["mistakes"].items():
+        assert keys_for(mistake) == keys_for("wrong-parameter", key) != {}
+    assert keys_for("positions-stuck") == {}
+    assert keys_for("wrong-base", arch="qwen2")["gguf"] == "qwen2.rope.freq_base"
+    for key, flag in tables["llama.cpp"]["flags"].items():
+        assert any(
+            each.get("gguf", "").startswith(f"{{arch}}.{key}")
+            and each["llama.cpp"].startswith(flag)
+            for each in tables["mends"].values()
+        )

@@ -12,12 +12,10 @@ from safetensors.numpy import load, save
 
 from service.analysis.array import MAX_ELEMENTS
 from service.errors import InvalidBody
+from service.grammar import real_positions
 from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import StoredTable
-from service.routes.diagnose import (
-    DiagnoseReport,
-    finite_sample,
-)
+from service.routes.diagnose import DiagnoseReport, finite_sample
 from tests.analysis.rotating import Array, Engine
 from tests.client import Client, load_npy, npy_bytes
 from tests.openapi import report_schema
@@ -98,9 +96,10 @@ def test_unexplained_element_has_its_position_channel_and_error(client: Client) 
 
     report = diagnose(client, to=to, have=have)
 
-    first = report["leaves_at"]
-    assert report["verdict"] == "none"
-    assert (first["index"], first["position"], first["channel"]) == ([3, 2], 8, 2)
+    first = report["findings"][0]
+    assert (report["verdict"], first["name"], first["part"]) == ("none", "element", "sines")
+    assert (first["row"], first["position"], first["channel"]) == (3, 8, 2)
+    assert first["have"] == have[3][2]
     assert first["error"] == pytest.approx(0.5)
 
 
@@ -131,29 +130,33 @@ def test_cosines_or_sines_alone_may_be_of_float32_angles(
         assert diagnose(client, to=to, x=arrange(wrong.astype(dtype)))["verdict"] != "equal"
 
 
-def test_equal_within_the_error_of_float32_angles_is_said_only_where_they_are_the_reason(
-    client: Client,
-) -> None:
+def test_float32_angles_are_the_arithmetic_only_where_they_are_the_reason(client: Client) -> None:
     to = "/rope?head_dim=32&seq_len=512&pack=compact&part=cos"
 
     own, engine = load_npy(client.get(to.replace("?", ".npy?"))), np.cos(float32_angles(10000))
 
-    assert "reason" not in diagnose(client, to=to, x=own)
-    assert diagnose(client, to=to, x=engine)["reason"] == "within the error of float32 angles"
+    right, made = (diagnose(client, to=to, x=each) for each in (own, engine))
+    assert (right["verdict"], right["arithmetic"]) == ("equal", "exact")
+    assert made["verdict"] == "equal"
+    assert made["arithmetic"] in {"float32", "float32-steps"}
     narrow = own.astype(ml_dtypes.bfloat16)
     report = diagnose(client, to=to, x=narrow.astype(np.float32))
-    assert (report["verdict"], report["reason"]) == ("equal", "every number is rounded to bfloat16")
-    assert "reason" not in diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["dtype"]) == ("narrow-tables", "bfloat16")
+    assert report["arithmetic"] == "exact"
+    right = diagnose(client, to=f"{to}&dtype=bfloat16", x=narrow)
+    assert (right["verdict"], right["arithmetic"]) == ("equal", "exact")
 
 
-def test_two_reasons_are_both_given(client: Client) -> None:
+def test_rounded_table_of_float32_angles_has_a_mistake_and_an_arithmetic(client: Client) -> None:
     to = "/rope?head_dim=32&start=200000&seq_len=8&pack=compact&part=cos"
     angles = float32_angles(10000, range(200000, 200008))
 
     report = diagnose(client, to=to, x=np.cos(angles).astype(np.float16).astype(np.float32))
 
-    reasons = "every number is rounded to float16, within the error of float32 angles"
-    assert (report["verdict"], report["reason"]) == ("equal", reasons)
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["dtype"]) == ("narrow-tables", "float16")
+    assert (report["verdict"], report["arithmetic"]) == ("diagnosed", "float32")
 
 
 @pytest.mark.parametrize(
@@ -330,7 +333,8 @@ def test_unexplained_element_of_a_single_row_has_the_position_of_the_row(client:
     have = table(client, to)
     have[0][2] += 0.5
 
-    assert diagnose(client, to=to, x=have)["leaves_at"]["position"] == 7
+    first = diagnose(client, to=to, x=have)["findings"][0]
+    assert (first["name"], first["row"], first["position"]) == ("element", 0, 7)
 
 
 SCALED = "/rope?head_dim=32&seq_len=64&pack=half"
@@ -456,7 +460,8 @@ def test_rows_in_another_order_are_other_positions(client: Client) -> None:
 
     (mistake,) = report["mistakes"]
     assert (mistake["name"], mistake["want"]) == ("other-positions", "0:32")
-    assert "positions=0:5,9,6,7,8,5,10,11:32" in report["yours"]["url"]
+    assert mistake["have"] == "0:5,9,6:9,5,10:32"
+    assert "positions=0:5,9,6:9,5,10:32" in report["yours"]["url"]
 
 
 def test_clamped_positions_are_named_whatever_the_rule(client: Client) -> None:
@@ -468,8 +473,14 @@ def test_clamped_positions_are_named_whatever_the_rule(client: Client) -> None:
     report = diagnose(client, to=f"{to}&seq_len=8&pack=half", **clamped)
 
     (mistake,) = report["mistakes"]
-    assert (mistake["name"], mistake["have"]) == ("other-positions", "0:3,2,2,2,2,2")
+    assert (mistake["name"], mistake["position"], mistake["row"]) == ("positions-stuck", 2, 2)
+    assert "positions=0:3,2,2,2,2,2" in report["yours"]["url"]
     assert "rope_theta=1000000" in report["yours"]["url"]
+
+
+def listed(positions: str) -> list[float]:
+    found = real_positions(positions)
+    return [float(each) for each in found.at(0, found.count)]
 
 
 LLAMA3_RULE = "&rope_theta=500000&rope_type=llama3&factor=8&low_freq_factor=1&high_freq_factor=4"
@@ -500,8 +511,14 @@ def test_rows_of_other_positions_are_named_whatever_the_rule(
     report = diagnose(client, to=f"{to}{want}", **(rows if pack == "half" else {"x": rows}))
 
     (mistake,) = report["mistakes"]
-    assert mistake["name"] in {"other-positions", "positions-stuck"}
-    assert mistake["want"] == want
+    if have == "900,900,900,900":
+        assert (mistake["name"], mistake["position"]) == ("positions-stuck", 900)
+        assert mistake["row"] == 0
+    else:
+        assert mistake["name"] == "other-positions"
+        assert listed(mistake["want"]) == listed(want)
+        assert listed(mistake["have"]) == listed(have)
+    assert f"positions={mistake.get('have', have)}" in report["yours"]["url"]
 
 
 @pytest.mark.parametrize(
@@ -545,9 +562,10 @@ def test_common_base_is_named_in_rows_that_do_not_show_frequencies(
 def test_rule_that_was_forgotten_is_named_in_one_rotated_row(client: Client) -> None:
     x, to = vectors((4, 1, 32)), f"{APPLY}{LLAMA3_RULE}&start=5000"
 
-    for base in (500000, 10000):
+    for base, further in ((500000, []), (10000, ["wrong-base"])):
         rotated = rotate(x, float32_angles(base, [5000]))
-        assert names(diagnose_rotation(client, to, x, rotated)) == ["config-key-ignored"]
+        found = names(diagnose_rotation(client, to, x, rotated))
+        assert found == ["config-key-ignored", *further]
 
 
 def test_frequencies_may_be_computed_in_float32(client: Client) -> None:
@@ -561,21 +579,38 @@ def test_frequencies_may_be_computed_in_float32(client: Client) -> None:
 
     report = diagnose(client, to=to, x=engine)
 
-    reason = "within the error of float32 arithmetic"
-    assert (report["verdict"], report["reason"]) == ("equal", reason)
-    assert diagnose(client, to=to, x=plain)["verdict"] != "equal"
+    assert (report["verdict"], report["arithmetic"]) == ("equal", "float32")
+    assert names(diagnose(client, to=to, x=plain)) == ["config-key-ignored"]
     exact = client.get(to).json()["data"]
-    assert "reason" not in diagnose(client, to=to, x=np.array(exact, np.float32))
+    assert diagnose(client, to=to, x=np.array(exact, np.float32))["arithmetic"] == "exact"
 
 
+@pytest.mark.parametrize("theta", [500000, 1000000])
+def test_wrong_base_of_frequencies_alone_is_named(client: Client, theta: int) -> None:
+    to = "/rope/frequencies?head_dim=128&part=inv_freq"
+    have = client.get(f"{to}&rope_theta={theta}").json()["data"]
+
+    (mistake,) = diagnose(client, to=to, x=have)["mistakes"]
+
+    assert (mistake["name"], mistake["have"], mistake["want"]) == ("wrong-base", theta, 10000)
+
+
+@pytest.mark.parametrize(
+    ("counted", "how", "have"), [(0, "not at all", 0), (2, "twice", 2)], ids=["0", "2"]
+)
 @pytest.mark.parametrize("start", [1000, 32768, 200000])
-def test_rows_counted_from_0_are_named_far_from_it(client: Client, start: int) -> None:
-    rows = table(client, "/rope?head_dim=64&seq_len=16&pack=compact")
+def test_rows_counted_from_0_are_named_far_from_it(
+    client: Client, start: int, counted: int, how: str, have: int
+) -> None:
+    to = "/rope?head_dim=64&seq_len=16&pack=compact&start="
+    rows = table(client, f"{to}{counted * start}")
 
-    report = diagnose(client, to=f"/rope?head_dim=64&start={start}&seq_len=16&pack=compact", **rows)
+    report = diagnose(client, to=f"{to}{start}", **rows)
 
     (mistake,) = report["mistakes"]
-    assert (mistake["name"], mistake["rows"]) == ("position-offset", -start)
+    assert (mistake["name"], mistake["how"]) == ("cache-offset", how)
+    assert (mistake["offset"], mistake["have"]) == (start, have * start)
+    assert mistake["rows"] == (have - 1) * start
 
 
 @pytest.mark.parametrize(
@@ -620,7 +655,11 @@ def test_the_array_is_x_or_have(client: Client) -> None:
     for name in ("x", "have"):
         assert diagnose(client, to=ENCODING, **{name: want})["verdict"] == "equal"
         assert diagnose(client, want=want, **{name: want})["verdict"] == "equal"
-        assert f"/{name}" in refused(client, to=ENCODING, **{name: spoiled})
+        alone = {name: [[1e300]]}
+        assert f"/{name}" in refused(client, to="/relative/t5?query_len=1&key_len=1", **alone)
+        report = diagnose(client, to=ENCODING, **{name: spoiled})
+        assert report["verdict"] == "none"
+        assert report["findings"][0]["have"] == 1e300
 
 
 def test_rotation_of_single_channels_is_refused(client: Client) -> None:
@@ -652,10 +691,10 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
         ({"x": HAVE, "have": HAVE, "to": ENCODING}, "x and have are two names of one array"),
         ({"have": HAVE, "mine": HAVE}, "an array goes by the name of x"),
         ({"have": [[1.0, 2.0, 3.0]], "to": ENCODING}, "shape"),
-        ({"cos": HAVE, "to": ROPE}, "the table of to has cos and sin: send the same, or add part"),
+        ({"cos": [[1.0, 2.0, 3.0]], "to": ROPE}, "shape"),
         ({"x": HAVE, "want_cos": HAVE, "want_sin": HAVE}, "with want_cos and want_sin"),
         ({"have_cos": HAVE, "have_sin": [[1.0]], "to": ROPE}, "same shape"),
-        ({"have": [[1e300]], "to": ENCODING}, "2^64"),
+        ({"have": [[1e300]], "want": [[1e300]]}, "2^64"),
         ({"have": HAVE, "to": "/nothing"}, "to names no table"),
         ({"have": HAVE, "to": "/relative/t5?query_len=1000000&key_len=4096"}, "name the part"),
         ({"rotated": HAVE, "to": ROPE}, "x and rotated go together"),
@@ -790,9 +829,10 @@ def test_equal_rotation_by_float32_angles_says_so(client: Client) -> None:
     engine = RIGHT.with_changes(start=100000)
     exact = engine.rotate(x.astype(np.float64)).astype(np.float32)
 
-    assert "reason" not in diagnose_rotation(client, to, x, exact)
+    assert diagnose_rotation(client, to, x, exact)["arithmetic"] == "exact"
     report = diagnose_rotation(client, to, x, engine.rotate(x))
-    assert report["reason"] == "within the error of float32 angles"
+    assert (report["verdict"], report["arithmetic"]) == ("equal", "float32")
+    assert "in float32" in report["sentence"]
 
 
 @pytest.mark.parametrize("wide", [np.float32, np.float64])
@@ -805,8 +845,8 @@ def test_rotation_in_a_half_type_is_equal_in_a_wider_array(
 
     report = diagnose_rotation(client, APPLY, x.astype(wide), rotated.astype(wide))
 
-    reason = f"every number is rounded to {np.dtype(narrow).name}"
-    assert (report["verdict"], report["reason"]) == ("equal", reason)
+    assert (report["verdict"], report["mistakes"]) == ("equal", [])
+    assert f"rounded to {np.dtype(narrow).name}" in report["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -825,7 +865,7 @@ def test_float32_frequencies_of_float64_angles_are_no_mistake(
     report = diagnose_rotation(client, APPLY, x, rotated)
 
     assert names(report) == expected
-    assert expected or report["reason"] == "within the error of float32 arithmetic"
+    assert report["arithmetic"] == "float32"
 
 
 def test_attention_factor_of_float32_is_no_mistake_of_float64_arrays(client: Client) -> None:
@@ -845,7 +885,11 @@ def test_base_that_a_rule_changes_is_not_what_a_config_says(client: Client) -> N
 
     report = diagnose_rotation(client, f"{APPLY}&rope_theta=500000{rule}", x, rotated)
 
-    assert names(report) == ["wrong-rule"]
+    # Not the base that the rule makes of it.
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["have"], mistake["want"]) == ("wrong-base", 1000000, 500000)
+    low, high = mistake.get("interval", (1000000, 1000000))
+    assert low <= 1000000 <= high
 
 
 def test_single_row_is_diagnosed_at_its_position(client: Client) -> None:
@@ -875,10 +919,10 @@ def test_corrupted_row_of_a_rotation_is_located(client: Client) -> None:
 
     report = diagnose_rotation(client, APPLY, x, rotated)
 
-    first = report["leaves_at"]
+    first = report["findings"][0]
     assert (report["verdict"], report["mistakes"]) == ("none", [])
-    assert (first["index"][:2], first["position"]) == ([1, 33], 33)
-    assert first["error"] > first["allowed"]
+    assert (first["name"], first["from"], first["to"]) == ("rows", 33, 33)
+    assert first["heads"] == {"from": 1, "to": 1}
 
 
 def test_rotation_may_be_json(client: Client) -> None:
@@ -889,11 +933,39 @@ def test_rotation_may_be_json(client: Client) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, -np.inf])
-def test_nan_and_infinity_are_refused(number: float) -> None:
+def test_nan_and_infinity_are_found(client: Client, number: float) -> None:
+    array = np.array(table(client, ENCODING))
+    array[3, 4] = number
+    npy = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
+
+    report = client.post("/diagnose", params={"to": ENCODING}, **npy).json()
+
+    SCHEMA.validate(report)
+    found = {each["name"]: each for each in report["findings"]}
+    assert (report["verdict"], report["mistakes"]) == ("none", [])
+    assert (found["not-finite"]["row"], found["not-finite"]["lane"]) == (3, 2)
+    assert found["element"]["channel"] == 4
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+def test_nan_and_infinity_are_refused_where_numbers_are_compared_one_by_one(number: float) -> None:
     with pytest.raises(InvalidBody, match="have holds NaN or an infinity") as caught:
         finite_sample("have", StoredTable(np.array([1.0, number]), FLOAT64))
 
     assert caught.value.faults[0].where == "/have"
+
+
+def test_table_of_any_size_is_taken(client: Client) -> None:
+    rows = MAX_ELEMENTS // 64 + 1
+    to = f"/rope?head_dim=64&seq_len={rows}&pack=concat"
+    content = client.get(to.replace("?", ".npy?")).content
+    npy: Any = {"content": content, "headers": {"content-type": "application/x-npy"}}
+
+    report = client.post("/diagnose", params={"to": to}, **npy).json()
+
+    assert report["verdict"] == "equal"
+    assert report["checked"]["elements"] > MAX_ELEMENTS
+    assert 0 < report["sampled"]["rows"] < rows
 
 
 def test_array_of_too_many_numbers_is_refused() -> None:

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.array import Sample
-from service.analysis.diagnosis.explanation import ExpectedTable
+from service.analysis.explanation.numeric_tables import Numbers
 from service.errors import InvalidParameters
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
-from service.numerics.tables import StoredTable
-from service.routes.expected_tables import alternative_tables, expected_tables, row_positions
-from service.routes.table_urls import table_in_to, table_request
+from service.routes.expected_tables import Expected, expected_at, numbers_of, other_settings
+from service.routes.table_urls import table_request
 from tests.client import Client, load_npy, npy_bytes
 from tests.routes.test_diagnose import (
     ENCODING,
@@ -152,72 +150,96 @@ def test_missing_rows_of_an_array_are_a_mistake(client: Client) -> None:
     assert (mistake["name"], mistake["have"], mistake["want"]) == ("truncated", 9, 16)
 
 
-def expected_table(url: str, shape: tuple[int, ...]) -> ExpectedTable:
+def expected_table(url: str, shape: tuple[int, ...]) -> Expected:
     """Return the table that is expected where an array of a shape is sent."""
-    have = {"x": Sample.of(StoredTable(np.zeros(shape), FLOAT64))}
-    ((_, table, _),) = expected_tables(url, table_in_to(url)[1], have)
-    return table
+    return expected_at(url, shape[0])
+
+
+def expected_numbers(url: str, shape: tuple[int, ...]) -> Numbers:
+    """Return the numbers that are expected where an array of a shape is sent."""
+    expected = expected_table(url, shape)
+    return numbers_of(expected.request, expected.document, int(np.prod(shape)))
 
 
 def test_rounded_table_is_read_before_rounding() -> None:
-    expected = expected_table("/encoding?seq_len=4&d_model=4&dtype=bfloat16", (4, 4))
+    url = "/encoding?seq_len=4&d_model=4&dtype=bfloat16"
+    expected, numbers = expected_table(url, (4, 4)), expected_numbers(url, (4, 4))
 
-    assert expected.dtype is BFLOAT16
-    assert expected.table[1, 0] == np.sin(1.0)
+    assert expected.target is not None
+    assert (expected.target.dtype, numbers.dtype) == (BFLOAT16, BFLOAT16)
+    assert expected.target.omega[1] == 0.01
+    (table,) = numbers.arrays.values()
+    assert table.values[1, 0] == np.sin(1.0)
 
 
 def test_part_of_a_pair_needs_no_more_memory_than_another_table_of_its_size() -> None:
     def most_bytes(pack: str) -> int:
         tracemalloc.start()
         try:
-            table = expected_table(f"/rope?head_dim=64&seq_len=8192&pack={pack}", (8192, 64))
-            assert table.waves is not None
+            expected = expected_table(f"/rope?head_dim=64&seq_len=8192&pack={pack}", (8192, 64))
+            assert expected.target is not None
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    assert most_bytes("half&part=cos") < most_bytes("concat")
+    # Both are read as frequencies and positions, not as numbers.
+    assert max(most_bytes("half&part=cos"), most_bytes("concat")) < 8192 * 64
 
 
 def test_tables_of_complex_numbers_and_integers_are_read() -> None:
     rotary = expected_table("/rope?head_dim=4&seq_len=3&pack=complex", (4, 4))
-    buckets = expected_table("/relative/t5?query_len=3&key_len=3", (4, 4))
+    buckets = expected_numbers("/relative/t5?query_len=3&key_len=3", (4, 4))
 
-    assert (rotary.dtype, rotary.table.shape) == (FLOAT32, (3, 4))
-    assert (buckets.dtype, buckets.table.shape) == (FLOAT64, (3, 3))
+    assert rotary.target is not None
+    assert (rotary.target.dtype, rotary.target.wanted.shape) == (FLOAT32, (3, 2, 2))
+    assert (buckets.dtype, buckets.shape) == (FLOAT64, (3, 3))
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("query", "rows", "expected"),
     [
-        ("positions=0,5,9:13:2", [0, 5, 9, 11]),
-        ("positions=0.5,1.5", [0.5, 1.5]),
-        ("seq_len=4&start=100000", [100000, 100001, 100002, 100003]),
-        ("seq_len=3", None),
+        ("positions=0,5,9:13:2", 4, [0, 5, 9, 11]),
+        ("positions=0.5,1.5", 2, [0.5, 1.5]),
+        ("seq_len=4&start=100000", 4, [100000, 100001, 100002, 100003]),
+        ("seq_len=9&start=7", 3, [7, 8, 9]),
+        ("start=7", 3, [7, 8, 9]),
     ],
 )
-def test_positions_are_listed_or_count_from_start(query: str, expected: list[float] | None) -> None:
-    positions = row_positions(table_request(f"/encoding?d_model=4&{query}"))
+def test_positions_are_listed_or_count_from_start(
+    query: str, rows: int, expected: list[float]
+) -> None:
+    target = expected_table(f"/encoding?d_model=4&{query}", (rows, 4)).target
 
-    assert (None if positions is None else positions.tolist()) == expected
+    assert target is not None
+    assert target.structure.places[:, 0].tolist() == expected
+
+
+def test_positions_of_the_rows_replace_those_of_the_url() -> None:
+    found = expected_at("/encoding?d_model=4&seq_len=9&start=7", 3, "5,900,17")
+
+    assert found.target is not None
+    assert found.target.structure.places[:, 0].tolist() == [5, 900, 17]
 
 
 def test_expected_table_has_positions_and_grid() -> None:
     listed = expected_table("/encoding?positions=0,5,9:13:2&d_model=8", (4, 4))
-    grid = expected_table(f"{MAE}&height=2&width=3", (6, 16))
+    grid = expected_numbers(f"{MAE}&height=2&width=3", (6, 16))
 
-    assert listed.waves is not None
-    assert listed.waves.positions.tolist() == [0, 5, 9, 11]
+    assert listed.target is not None
+    assert listed.target.structure.places[:, 0].tolist() == [0, 5, 9, 11]
     assert grid.grid == (2, 3)
 
 
 def test_far_larger_table_is_not_read() -> None:
     with pytest.raises(InvalidParameters, match="query_len"):
-        expected_table("/relative/t5?query_len=1000000&key_len=512", (1, 512))
+        expected_numbers("/relative/t5?query_len=1000000&key_len=512", (1, 512))
 
 
 def test_alternatives_without_a_table_are_left_out() -> None:
-    found = [mistake.name for mistake, _, _ in alternative_tables(table_request(LLAMA3))]
+    frequencies = LLAMA3.replace("/rope?", "/rope/frequencies?").replace(
+        "&seq_len=64&pack=half", ""
+    )
+    found = [wrong.name for wrong, _, _ in other_settings(table_request(frequencies), 64)]
 
     assert found[0] == "config-key-ignored"
     assert "wrong-base" in found
@@ -226,11 +248,11 @@ def test_alternatives_without_a_table_are_left_out() -> None:
 def test_rows_beside_a_wide_row_need_little_memory() -> None:
     def most_bytes(query: str, rows: int) -> int:
         # What the table needs once is cached.
-        assert expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192)).waves
+        assert expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192)).target
         tracemalloc.start()
         try:
-            table = expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192))
-            assert table.waves is not None
+            expected = expected_table(f"/encoding?d_model=8192&{query}", (rows, 8192))
+            assert expected.target is not None
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

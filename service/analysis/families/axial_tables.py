@@ -17,16 +17,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
-from service.analysis.families.requests import (
-    nearest_fits,
-    pack_parameters,
-    table_proposal,
-    unless_default,
-)
-from service.analysis.families.rotary_packs import PackReading, packed_tables
-from service.analysis.families.token_grids import AxialTokens, axial_tokens
-from service.analysis.families.unwrapping import (
+from service.analysis.array import IdentifyInput, Proposal, TableRequest
+from service.analysis.explanation.views import Complexes
+from service.analysis.families.axis_waves import (
     AxisWaves,
     axis_series,
     axis_waves,
@@ -34,7 +27,16 @@ from service.analysis.families.unwrapping import (
     first_coordinate,
     highest_bands,
 )
-from service.analysis.measure import USUAL_BASE, Complexes, GeometricSeries
+from service.analysis.families.readings import PackReading, packed_tables
+from service.analysis.families.requests import (
+    USUAL_BASE,
+    nearest_fits,
+    pack_parameters,
+    table_proposal,
+    unless_default,
+)
+from service.analysis.families.series import GeometricSeries
+from service.analysis.families.token_grids import AxialTokens, axial_tokens
 from service.analysis.round_numbers import common_value, round_numbers, signed_round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial_conventions import CONVENTIONS, AxialConvention
@@ -163,8 +165,7 @@ def _of_tokens(
                     **pack_parameters(table.pack),
                 }
                 support = tuple(_support(axes))
-                angles = _angles(every[way], axes, table)
-                proposal = table_proposal(request, "rope/axial", parameters, support, angles)
+                proposal = table_proposal(request, "rope/axial", parameters, support)
                 found.append((len(repr(values)), proposal))
     yield from (proposal for _, proposal in sorted(found, key=lambda each: each[0]))
 
@@ -178,18 +179,6 @@ def _residual(fit: AxialFit, axes: ConventionAxes) -> float:
         expected = np.exp(1j * np.outer(coordinates, fit.omega[index]))
         largest = max(largest, float(np.abs(line - expected).max(initial=0)))
     return largest
-
-
-def _angles(fit: AxialFit, axes: ConventionAxes, table: PackReading) -> AngleModel | None:
-    channels, tokens = table.channels(), axes.tokens
-    if not channels:
-        return None
-    omega = np.empty(tokens.count)
-    coordinates = np.empty((tokens.rows, len(axes.order)))
-    for index, axis in enumerate(axes.order):
-        omega[axes.axis_of == axis] = fit.omega[index]
-        coordinates[:, axis] = tokens.coordinates(axis, fit.firsts[index], fit.steps[index])
-    return AngleModel(coordinates, tuple(axes.axis_of.tolist()), omega, channels)
 
 
 def _support(axes: ConventionAxes) -> Iterator[str]:

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from service.analysis.families.requests import position_parameters
-from service.analysis.measure import spread_indices
+from service.analysis.families.series import spread_indices
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import ParameterValue
 

@@ -6,25 +6,24 @@ along each axis give the parameters; with them the convention must reproduce the
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import pi, prod
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.families.requests import nearest_fits
-from service.analysis.families.token_grids import AxisLines, axis_lines, token_grids
-from service.analysis.families.unwrapping import (
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
+from service.analysis.families.axis_waves import (
     AxisWaves,
     axis_series,
     axis_waves,
     band_resolutions,
     sine_bands,
 )
-from service.analysis.measure import USUAL_BASE, GeometricSeries
+from service.analysis.families.requests import USUAL_BASE, nearest_fits
+from service.analysis.families.series import GeometricSeries
+from service.analysis.families.token_grids import AxisLines, axis_lines, token_grids
 from service.analysis.precision import dtype_parameters, rounding_share
 from service.analysis.round_numbers import common_value, round_numbers, signed_round_numbers
 from service.encodings.grid.grid_conventions import (
@@ -36,9 +35,8 @@ from service.encodings.grid.grid_conventions import (
     convention_for,
 )
 from service.encodings.grid.sincos import Lane, Layout, lanes
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES
+from service.numerics.dtypes import REAL_DTYPES
 from service.numerics.phase import Float64s, Geometric, ScaledGeometric
-from service.numerics.phasors import Channels, Indices
 from service.numerics.tables import ParameterValue
 
 ParameterValues: TypeAlias = dict[str, ParameterValue]
@@ -290,7 +288,7 @@ def _proposals(
         residuals = [_residual(fitted, table_lanes, lines) for _, fitted in fits]
         chosen = nearest_fits(residuals, [parameters for parameters, _ in fits], rows.rounding)
     for index in chosen:
-        yield _proposal(candidate, *fits[index], measures, rows)
+        yield _proposal(candidate, fits[index][0], measures, rows)
 
 
 def _measured(
@@ -465,26 +463,9 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
 # Proposals.
 
 
-@dataclass(frozen=True, eq=False)
-class ListedChannels(Channels):
-    """A channel order that lists the frequency and the component of every channel.
-
-    Attributes:
-        frequency: the index of each channel's frequency, (C,).
-        is_sine: True if a channel has the sine, False if it has the cosine, (C,).
-    """
-
-    frequency: Indices = field(kw_only=True)
-    is_sine: NDArray[np.bool_] = field(kw_only=True)
-
-    def indices(self) -> tuple[Indices, NDArray[np.bool_]]:
-        return self.frequency, self.is_sine
-
-
 def _proposal(
     candidate: GridCandidate,
     fitted: ParameterValues,
-    layout: Layout,
     measures: GridMeasures,
     rows: TokenRows,
 ) -> Proposal:
@@ -496,12 +477,8 @@ def _proposal(
     if rows.channels_first != convention.channels_first:
         parameters["channels_first"] = rows.channels_first
     parameters |= dtype_parameters(rows.sample)
-    # diffusers divides coordinates in float32 and does the rest in float64.
-    is_mixed = candidate.name == "diffusers" and rows.sample.element_dtype is FLOAT64
-    is_plain = not (rows.channels_first or rows.zero_rows or is_mixed)
-    angles = _angles(layout, rows) if is_plain else None
     support = tuple(_support(candidate, measures))
-    return Proposal(TableRequest("encoding/grid", parameters), support, angles)
+    return Proposal(TableRequest("encoding/grid", parameters), support)
 
 
 def _support(candidate: GridCandidate, measures: GridMeasures) -> Iterator[str]:
@@ -514,25 +491,3 @@ def _support(candidate: GridCandidate, measures: GridMeasures) -> Iterator[str]:
                 f"{series.first:.7g} radians a token and less, each {1 / series.ratio:.6g} times "
                 "slower than the one before"
             )
-
-
-def _angles(layout: Layout, rows: TokenRows) -> AngleModel | None:
-    """Return the angle model of a table; None if some channels are coordinates or zeros."""
-    count, width = rows.rows.shape
-    frequency, is_sine = np.full(width, -1, dtype=np.intp), np.zeros(width, dtype=np.bool_)
-    axis: list[int] = []
-    omega: list[float] = []
-    coordinates = np.empty((count, len(layout.along)))
-    for index, (name, along) in enumerate(layout.along.items()):
-        coordinates[:, index] = along.tokens.at(0, count) * float(along.unit)
-        for lane in lanes(layout.blocks, width):
-            if lane.axis == name and lane.content != "coordinate":
-                frequency[lane.channels] = len(omega) + np.arange(len(lane.channels))
-                is_sine[lane.channels] = lane.content == "sin"
-        rates = [float(each) for each in along.rule.exact()]
-        omega += rates
-        axis += [index] * len(rates)
-    if frequency.min() < 0:
-        return None
-    channels = ListedChannels(("cos", "sin"), False, width, frequency=frequency, is_sine=is_sine)
-    return AngleModel(coordinates, tuple(axis), np.array(omega), {"encoding": channels})

@@ -22,7 +22,7 @@ from service.analysis.families.bias_strips import (
     strips,
 )
 from service.analysis.families.requests import unless_default
-from service.analysis.measure import spread_indices
+from service.analysis.families.series import spread_indices
 from service.analysis.round_numbers import round_integers
 from service.encodings.relative.buckets import T5, Deberta, Shaw
 from service.encodings.relative.distance import DistanceTableFamily

@@ -22,9 +22,9 @@ from service.analysis.families.bias_strips import (
     strip_of,
     strips,
 )
-from service.analysis.families.requests import table_proposal, unless_default
+from service.analysis.families.requests import USUAL_BASE, table_proposal, unless_default
+from service.analysis.families.series import solve_falling, spread_indices
 from service.analysis.families.slope_biases import slope_rules
-from service.analysis.measure import USUAL_BASE, solve_falling, spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_number, round_numbers
 from service.numerics.phase import Float64s

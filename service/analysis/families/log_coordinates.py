@@ -15,7 +15,7 @@ from service.analysis.array import IdentifyInput, Proposal, single_finite_array
 from service.analysis.families.bias_strips import absolute_parameters, alike
 from service.analysis.families.kernel_biases import fit_logarithm
 from service.analysis.families.requests import table_proposal, unless_default
-from service.analysis.measure import spread_indices
+from service.analysis.families.series import spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.numerics.phase import Float64s, Int64s

@@ -11,17 +11,23 @@ from itertools import islice, product, takewhile
 
 import numpy as np
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal
-from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
-from service.analysis.families.rotary_packs import PackReading, packed_tables
-from service.analysis.families.row_positions import rules_of_first_rows
-from service.analysis.families.series_rules import USUAL_BASES, RuleMatch, frequencies
-from service.analysis.measure import USUAL_BASE, wrap_angles
-from service.analysis.round_numbers import round_numbers
+from service.analysis.array import IdentifyInput, Proposal
+from service.analysis.explanation.formulas import Series
+from service.analysis.explanation.measured import fold
+from service.analysis.explanation.sources import USUAL_BASES
+from service.analysis.explanation.views import View
+from service.analysis.families.readings import Fit, PackReading, Reading, packed_tables, row_waves
+from service.analysis.families.requests import (
+    USUAL_BASE,
+    pack_parameters,
+    table_proposal,
+    unless_default,
+)
+from service.analysis.families.rotary_rules import exponents, rotary_fits
+from service.analysis.families.series import plain_numbers
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES
 from service.encodings.rotary.mrope import LAYOUTS
-from service.encodings.rotary.rules import Default
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import ParameterValue
@@ -52,31 +58,42 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
         rows, count = table.components[0].shape
         if count < _LEAST_FREQUENCIES or not 2 <= rows <= _MAX_ROWS or _is_sequence(table):
             continue
-        for match in islice(_rules(table), _MAX_PROPOSALS):
-            omega = frequencies(match.rule)
-            if not (omega > 0).all():
+        angles = np.angle(table.phasors)
+        for fit in islice(_fits(table), _MAX_PROPOSALS):
+            if not (fit.omega > 0).all():
                 continue
-            angles = np.angle(table.phasors)
-            groups = grouped(angles, omega, table.rounding, table.smallest_error)
+            groups = grouped(angles, fit.omega, table.rounding, table.smallest_error)
             if groups is None or len(groups) == 1 or not all(each.is_counted for each in groups):
                 continue
             for order in orders([each.candidates for each in groups], count):
                 positions = [groups[group].integers for group in order.groups]
-                yield _proposal(request, table, match, order, positions)
+                yield _proposal(request, table, fit, order, positions)
 
 
-def _rules(table: PackReading) -> Iterator[RuleMatch]:
+def _fits(table: PackReading) -> Iterator[Fit]:
     """Yield default rules found from the slowest frequencies, then rules found from text rows."""
     count = table.count
     if table.scale == 1.0:
         slow = table.phasors_of(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
         for theta in _bases(np.angle(slow), count, table):
             support = (f"angles of the slowest pairs are proportional to {theta:g}^(-k/{count})",)
-            theta_parameter = unless_default("rope_theta", theta, USUAL_BASE)
-            yield RuleMatch(Default(2 * count, theta), theta_parameter, support)
-    for match in rules_of_first_rows(table.phasors[:_TEXT_ROWS], table.rounding):
-        if not match.parameters.keys() <= {"rope_theta"}:
-            yield match
+            own = unless_default("rope_theta", theta, USUAL_BASE)
+            yield Fit(own, Series(theta, exponents(count), 2 * count).omega, support)
+    for rows in range(min(_TEXT_ROWS, len(table.components[0])), 2, -1):
+        waves = next(row_waves(_text(table, rows)), None)
+        if waves is not None:
+            for fit in rotary_fits(waves.frequencies):
+                if not fit.is_listed and not fit.parameters.keys() <= {"rope_theta"}:
+                    yield fit
+            return
+
+
+def _text(table: PackReading, rows: int) -> Reading:
+    """Return the first rows, which have one position on all axes before the first image."""
+    first = View(table.components[0][:rows], table.components[1][:rows], table.dtype, table.pack)
+    scale = (table.scale, 8 * table.rounding + 2.0**-21)
+    none = np.zeros(rows, dtype=np.bool_)
+    return Reading(first, np.arange(rows), rows, none, 0, None, 0, False, scale)
 
 
 def _is_sequence(table: PackReading) -> bool:
@@ -121,7 +138,8 @@ def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
                     # The error of a least-squares fit is at most that of the largest angles.
                     base_error = 4 * relative_error * count / gap
                     close = [b for b in USUAL_BASES if abs(b - measured) <= base_error * measured]
-                    return list(dict.fromkeys([*close, *round_numbers(measured, base_error, 3)]))
+                    numbers = plain_numbers(measured, min(base_error, 0.99))
+                    return list(dict.fromkeys([*close, *numbers]))
     return []
 
 
@@ -189,7 +207,7 @@ def grouped(
         for group in groups:
             expected = group.positions * rate
             noise = _noise(angle, expected, rounding, least)
-            deviation = wrap_angles(angle - expected)
+            deviation = fold(angle - expected)
             worst = float((np.abs(deviation) / (4 * noise + group.errors * rate)).max())
             if worst <= 1:
                 group.candidates.add(k)
@@ -284,28 +302,21 @@ def _interleaved(h: set[int], w: set[int], count: int) -> tuple[int, int, int]:
 def _proposal(
     request: IdentifyInput,
     table: PackReading,
-    match: RuleMatch,
+    fit: Fit,
     order: SectionOrder,
     positions: Sequence[Int64s],
 ) -> Proposal:
-    count, channels = table.count, table.channels()
     parameters: dict[str, ParameterValue] = {
-        "head_dim": 2 * count,
-        **match.parameters,
+        "head_dim": 2 * table.count,
+        **fit.parameters,
         "mrope_section": order.section,
         **unless_default("mrope_interleaved", order.interleaved, default=False),
         **_position_parameters(positions),
         **pack_parameters(table.pack),
     }
     sections = ", ".join(map(str, order.section))
-    support = f"{sections} of {count} frequencies have the positions of one axis each"
-    angles = None
-    if channels:
-        coordinates = np.stack(positions, axis=1).astype(np.float64)
-        axis_of = tuple(map(AXES.index, order.axis_of))
-        omega = frequencies(match.rule)
-        angles = AngleModel(coordinates, axis_of, omega, channels, match.rule.scale)
-    return table_proposal(request, "rope", parameters, (*match.support, support), angles)
+    support = f"{sections} of {table.count} frequencies have the positions of one axis each"
+    return table_proposal(request, "rope", parameters, (*fit.support, support))
 
 
 def _position_parameters(positions: Sequence[Int64s]) -> dict[str, ParameterValue]:

@@ -1,17 +1,20 @@
-"""Parts of proposals that several families share: request parameters and angle models."""
+"""Parts of proposals that several families share: request parameters, and their digits."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
+from service.analysis.array import IdentifyInput, Proposal, TableRequest
 from service.analysis.precision import dtype_parameters
 from service.analysis.round_numbers import significant_digits
+from service.grammar import to_query
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
 from service.numerics.tables import ParameterValue
 
+USUAL_BASE = 10000.0
+_FRACTION = re.compile(r"\d+\.\d+")
 _MAX_NEAREST = 3
 
 # A residual up to _GOOD is explained by float32 arithmetic. Parameters with a larger residual, up
@@ -24,13 +27,12 @@ def table_proposal(
     resource: str,
     parameters: Mapping[str, ParameterValue],
     support: tuple[str, ...],
-    angles: AngleModel | None = None,
     *,
     is_transposed: bool = False,
 ) -> Proposal:
     """Return a proposal for a table, with the dtype of the submitted array."""
     every = {**parameters, **dtype_parameters(request.sample)}
-    return Proposal(TableRequest(resource, every), support, angles, is_transposed)
+    return Proposal(TableRequest(resource, every), support, is_transposed)
 
 
 def unless_default(
@@ -61,24 +63,6 @@ def position_parameters(positions: Int64s, axis: str = "") -> dict[str, Paramete
 def pack_parameters(pack: str) -> dict[str, ParameterValue]:
     """Return the ``pack`` parameter of a rotary table; an empty dict for the default."""
     return unless_default("pack", pack, "pair")
-
-
-def one_axis_angles(
-    positions: Float64s | Int64s,
-    omega: Float64s,
-    channels: Mapping[str, Channels],
-    scale: float = 1.0,
-) -> AngleModel:
-    """Return the angle model of rows with one position each.
-
-    Args:
-        positions: the position of each row, (S,).
-        omega: the frequencies in radians per position, (K,).
-        channels: array name → whether each channel is a sine or a cosine, and of which frequency.
-        scale: the factor of all sines and cosines.
-    """
-    coordinates = positions.astype(np.float64)[:, np.newaxis]
-    return AngleModel(coordinates, (0,) * len(omega), omega, channels, scale)
 
 
 def nearest_fits(
@@ -115,3 +99,57 @@ def _digits(values: Iterable[ParameterValue]) -> int:
         else 1
         for value in values
     )
+
+
+# The most positions that a request lists.
+_MAX_LISTED = 4096
+_LARGEST = 2.0**53
+
+
+def listed_positions(values: Float64s) -> dict[str, ParameterValue] | None:
+    """Return the shortest request parameters for positions; None if unknown, too many or large."""
+    if np.isnan(values).any() or np.abs(values).max() >= _LARGEST:
+        return None
+    if (values != np.round(values)).any():
+        numbers = listed_numbers(values)
+        return None if numbers is None else {"positions": numbers}
+    parameters = position_parameters(values.astype(np.int64))
+    if str(parameters.get("positions")).count(",") >= _MAX_LISTED:
+        return None
+    # Sorted by name: seq_len comes before start.
+    return dict(sorted(parameters.items()))
+
+
+def listed_numbers(values: Float64s) -> str | None:
+    """Return numbers as comma-separated text; None if they are too many for a URL."""
+    if len(values) > _MAX_LISTED:
+        return None
+    return to_query(tuple((values + 0.0).tolist()))
+
+
+def digits_of(request: TableRequest) -> int:
+    """Return the total count of digits of the distinct real parameters and list values.
+
+    The usual base is left out, because it is a default of some resources only.
+    """
+    values = request.parameters.values()
+    listed = {
+        number
+        for value in values
+        if isinstance(value, tuple | str)
+        for number in real_values(value)
+    }
+    single = [value for value in values if isinstance(value, float) and value != USUAL_BASE]
+    return sum(map(decimal_digits, (*listed, *single)))
+
+
+def real_values(numbers: tuple[object, ...] | str) -> Iterable[float]:
+    """Return the floats of a tuple, or the decimal fractions in a string of positions."""
+    if isinstance(numbers, str):
+        return map(float, _FRACTION.findall(numbers))
+    return (number for number in numbers if isinstance(number, float))
+
+
+def decimal_digits(number: float) -> int:
+    """Return the number of significant decimal digits of a float."""
+    return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))

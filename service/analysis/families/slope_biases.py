@@ -24,7 +24,7 @@ from service.analysis.families.requests import (
     table_proposal,
     unless_default,
 )
-from service.analysis.measure import spread_indices
+from service.analysis.families.series import spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule

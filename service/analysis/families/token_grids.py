@@ -13,9 +13,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from service.analysis.explanation.views import Complexes
 from service.analysis.families.requests import unless_default
-from service.analysis.measure import Complexes
-from service.encodings.grid.grids import GridAxis
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
 
@@ -190,17 +189,6 @@ class AxialTokens:
             **unless_default("class_token", self.class_token or "", ""),
             **unless_default("spatial_merge_size", self.merge, 1),
         }
-
-    def coordinates(self, axis: int, first: float, step: float) -> Float64s:
-        """Return the coordinate of each row along an axis, 0 for a class token."""
-        inner = prod(self.lengths[axis + 1 :])
-        coordinates = GridAxis(0, 1, self.lengths[axis], inner).at(0, prod(self.lengths))
-        if self.merge > 1:
-            coordinates = coordinates[block_order(self.lengths, self.merge)]
-        along: Float64s = np.tile(first + step * coordinates, self.frames)
-        if self.class_token is None:
-            return along
-        return np.insert(along, len(along) if self.class_token == _LAST else 0, 0.0)
 
 
 def block_order(lengths: tuple[int, ...], merge: int) -> NDArray[np.intp]:

@@ -5,38 +5,38 @@ rejects tables with parameter lists that are fitted to the array. ``ranked`` dro
 differ from a better one only in the values of real parameters.
 """
 
-import re
 from collections.abc import Hashable, Iterable
 from math import log10
 
 import numpy as np
 
-from service.analysis.array import TableRequest, Tables, real_numbers
-from service.analysis.identification.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64_ARITHMETIC
-from service.analysis.identification.verification import Verdict, float64_document
-from service.analysis.measure import USUAL_BASE
+from service.analysis.array import Proposal, TableRequest, Tables, real_numbers
+from service.analysis.explanation.measured import UNIT
+from service.analysis.families.requests import decimal_digits, digits_of, real_values
+from service.analysis.identification.verification import Verdict, float64_document, rank
 from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound
 from service.numerics.tables import size
 
 # Two tables are compared with this many more rows than requested, by their last elements.
 _MORE_ROWS = 16
-_MOST_COMPARED = 2**16
+_MOST_COMPARED = 2**14
 # Equal tables may differ by this much: two ways to compute a frequency have a relative difference
 # of 2^-53, which is 2^-40 in an angle of 2^13.
 _SAME = 2.0**-40
 
 # Up to this many digits in all, simple and less simple parameters are equally likely in a config.
 _SIMPLE_DIGITS = 6
-# A table with more than this many additional parameter digits matches by chance.
-_CHANCE_DIGITS = 2
+CHANCE_DIGITS = 2
+"""A table with more than this many additional parameter digits matches by chance."""
 
 # A list value with more than this fraction of the decimal digits that an element has is fitted.
 _MOST_FREE = 0.9
 # With at least this many table elements for each value, a list is measured, not fitted: these are a
 # cosine and a sine in each of eight rows.
 _ELEMENTS_PER_VALUE = 16
+_FREQUENCY_LOSS = 32 * UNIT
+_EXACT_RANK = 1
 
-_FRACTION = re.compile(r"\d+\.\d+")
 _UNUSUAL = 2
 
 
@@ -51,7 +51,7 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     documents, forms = set(), set()
     for verdict in sorted(verdicts, key=_order):
         document = (verdict.document.kind, tuple(verdict.document.parameters.items()))
-        form = _form(verdict)
+        form = form_of(verdict.proposal)
         if document not in documents and form not in forms:
             kept.append(verdict)
         documents.add(document)
@@ -69,7 +69,9 @@ def explains(verdict: Verdict) -> bool:
     """
     values = verdict.proposal.request.parameters.values()
     lists = [value for value in values if isinstance(value, tuple)]
-    digits = max((_digits(value) for each in lists for value in _reals(each)), default=0)
+    digits = max(
+        (decimal_digits(value) for each in lists for value in real_values(each)), default=0
+    )
     tables = verdict.document.arrays.values()
     dtype = next(iter(tables)).dtype
     if not digits or dtype.name not in REAL_DTYPES:
@@ -78,13 +80,13 @@ def explains(verdict: Verdict) -> bool:
         return True
     loss = rounding_bound(dtype, 1.0)
     if not is_exact(verdict):
-        loss += FLOAT32_FREQUENCY_LOSS
+        loss += _FREQUENCY_LOSS
     return digits <= _MOST_FREE * -log10(2 * loss)
 
 
 def is_exact(verdict: Verdict) -> bool:
-    """Return whether the verdict's best arithmetic is exact or float64."""
-    return verdict.arithmetic[0].rank <= FLOAT64_ARITHMETIC.rank
+    """Return whether the verdict's arithmetic is exact or float64."""
+    return rank(verdict.arithmetic[0]) <= _EXACT_RANK
 
 
 def is_rival(first: Verdict, other: Verdict) -> bool:
@@ -92,21 +94,20 @@ def is_rival(first: Verdict, other: Verdict) -> bool:
 
     It matches with an arithmetic at least as exact and with about as many parameter digits.
     """
-    if other.arithmetic[0].rank > first.arithmetic[0].rank:
+    if rank(other.arithmetic[0]) > rank(first.arithmetic[0]):
         return False
-    return _all_digits(other) <= _all_digits(first) + _CHANCE_DIGITS
+    return digits_of(other.proposal.request) <= digits_of(first.proposal.request) + CHANCE_DIGITS
 
 
 def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
     """Return the sort key of a verdict; the best verdict has the smallest key."""
     request = verdict.proposal.request
-    digits = _all_digits(verdict)
-    rank = verdict.arithmetic[0].rank + max(0, digits - _SIMPLE_DIGITS)
+    digits = digits_of(request)
     # A usual URL may need a simple parameter that an unusual one does not.
     distance = _distance_from_usual(request)
     return (
-        rank,
-        digits + _CHANCE_DIGITS * (distance == _UNUSUAL),
+        rank(verdict.arithmetic[0]) + max(0, digits - _SIMPLE_DIGITS),
+        digits + CHANCE_DIGITS * (distance == _UNUSUAL),
         verdict.proposal.is_transposed,
         distance,
         len(request.parameters),
@@ -128,40 +129,14 @@ def _distance_from_usual(request: TableRequest) -> int:
     return int(request.resource == "rope" and is_sine_first)
 
 
-def _all_digits(verdict: Verdict) -> int:
-    """Return the total count of digits of the distinct real parameters and list values.
-
-    The usual base is left out, because it is a default of some resources only.
-    """
-    values = verdict.proposal.request.parameters.values()
-    listed = {
-        number for value in values if isinstance(value, tuple | str) for number in _reals(value)
-    }
-    single = [value for value in values if isinstance(value, float) and value != USUAL_BASE]
-    return sum(map(_digits, (*listed, *single)))
-
-
-def _reals(numbers: tuple[object, ...] | str) -> Iterable[float]:
-    """Return the floats of a tuple, or the decimal fractions in a string of positions."""
-    if isinstance(numbers, str):
-        return map(float, _FRACTION.findall(numbers))
-    return (number for number in numbers if isinstance(number, float))
-
-
-def _digits(number: float) -> int:
-    """Return the number of significant decimal digits of a float."""
-    return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))
-
-
-def _form(verdict: Verdict) -> Hashable:
+def form_of(proposal: Proposal) -> Hashable:
     """Return the resource, whether it is transposed, and all parameters except floats and lists."""
-    request = verdict.proposal.request
     parameters = {
         (name, value)
-        for name, value in request.parameters.items()
+        for name, value in proposal.request.parameters.items()
         if not isinstance(value, float | tuple)
     }
-    return request.resource, verdict.proposal.is_transposed, frozenset(parameters)
+    return proposal.request.resource, proposal.is_transposed, frozenset(parameters)
 
 
 def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:

@@ -1,37 +1,50 @@
 """Identify an array: rank the tables that reproduce it, or report the closest one.
 
-Families propose tables for the array and for views of it: its first rows, the array with its axes
-reversed, the array in a narrower dtype, and parts of its rows. A ``Search`` compares the proposed
-tables with the array until one matches or the work budget is spent.
+Families propose tables for the array, for the array in the narrowest type that holds its numbers,
+and for the array with its axes reversed. A ``Search`` compares the proposed tables with the array
+until the work budget is spent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from math import inf
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, Tables
+from service.analysis.explanation.sampling import ALL_ROWS
 from service.analysis.families import (
     axial_tables,
+    bands,
     grid_tables,
     index_matrices,
     kernel_biases,
     log_coordinates,
     mrope_sections,
     rotary_tables,
+    shift_operators,
     sinusoid_tables,
     slope_biases,
 )
-from service.analysis.identification.ranking import are_alike, explains, is_exact, is_rival, ranked
+from service.analysis.families.readings import Reading, readings
+from service.analysis.families.requests import digits_of
+from service.analysis.identification.ranking import (
+    CHANCE_DIGITS,
+    are_alike,
+    explains,
+    form_of,
+    is_exact,
+    is_rival,
+    ranked,
+)
 from service.analysis.identification.verification import (
-    SAMPLED_ROWS,
-    SampledMatch,
+    Match,
     Verdict,
-    sample_match,
+    compared,
+    rank,
     verdict_of,
 )
-from service.analysis.measure import EARLY_ROWS
 from service.analysis.precision import narrowest_dtype
 from service.numerics.limits import MAX_CHANNELS
 
@@ -51,46 +64,79 @@ DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
 )
 """Families of index matrices and biases, which depend on the offset of query and key."""
 
-SINE_FAMILIES: tuple[ProposalFamily, ...] = (
+RowFamily: TypeAlias = Callable[[IdentifyInput, Sequence[Reading], slice], Iterator[Proposal]]
+
+ROW_FAMILIES: tuple[RowFamily, ...] = (
     rotary_tables.propose_rotary_tables,
+    sinusoid_tables.propose_sinusoids,
+    sinusoid_tables.propose_relative,
     rotary_tables.propose_rotary_components,
+)
+"""Families of sines and cosines along the rows, measured in chosen rows."""
+
+SINE_FAMILIES: tuple[ProposalFamily, ...] = (
     rotary_tables.propose_inverse_frequencies,
     rotary_tables.propose_angles,
-    sinusoid_tables.propose_sinusoids,
+    bands.propose_bands,
+    bands.propose_band_frequencies,
+    sinusoid_tables.propose_encoding_frequencies,
+    shift_operators.propose_operators,
+    shift_operators.propose_similarity,
     grid_tables.propose_grid,
     axial_tables.propose_axial,
     mrope_sections.propose_mrope,
 )
-"""Families of sines and cosines, and of the frequencies and angles they are computed from."""
+"""Other families of sines and cosines, and of the frequencies and angles they are computed from."""
 
 # The longest last axis, the keys, of an array that the distance families examine.
 _MAX_KEYS = 2**20
 
 
-def propose(inputs: IdentifyInput) -> Iterator[Proposal]:
-    """Yield the proposals of all families that the array's dtype and last axis allow.
+def propose_distances(inputs: IdentifyInput) -> Iterator[Proposal]:
+    """Yield index matrices and biases: their families reject other arrays at once."""
+    if inputs.sample.values.shape[-1] <= _MAX_KEYS:
+        yield from _proposals(DISTANCE_FAMILIES, inputs)
 
-    The distance families come first: they reject other arrays at once.
-    """
-    width = inputs.sample.values.shape[-1]
-    takes_sines = width <= MAX_CHANNELS and not inputs.sample.is_integer
-    families = DISTANCE_FAMILIES if width <= _MAX_KEYS else ()
-    for family in (*families, *(SINE_FAMILIES if takes_sines else ())):
+
+def propose_rows(inputs: IdentifyInput, chosen: slice = slice(None)) -> Iterator[Proposal]:
+    """Yield tables of sines and cosines along the rows, measured in chosen rows."""
+    if _may_have_sines(inputs):
+        with np.errstate(all="ignore"):
+            found = list(readings(inputs))
+            proposals = [each for family in ROW_FAMILIES for each in family(inputs, found, chosen)]
+        yield from proposals
+
+
+def propose_others(inputs: IdentifyInput) -> Iterator[Proposal]:
+    """Yield the other tables of sines and cosines."""
+    if _may_have_sines(inputs):
+        yield from _proposals(SINE_FAMILIES, inputs)
+
+
+def _may_have_sines(inputs: IdentifyInput) -> bool:
+    return inputs.sample.values.shape[-1] <= MAX_CHANNELS and not inputs.sample.is_integer
+
+
+def _proposals(families: Iterable[ProposalFamily], inputs: IdentifyInput) -> Iterator[Proposal]:
+    for family in families:
         # A family may compute inf or NaN from other arrays; it then proposes nothing.
         with np.errstate(all="ignore"):
             proposals = list(family(inputs))
         yield from proposals
 
 
+STAGES: tuple[ProposalFamily, ...] = (propose_distances, propose_rows, propose_others)
+"""The families by stages: once a stage has the table, later ones are not asked."""
+
+
+def propose(inputs: IdentifyInput) -> Iterator[Proposal]:
+    """Yield the proposals of all families that the array's dtype and last axis allow."""
+    for stage in STAGES:
+        yield from stage(inputs)
+
+
 # Reverse the axes only if the last one has at most this many elements, the longest common context.
 _MAX_REVERSED_ROWS = 2**17
-
-# Long arrays are searched by their first rows alone, the head: as many as families measure. An
-# array is long if it has more than twice as many rows.
-_HEAD_ROWS = EARLY_ROWS
-_FEWEST_ROWS = 4
-# Parts to search have a half, a quarter or a sixteenth of the rows.
-_DIVISORS = (2, 4, 16)
 
 
 def transposed(inputs: IdentifyInput) -> IdentifyInput | None:
@@ -150,67 +196,6 @@ def narrowed(inputs: IdentifyInput) -> IdentifyInput | None:
     return replace(inputs, arrays=arrays)
 
 
-def _has_head(inputs: IdentifyInput) -> bool:
-    shape = inputs.sample.values.shape
-    return len(shape) > 1 and shape[0] > 2 * _HEAD_ROWS
-
-
-def windows(rows: int) -> list[tuple[int, int]]:
-    """Return (first row, row count) of the parts to search.
-
-    Parts get shorter and shorter, and are taken from the start and from the end. A long array's
-    start is left out, since it was searched before.
-    """
-    parts: dict[tuple[int, int], None] = {}
-    for divisor in _DIVISORS:
-        count = min(rows // divisor, _HEAD_ROWS)
-        for first in (0, rows - rows // divisor):
-            is_head = rows > 2 * _HEAD_ROWS and first == 0
-            if count >= _FEWEST_ROWS and not is_head:
-                parts[first, count] = None
-    return list(parts)
-
-
-def _window(inputs: IdentifyInput, first: int, count: int) -> IdentifyInput:
-    arrays = {}
-    for name, sample in inputs.arrays.items():
-        values = sample.values[first : first + count]
-        shape = values.shape[:-1] if sample.is_complex else values.shape
-        arrays[name] = replace(sample, values=values, shape=shape)
-    positions = inputs.positions
-    if positions is not None:
-        positions = positions[first : first + count]
-    return replace(inputs, arrays=arrays, positions=positions)
-
-
-def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
-    """Extend a proposal for some rows to the whole array.
-
-    Return None if the positions of the rows are not consecutive integers.
-
-    Args:
-        proposal: a proposal for the rows ``first``, ``first + 1``, … of the array.
-        first: the index of its first row in the array.
-        rows: the number of rows of the array.
-    """
-    request, angles = proposal.request, proposal.angles
-    if "seq_len" not in request.parameters or angles is None or angles.coordinates.shape[1] != 1:
-        return None
-    start = request.parameters.get("start", 0)
-    if not isinstance(start, int) or not (np.diff(angles.coordinates[:, 0]) == 1).all():
-        return None
-    parameters = {name: value for name, value in request.parameters.items() if name != "start"}
-    parameters["seq_len"] = rows
-    if start != first:
-        parameters["start"] = start - first
-    positions = angles.coordinates[0, 0] - first + np.arange(rows, dtype=np.float64)
-    return replace(
-        proposal,
-        request=replace(request, parameters=parameters),
-        angles=replace(angles, coordinates=positions[:, None]),
-    )
-
-
 MAX_SAMPLED = 160
 MAX_VERIFIED = 12
 
@@ -218,8 +203,14 @@ MAX_VERIFIED = 12
 _BUDGET_FACTOR = 5
 _LEAST_BUDGET = 2**22
 
+# An array that is exact, or made in float32, is not a table of other numbers.
+_PLAIN_RANK = 2
+
 # If a table agrees with this fraction of the sampled elements, no other view is searched.
 _NEAR = 0.9
+# Rows are measured again in these parts if wrong ones among them may have led astray.
+_PARTS = (slice(0, 8), slice(8, 24), slice(24, 56), slice(-32, None))
+_FEWEST_ROWS = 4
 
 
 @dataclass(eq=False)
@@ -229,7 +220,7 @@ class Search:
     Attributes:
         inputs: the submitted array.
         tables: computes the table of a request.
-        propose: yields proposals for an array or a view of it.
+        stages: yield proposals for an array or a view of it, stage by stage.
         sampled: how many more proposals may be compared on some rows.
         verified: how many more proposals may be compared on all rows.
         budget: how many more table elements may be computed.
@@ -238,21 +229,22 @@ class Search:
 
     inputs: IdentifyInput
     tables: Tables
-    propose: ProposalFamily = propose
+    stages: Sequence[ProposalFamily] = STAGES
     sampled: int = MAX_SAMPLED
     verified: int = MAX_VERIFIED
     budget: int = field(init=False)
-    near: list[SampledMatch] = field(default_factory=list)
+    near: list[Match] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
+    _found: set[Hashable] = field(default_factory=set)
+    _most_digits: float = inf
+    _matches: dict[Hashable, Match] = field(default_factory=dict)
+    _verdicts: dict[Hashable, Verdict] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budget = _LEAST_BUDGET + _BUDGET_FACTOR * _size(self.inputs)
 
     def matches(self, inputs: IdentifyInput, *, is_transposed: bool = False) -> list[Verdict]:
         """Return the verdicts of the proposed tables that match every row.
-
-        Proposals from the first rows of a long array come first: measuring them costs less, and
-        errors in later rows do not affect them.
 
         Args:
             inputs: the submitted array, or the array in a narrower dtype.
@@ -261,15 +253,12 @@ class Search:
         view = transposed(inputs) if is_transposed else inputs
         if view is None:
             return []
-        sources = [self.propose(view)]
-        if _has_head(view):
-            sources.insert(0, self._extended_proposals(view, 0, _HEAD_ROWS))
-        for source in sources:
+        for stage in self.stages:
             # A family may itself propose a table with its axes reversed.
             proposals = (
-                replace(each, is_transposed=True) if is_transposed else each for each in source
+                replace(each, is_transposed=True) if is_transposed else each for each in stage(view)
             )
-            verdicts = self._verified_matches(inputs, proposals)
+            verdicts = self.verified_matches(inputs, proposals)
             if verdicts:
                 return verdicts
         return []
@@ -279,32 +268,18 @@ class Search:
 
         The search ends at the first part for which any proposal has the right shape.
         """
-        if inputs.sample.values.ndim < 2:
+        if inputs.sample.is_integer or inputs.sample.values.ndim < 2:
             return []
-        for first, count in windows(inputs.sample.values.shape[0]):
+        for part in _PARTS:
             before = len(self.near)
-            proposals = self._extended_proposals(inputs, first, count)
-            verdicts = self._verified_matches(inputs, proposals)
-            if verdicts or len(self.near) > before:
+            verdicts = self.verified_matches(inputs, propose_rows(inputs, part))
+            if verdicts:
                 return verdicts
+            if len(self.near) > before and max(each.agreeing for each in self.near) > _NEAR:
+                break
         return []
 
-    def _extended_proposals(
-        self, inputs: IdentifyInput, first: int, count: int
-    ) -> Iterator[Proposal]:
-        """Yield the proposals for ``count`` rows from row ``first``, extended to all rows.
-
-        Integer arrays have none.
-        """
-        if inputs.sample.is_integer:
-            return
-        rows = inputs.sample.values.shape[0]
-        for proposal in self.propose(_window(inputs, first, count)):
-            whole = extended(proposal, first, rows)
-            if whole is not None:
-                yield whole
-
-    def _verified_matches(
+    def verified_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
     ) -> list[Verdict]:
         """Return the verdicts of the proposals that match; add the others to ``near``."""
@@ -312,17 +287,33 @@ class Search:
         for match in self._sampled_matches(inputs, proposals):
             if match.agreeing == 1 and self.verified > 0 and self.budget > 0:
                 self.verified -= 1
-                self.budget -= _size(inputs)
-                verdict = verdict_of(match)
+                verdict = self._verdict(inputs, match)
                 if verdict.matches:
+                    if rank(verdict.arithmetic[0]) <= _PLAIN_RANK:
+                        self._found.add(form_of(match.proposal))
+                    if is_exact(verdict):
+                        most = digits_of(match.proposal.request) + CHANCE_DIGITS
+                        self._most_digits = min(self._most_digits, most)
                     verdicts += [verdict] if explains(verdict) else []
                     continue
             self.near.append(match)
         return verdicts
 
+    def _verdict(self, inputs: IdentifyInput, match: Match) -> Verdict:
+        """Return the verdict of a match; that of an equal table is known."""
+        key = None if match.waves is None else (inputs.sample.element_dtype, match.key)
+        known = self._verdicts.get(key) if key is not None else None
+        if known is not None:
+            return replace(known, proposal=match.proposal, document=match.document)
+        self.budget -= _size(inputs)
+        verdict = verdict_of(match)
+        if key is not None:
+            self._verdicts[key] = verdict
+        return verdict
+
     def _sampled_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
-    ) -> Iterator[SampledMatch]:
+    ) -> Iterator[Match]:
         """Yield comparisons of some rows with each new proposal, until the budget is spent."""
         for proposal in proposals:
             if self.sampled <= 0 or self.budget <= 0:
@@ -332,10 +323,13 @@ class Search:
             if key in self._seen:
                 continue
             self._seen.add(key)
+            # The plainest numbers come first: others for them add nothing once these are exact.
+            if form_of(proposal) in self._found or digits_of(proposal.request) > self._most_digits:
+                continue
             self.sampled -= 1
-            match = sample_match(inputs, proposal, self.tables)
+            match = compared(inputs, proposal, self.tables, self._matches)
             if match is not None:
-                share = min(1.0, SAMPLED_ROWS / match.row_count)
+                share = min(1.0, ALL_ROWS / match.row_count)
                 self.budget -= int(share * _size(inputs))
                 yield match
 
@@ -379,9 +373,11 @@ def identify(inputs: IdentifyInput, tables: Tables) -> Identification:
     verdicts = search.matches(inputs)
     narrow = None if any(map(is_exact, verdicts)) else narrowed(inputs)
     if narrow is not None:
-        verdicts = [*verdicts, *search.matches(narrow)]
+        other = Search(inputs, tables)
+        verdicts = [*verdicts, *other.matches(narrow)]
+        search.near += other.near
     if not verdicts and all(match.agreeing < _NEAR for match in search.near):
-        verdicts = search.matches(inputs, is_transposed=True) or search.matches_of_parts(inputs)
+        verdicts = search.matches_of_parts(inputs) or search.matches(inputs, is_transposed=True)
     if verdicts:
         return _identification(ranked(verdicts), tables)
     single = without_copies(inputs)

@@ -225,6 +225,8 @@ class Components:
         arrays: Mapping[str, str],
         required: list[str] | None = None,
         aliases: Mapping[str, str] = MappingProxyType({}),
+        *,
+        beside: Mapping[str, Any] = MappingProxyType({}),
     ) -> Json:
         """Return the schema of a JSON object of parameters, and of arrays with their descriptions.
 
@@ -234,6 +236,7 @@ class Components:
             arrays: the descriptions of arrays by name.
             required: what is required in place of the parameters that the model requires.
             aliases: the names of arrays by their other names.
+            beside: the schema of further members, of a name or a pattern of names.
         """
         schema = object_schema(model)
         for name, part in _schema(model).get("$defs", {}).items():
@@ -264,7 +267,9 @@ class Components:
         for alias, meant in aliases.items():
             kind = _LISTS if meant in arrays else {"$ref": f"{_SCHEMAS}NumberList"}
             described[alias] = {**kind, "description": f"Another name of {meant}."}
-        return self.ref("schemas", {**schema, "properties": described}, f"{owner}Request")
+        described |= beside.get("properties", {})
+        schema |= {**beside, "properties": described}
+        return self.ref("schemas", schema, f"{owner}Request")
 
     def _generated(self, schema: Any, owner: str) -> Any:
         """Return a schema of pydantic in the style of the document."""

@@ -338,7 +338,8 @@ class _Operations:
                 return {**sent, JSON.media_type: {"schema": schema, "example": self.example}}
         elif isinstance(inputs, ReportedArrays):
             arrays = dict.fromkeys(inputs.names, "An array of numbers, as deep as it has axes.")
-            schema = self.components.body(self.endpoint.parameters, name, arrays, [])
+            beside = inputs.beside()
+            schema = self.components.body(self.endpoint.parameters, name, arrays, [], beside=beside)
             files = {
                 "safetensors": f"Arrays by name ({', '.join(inputs.names)}): {_ANY_TYPE}.",
                 "npy": f"One array: {_ANY_TYPE}.",

@@ -4,7 +4,7 @@ import pytest
 
 from service.analysis.array import TableRequest
 from service.analysis.families.axial_tables import bases, propose_axial
-from service.analysis.measure import GeometricSeries
+from service.analysis.families.series import GeometricSeries
 from service.numerics.tables import ParameterValue
 from tests.analysis.samples import input_of
 

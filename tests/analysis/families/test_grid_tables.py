@@ -9,7 +9,7 @@ from service.analysis.families.grid_tables import (
     orientations,
     propose_grid,
 )
-from tests.analysis.samples import evaluated_rows, input_of
+from tests.analysis.samples import input_of
 
 MAE = "/encoding/grid?convention=mae&d_model=16"
 
@@ -35,16 +35,6 @@ def test_a_corrupted_channel_has_no_proposal() -> None:
     request.sample.values[:, 3] *= 0.5
 
     assert list(propose_grid(request)) == []
-
-
-@pytest.mark.parametrize("convention", ["mae", "timm&interleave_sin_cos=true"])
-def test_the_angle_model_gives_the_table(convention: str) -> None:
-    request = input_of(f"/encoding/grid?convention={convention}&d_model=16&height=3&width=5")
-
-    model = next(propose_grid(request)).angles
-
-    assert model is not None
-    assert evaluated_rows(model) == pytest.approx(request.sample.reals(), abs=2**-24)
 
 
 @pytest.mark.parametrize("size", ["height=6&width=9", "height=7&width=4", "height=8&width=8"])

@@ -12,6 +12,7 @@ import pytest
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily
 from service.analysis.families.axial_tables import propose_axial
+from service.analysis.families.bands import propose_band_frequencies, propose_bands
 from service.analysis.families.grid_tables import propose_grid
 from service.analysis.families.index_matrices import (
     propose_deberta,
@@ -28,18 +29,13 @@ from service.analysis.families.log_coordinates import (
 )
 from service.analysis.families.mrope_sections import propose_mrope
 from service.analysis.families.rotary_tables import propose_angles, propose_inverse_frequencies
-from service.analysis.families.sinusoid_tables import (
-    propose_operators,
-    propose_relative,
-    propose_similarity,
-    propose_sinusoids,
-    propose_timesteps,
-)
+from service.analysis.families.shift_operators import propose_operators, propose_similarity
+from service.analysis.families.sinusoid_tables import propose_encoding_frequencies
 from service.analysis.families.slope_biases import propose_alibi, propose_slopes
-from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
+from service.analysis.identification.search import propose_rows
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.rotary.angles import PACKS
-from tests.analysis.samples import ROTARY_FAMILIES, agreeing, input_of
+from tests.analysis.samples import agreeing, input_of
 
 EVERY = 1000
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -83,8 +79,25 @@ def expanded(url: str) -> list[str]:
     return [re.sub(r"&+", "&", each).replace("?&", "?").rstrip("&") for each in every]
 
 
-def propose_rotary(request: IdentifyInput) -> Iterator[Proposal]:
-    return chain.from_iterable(family(request) for family in ROTARY_FAMILIES)
+def propose_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
+    return chain(propose_encoding_frequencies(request), propose_band_frequencies(request))
+
+
+def of_resource(path: str) -> ProposalFamily:
+    """Return the proposals of rows of sines and cosines for one resource."""
+
+    def propose(request: IdentifyInput) -> Iterator[Proposal]:
+        return (each for each in propose_rows(request) if each.request.resource.startswith(path))
+
+    return propose
+
+
+propose_rotary, propose_relative = of_resource("rope"), of_resource("relative/")
+propose_encodings = of_resource("encoding")
+
+
+def propose_packed(request: IdentifyInput) -> Iterator[Proposal]:
+    return chain(propose_rotary(request), propose_angles(request))
 
 
 ROTARY_RULES = one_of(
@@ -121,7 +134,7 @@ ROWS = "seq_len=200&pack=half"
 ROTARY = (
     Group(propose_rotary, f"/rope?head_dim={{64|128}}&{ROWS}&{ROTARY_RULES}", first=6),
     Group(propose_rotary, f"/rope?head_dim={{64|128}}&{ROWS}&{MORE_ROTARY_RULES}", first=6),
-    Group(propose_rotary, f"/rope?head_dim=32&seq_len=40&{EACH_PACK}", first=3),
+    Group(propose_packed, f"/rope?head_dim=32&seq_len=40&{EACH_PACK}", first=3),
     Group(propose_rotary, f"/rope?head_dim=64&seq_len=300&start=3&pack=half&{DTYPE}", first=1),
     Group(propose_rotary, f"/rope?head_dim=64&pack=half&{SHORT_ROWS}", first=1),
     Group(
@@ -236,7 +249,7 @@ ENCODINGS = one_of(
     )
 )
 OFFSETS = one_of(
-    "d_model=4&offset=1&base=100",
+    "d_model=8&offset=1&base=100",
     "d_model=64&offset=3",
     "d_model=64&offset=-17&base=500",
     "d_model=2&offset=2",
@@ -282,11 +295,11 @@ FREQUENCY_LISTS = one_of(
     "d_model=65&convention=perceiver&max_resolution=224",
 )
 SINUSOIDS = (
-    Group(propose_sinusoids, f"/encoding?{ENCODINGS}", first=8),
-    Group(propose_timesteps, f"/encoding/timesteps?{TIMESTEPS}", first=EVERY),
+    Group(propose_encodings, f"/encoding?{ENCODINGS}", first=8),
+    Group(propose_encodings, f"/encoding/timesteps?{TIMESTEPS}", first=EVERY),
     Group(propose_relative, f"/relative/{DESCENDING}", first=EVERY),
     Group(
-        propose_encoding_frequencies,
+        propose_frequencies,
         f"/encoding/frequencies?{FREQUENCY_LISTS}&part={{frequency|wavelength}}",
         first=EVERY,
     ),

@@ -3,21 +3,17 @@
 import numpy as np
 import pytest
 
-from service.analysis.array import Proposal, Sample
-from service.analysis.families.sinusoid_tables import (
-    propose_operators,
-    propose_relative,
-    propose_similarity,
-    propose_sinusoids,
-    propose_timesteps,
-)
+from service.analysis.array import IdentifyInput, Proposal, Sample
+from service.analysis.families.bands import propose_bands
+from service.analysis.families.shift_operators import propose_operators, propose_similarity
+from service.analysis.families.sinusoid_tables import propose_encoding_frequencies
+from service.analysis.identification.search import identify, propose_rows
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
-from service.routes.table_urls import url_of
+from service.routes.table_urls import tables, url_of
 from tests.analysis.samples import (
     agreeing,
-    evaluated_rows,
     input_from,
     nearest,
     sample_from,
@@ -28,7 +24,11 @@ from tests.parity.golden import Array, Case, golden_folder, read_cases
 
 
 def proposals_of(sample: Sample, d_model: int | None = None) -> list[Proposal]:
-    return list(propose_sinusoids(input_from(sample, d_model=d_model)))
+    return encodings_of(input_from(sample, d_model=d_model))
+
+
+def encodings_of(request: IdentifyInput) -> list[Proposal]:
+    return [each for each in propose_rows(request) if each.request.resource != "rope"]
 
 
 LIBRARY_FAMILIES = {
@@ -67,7 +67,7 @@ def single_table(case: Case, name: str) -> Array:
 def test_tables_of_libraries_are_among_the_first_proposals(case: Case, name: str) -> None:
     request = input_from(single_table(case, name))
 
-    assert nearest(propose_sinusoids, request) <= case.atol[name]
+    assert nearest(lambda request: iter(encodings_of(request)), request) <= case.atol[name]
 
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
@@ -99,17 +99,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 def test_the_plainest_request_comes_first(parameters: dict[str, ParameterValue], url: str) -> None:
     request = input_from(sample_of("encoding", **parameters))
 
-    assert url_of(agreeing(request, propose_sinusoids(request))[0]) == url
-
-
-@pytest.mark.parametrize("name", ["vaswani", "m2m100", "mlx", "tensor2tensor"])
-def test_the_angle_model_gives_the_encoding(name: str) -> None:
-    sample = sample_of("encoding", seq_len=9, d_model=8, convention=name, dtype="float64")
-
-    first = proposals_of(sample)[0]
-
-    assert first.angles is not None
-    assert evaluated_rows(first.angles) == pytest.approx(sample.reals(), abs=1e-14)
+    assert url_of(agreeing(request, encodings_of(request))[0]) == url
 
 
 def test_a_known_d_model_chooses_between_widths() -> None:
@@ -146,30 +136,31 @@ def test_four_channels_are_enough_at_known_positions(name: str, dtype: str) -> N
     )
     positions = np.array([3.0, 4, 5, 9, *range(20, 60, 3), 100])
 
-    found = propose_sinusoids(input_from(sample, positions=positions))
+    found = encodings_of(input_from(sample, positions=positions))
 
     assert any((values_of(proposal) == sample.values).all() for proposal in list(found)[:8])
 
 
 @pytest.mark.parametrize("row", [0, 1, 20, 39])
 @pytest.mark.parametrize("start", [0, 7, 100000])
-def test_the_encoding_is_proposed_with_one_wrong_row(start: int, row: int) -> None:
+def test_the_encoding_is_nearest_with_one_wrong_row(start: int, row: int) -> None:
     sample = sample_of("encoding", d_model=64, seq_len=40, start=start)
     values = sample.reals().copy()
     values[row] = np.linspace(-0.9, 0.7, 64)
 
-    found = proposals_of(sample_from(values.astype(np.float32)))[:2]
+    nearest = identify(input_from(values.astype(np.float32)), tables).nearest
 
-    assert any((values_of(proposal) == sample.values).all() for proposal in found)
+    assert nearest is not None
+    assert (values_of(nearest.proposal) == sample.values).all()
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
 def test_ascending_rows_have_no_relative_proposal(layout: str) -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16, layout=layout)
 
-    found = propose_relative(input_from(sample))
+    found = [url_of(each.request) for each in encodings_of(input_from(sample))]
 
-    assert [url_of(proposal.request) for proposal in found] == []
+    assert not any("relative" in url for url in found)
 
 
 def test_operators_in_a_stack_give_their_offsets() -> None:
@@ -178,7 +169,7 @@ def test_operators_in_a_stack_give_their_offsets() -> None:
     first, *_ = propose_operators(input_from(sample))
 
     assert url_of(first.request) == "/relative?d_model=16&offsets=-3:4,100"
-    assert "8 (sine, cosine) channel pairs; the rest is 0" in first.support[0]
+    assert "8 (sine, cosine) channel pairs" in first.support[0]
 
 
 def test_matrices_with_other_numbers_are_no_operators() -> None:
@@ -202,7 +193,11 @@ def test_known_timesteps_give_the_scale() -> None:
     sample = sample_of("encoding/timesteps", timesteps="0.001,0.25,1", scale=1000.0, d_model=24)
     times = np.array([0.001, 0.25, 1])
 
-    first, *_ = propose_timesteps(input_from(sample, positions=times))
+    first = next(
+        each
+        for each in encodings_of(input_from(sample, positions=times))
+        if "scale" in each.request.parameters and "timesteps" in each.request.resource
+    )
 
     assert (
         url_of(first.request) == "/encoding/timesteps?timesteps=0.001,0.25,1&scale=1000&d_model=24"
@@ -213,4 +208,41 @@ def test_known_timesteps_give_the_scale() -> None:
 def test_interleaved_sines_and_cosines_are_no_timesteps() -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16)
 
-    assert not list(propose_timesteps(input_from(sample)))
+    found = [each.request.resource for each in encodings_of(input_from(sample))]
+
+    assert "encoding/timesteps" not in found
+
+
+def test_numbers_that_are_no_series_are_no_frequencies() -> None:
+    numbers = sample_of("encoding/frequencies", d_model=32, part="frequency").reals()
+    numbers[5] *= 1.01
+
+    assert not list(propose_encoding_frequencies(input_from(numbers)))
+    assert not list(propose_encoding_frequencies(input_from(-numbers)))
+
+
+def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
+    sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
+
+    found = [each.request.parameters for each in propose_encoding_frequencies(input_from(sample))]
+    widths = [each["d_model"] for each in found]
+
+    assert widths == sorted(widths, key=lambda width: int(str(width)) % 2)
+    assert "whisper" in {each.get("convention") for each in found if each["d_model"] == 64}
+
+
+def test_sinusoids_of_positions_are_no_bands() -> None:
+    sample = sample_of("encoding", seq_len=50, d_model=32, layout="concatenated")
+
+    assert not list(propose_bands(input_from(sample)))
+
+
+@pytest.mark.parametrize("resolution", [8, 224, 512])
+def test_usual_resolutions_with_equal_tables_are_all_proposed(resolution: int) -> None:
+    sample = sample_of(
+        "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
+    )
+
+    found = [each.request.parameters for each in propose_bands(input_from(sample))]
+
+    assert [each["max_resolution"] for each in found] == [8, 224, 512]

@@ -6,7 +6,7 @@ import pytest
 from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.identification.ranking import are_alike, is_rival, ranked
 from service.analysis.identification.search import Identification, identify
-from service.analysis.identification.verification import Verdict
+from service.analysis.identification.verification import Verdict, rank
 from service.numerics.dtypes import FLOAT64
 from service.routes.table_urls import tables
 from tests.analysis.engines import in_float32, in_float64, proposal, verify
@@ -18,8 +18,8 @@ def identified(sample: Sample) -> Identification:
 
 
 def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
-    proposed = proposal(6, 4) if base is None else proposal(6, 4, base=base)
-    table = (in_float32 if single else in_float64)(6, 4, base or 10000.0)
+    proposed = proposal(600, 4) if base is None else proposal(600, 4, base=base)
+    table = (in_float32 if single else in_float64)(600, 4, base or 10000.0)
     verdict = verify(float_input(table), proposed, tables)
     assert verdict is not None
     assert verdict.matches
@@ -29,7 +29,7 @@ def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
 def test_float32_matches_are_dropped_where_one_is_exact() -> None:
     exact, near = verdict(), verdict(5000.0, single=True)
 
-    assert exact.arithmetic[0].rank < near.arithmetic[0].rank
+    assert rank(exact.arithmetic[0]) < rank(near.arithmetic[0])
     assert ranked([near, exact]) == (exact,)
 
 

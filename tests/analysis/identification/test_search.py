@@ -8,14 +8,11 @@ import pytest
 from service.analysis.array import IdentifyInput, Proposal, Sample
 from service.analysis.identification.search import (
     MAX_SAMPLED,
-    MAX_VERIFIED,
     Identification,
     Search,
-    extended,
     identify,
     narrowed,
     propose,
-    windows,
     without_copies,
 )
 from service.numerics.dtypes import (
@@ -32,8 +29,6 @@ from tests.analysis.engines import ENGINES, Numbers, in_float32, in_float64, pro
 from tests.analysis.samples import (
     GRID_FAMILIES,
     agreeing,
-    distance,
-    evaluated_rows,
     float_input,
     float_sample,
     input_from,
@@ -189,7 +184,9 @@ def test_table_with_one_changed_number_is_not_identified(
     sizes = np.abs(numbers)
     for at in (int(sizes.argmax()), int(np.argmin(np.where(sizes > 0, sizes, np.inf)))):
         wrong = numbers.copy()
-        wrong.flat[at] *= 1 + 2e-5
+        # Sines and cosines of engines are within a few units of 1.
+        size = 0.1 if resource == "encoding" else 0.0
+        wrong.flat[at] += 2e-5 * max(numbers.flat[at], size, key=abs)
         assert not any(url.startswith(f"/{resource}?") for url in urls(identified(wrong)))
 
 
@@ -212,79 +209,31 @@ def every_base(inputs: IdentifyInput) -> Iterator[Proposal]:
             yield proposal(rows, width, base=float(base))
 
 
-def bases_within_rounding(inputs: IdentifyInput) -> Iterator[Proposal]:
-    for step in range(50):
-        yield proposal(*inputs.sample.values.shape, base=10000 + step * 1e-9)
-
-
 @pytest.mark.full
 def test_search_samples_a_limited_number_of_tables() -> None:
+    inputs = float_input(in_float32(ROWS, WIDTH) * 0.999)
+    search = Search(inputs, tables, (every_base,))
+
+    assert not search.matches(inputs)
+    assert len(search.near) == MAX_SAMPLED
+
+
+def test_table_that_is_found_ends_the_search_for_other_numbers_of_its_parameters() -> None:
     inputs = float_input(in_float32(ROWS, WIDTH))
-    search = Search(inputs, tables, every_base)
+    search = Search(inputs, tables, (every_base,))
     (found,) = search.matches(inputs)
 
     assert found.proposal.request.parameters["base"] == 10000
-    assert len(search.near) == MAX_SAMPLED - 1
-
-
-def test_search_verifies_a_limited_number_of_tables() -> None:
-    inputs = float_input(in_float32(ROWS, WIDTH))
-
-    assert len(Search(inputs, tables, bases_within_rounding).matches(inputs)) == MAX_VERIFIED
+    assert not search.near
 
 
 def test_search_ends_when_the_budget_is_spent() -> None:
-    inputs = float_input(in_float32(ROWS, WIDTH))
-    search = Search(inputs, tables, every_base)
-    search.budget = ROWS * WIDTH * 5
+    inputs = float_input(in_float32(ROWS, WIDTH) * 0.999)
+    search = Search(inputs, tables, (every_base,))
+    search.budget = ROWS * WIDTH * 4
     search.matches(inputs)
 
     assert len(search.near) < 5
-
-
-@pytest.mark.full
-def test_long_array_is_found_by_its_first_rows() -> None:
-    inputs = float_input(in_float32(1000, WIDTH))
-    shapes = []
-
-    def record(part: IdentifyInput) -> Iterator[Proposal]:
-        shapes.append(part.sample.values.shape)
-        yield from every_base(part)
-
-    (found,) = Search(inputs, tables, record).matches(inputs)
-    assert shapes == [(256, WIDTH)]
-    assert found.proposal.request.parameters["seq_len"] == 1000
-
-
-@pytest.mark.full
-def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
-    table = in_float32(ROWS, WIDTH)
-    table[30:] = 0.5
-
-    def every_base_without_padding(part: IdentifyInput) -> Iterator[Proposal]:
-        if (part.sample.values != 0.5).all():
-            yield from every_base(part)
-
-    inputs = float_input(table)
-    search = Search(inputs, tables, every_base_without_padding)
-    assert not search.matches(inputs)
-    assert not search.matches_of_parts(inputs)
-    best = max(search.near, key=lambda match: match.agreeing)
-    assert best.proposal.request.parameters["base"] == 10000
-
-
-def test_integers_are_not_searched_in_parts() -> None:
-    inputs = float_input(np.arange(4800.0).reshape(600, 8), INT64)
-    lengths = []
-
-    def record(part: IdentifyInput) -> Iterator[Proposal]:
-        lengths.append(part.sample.values.shape[0])
-        yield from ()
-
-    search = Search(inputs, tables, record)
-    assert not search.matches(inputs)
-    assert not search.matches_of_parts(inputs)
-    assert lengths == [600]
 
 
 RANDOM = np.random.default_rng(11)
@@ -347,42 +296,6 @@ def test_array_is_narrowed_to_the_type_of_its_numbers() -> None:
         assert narrowed(float_input(in_float64(5, 8), dtype)) is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        (64, [(0, 32), (32, 32), (0, 16), (48, 16), (0, 4), (60, 4)]),
-        (4096, [(2048, 256), (3072, 256), (3840, 256)]),
-    ],
-)
-def test_windows_shrink_or_move_later_and_skip_the_start_of_a_long_array(
-    rows: int, expected: list[tuple[int, int]]
-) -> None:
-    assert windows(rows) == expected
-
-
-def test_window_has_the_positions_of_its_rows() -> None:
-    inputs = IdentifyInput({"x": float_sample(in_float64(64, 8))}, positions=np.arange(64.0))
-    starts = []
-
-    def record(part: IdentifyInput) -> Iterator[Proposal]:
-        assert part.positions is not None
-        starts.append((part.sample.values.shape[0], part.positions[0]))
-        yield from ()
-
-    Search(inputs, tables, record).matches_of_parts(inputs)
-    assert starts[:2] == [(32, 0), (32, 32)]
-
-
-def test_proposal_for_some_rows_is_extended_to_all() -> None:
-    whole = extended(proposal(32, 8), 16, 64)
-
-    assert whole is not None
-    assert whole.angles is not None
-    assert whole.request.parameters["seq_len"] == 64
-    assert whole.request.parameters["start"] == -16
-    assert (whole.angles.coordinates[:, 0] == np.arange(-16, 48)).all()
-
-
 def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     copied = np.repeat(in_float64(5, 8)[None, :, None], 3, axis=2)
     single = without_copies(float_input(copied))
@@ -407,16 +320,6 @@ def test_grid_of_diffusers_whose_axes_are_not_concatenated_is_proposed() -> None
 @pytest.mark.parametrize("url", ["/encoding?seq_len=64&d_model=32", "/rope?seq_len=64&head_dim=32"])
 def test_sequence_is_no_grid(url: str) -> None:
     assert not proposed(input_of(url), GRID_FAMILIES)
-
-
-def test_angles_of_a_proposal_give_its_table() -> None:
-    request = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
-
-    proposal = next(each for family in GRID_FAMILIES for each in family(request))
-
-    assert proposal.angles is not None
-    assert evaluated_rows(proposal.angles) == pytest.approx(request.sample.reals(), abs=2**-23)
-    assert distance(proposal, request) == 0
 
 
 # A few operations of float32.

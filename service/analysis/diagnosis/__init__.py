@@ -1,1 +1,0 @@
-"""The mistakes that turn one table, or one rotation, into another."""

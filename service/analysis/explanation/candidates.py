@@ -1,0 +1,385 @@
+"""Candidates: what an array may be instead of the expected table, the most plausible first.
+
+    ω = factor·rule(source), at positions p + shift, times a scale, rounded narrowly or not
+
+Each part has its choices in closed form: bases in the interval that was measured, exponents of
+known slips, keys of the rule with their usual values, the factor that slow pairs show, the shift
+that phases show. A choice costs bits (``catalogue``), a candidate the sum of them, and candidates
+come in the order of their cost. Impossible ones are never proposed: no table is wider than itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count, takewhile
+from math import inf, log, log2, pi
+from typing import Any
+
+import numpy as np
+
+from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing, Waves
+from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.formulas import ORIGINAL, Series
+from service.analysis.explanation.measured import UNIT, fewest_digits, fold
+from service.analysis.explanation.sources import (
+    BITS_A_DIGIT,
+    Evidence,
+    RuleChoice,
+    Source,
+    rule_choices,
+)
+from service.analysis.explanation.views import HALF_STEP
+from service.analysis.precision import rounded
+from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
+from service.numerics.phase import Float64s
+
+MOST_MISTAKES = 3
+_MOST_BITS = 24.0
+_MOST_UNMEASURED_BITS = 12.0
+# Pairs slower than this do not pass a whole turn between rows.
+_SLOW = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What an array may be.
+
+    Attributes:
+        mistakes: what turns the expected table into it; empty for the expected table.
+        bits: the cost.
+        omega: the frequencies of cosines, and of sines unless ``sine`` is given.
+        scale: the factor of cosines and sines.
+        series: the frequencies before any rule, where products can be emulated.
+        sine: the frequencies of sines that differ.
+        shift: what is added to positions.
+        narrowing: what is rounded to a narrow type.
+        places: the positions of the rows in place of shifted ones, (S, 1) or (S, K).
+        boundary: positions below it have the frequencies ``below``.
+        below: the frequencies below the boundary.
+        own_scale: the factor that the rule gives.
+        frequencies: returns the frequencies of another series by the same rule.
+    """
+
+    mistakes: tuple[Mistake, ...]
+    bits: float
+    omega: Float64s
+    scale: float
+    series: Series | None = None
+    sine: Float64s | None = None
+    shift: float = 0.0
+    narrowing: Narrowing | None = None
+    places: Float64s | None = None
+    boundary: float = -inf
+    below: Float64s | None = None
+    own_scale: float = 1.0
+    frequencies: Callable[[Series], Float64s] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.mistakes)
+
+    def waves(self, places: Float64s) -> Waves:
+        """Return the waves of rows at positions, (S, 1) or (S, K)."""
+        where = self.places if self.places is not None else places + self.shift
+        if self.below is not None:
+            ratio = np.divide(
+                self.below, self.omega, out=np.ones(len(self.omega)), where=self.omega != 0
+            )
+            where = np.where(where < self.boundary, where * ratio, where)
+        return Waves(
+            self.omega, where, self.scale, self.series, self.sine, narrowing=self.narrowing
+        )
+
+    def with_base(self, base: float) -> "Candidate":
+        """Return the candidate with another base before the rule."""
+        if self.series is None or self.frequencies is None:
+            return self
+        series, own = replace(self.series, base=base), self.frequencies(self.series)
+        ratio = np.divide(self.frequencies(series), own, out=np.ones(len(own)), where=own != 0)
+        return replace(self, omega=self.omega * ratio, series=series)
+
+    def with_mistake(self, more: Mistake, bits: float | None = None, **changes: Any) -> "Candidate":
+        """Return the candidate with one more mistake."""
+        cost = self.bits + (more.bits if bits is None else bits)
+        return replace(self, mistakes=(*self.mistakes, more), bits=cost, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Proposer(Evidence):
+    """Proposes candidates for a view of a target."""
+
+    def candidates(self, most_bits: float = inf) -> Iterator[Candidate]:
+        """Yield candidates in the order of their bits, lazily; ``most_bits`` of source and rule."""
+        waiting: list[tuple[float, int, Candidate]] = []
+        number = count()
+        if self.measured is None:
+            # Nothing excludes a candidate before its numbers are computed.
+            most_bits = min(most_bits, _MOST_UNMEASURED_BITS)
+        pairs = takewhile(lambda pair: pair[0] <= most_bits, self._products())
+        following = next(pairs, None)
+        while waiting or following is not None:
+            while following is not None and (not waiting or following[0] <= waiting[0][0]):
+                for each in self._expanded(*following[1:]):
+                    heappush(waiting, (each.bits, next(number), each))
+                following = next(pairs, None)
+            if waiting and (self.measured is not None or waiting[0][0] <= most_bits):
+                yield heappop(waiting)[2]
+            elif waiting:
+                return
+
+    def _products(self) -> Iterator[tuple[float, Source | None, RuleChoice | None]]:
+        """Yield pairs of a source and a rule in the order of their bits; None for fixed ones."""
+        sources, rules = list(self.sources()), list(rule_choices(self))
+        if self.view.cosine is None:
+            # What is wrong with cosines alone does not show in sines.
+            sources = [source for source in sources if source.sine is None]
+        found: list[tuple[float, int, Source | None, RuleChoice | None]] = []
+        number = count()
+        for source in sources:
+            for rule in rules:
+                bits = source.bits + rule.bits
+                mistakes = len(source.mistakes) + len(rule.mistakes)
+                is_far = not source.is_measured and bool(rule.mistakes) and bool(rule.rule)
+                is_far |= not self.target.rule and bool(rule.rule) and bool(source.mistakes)
+                if mistakes <= 2 and bits <= _MOST_BITS and not is_far:
+                    found.append((bits, next(number), source, rule))
+        found.append((4.5, next(number), None, None))
+        for bits, _, one, other in sorted(found, key=lambda each: each[:2]):
+            yield bits, one, other
+
+    def _expanded(self, source: Source | None, rule: RuleChoice | None) -> Iterator[Candidate]:
+        """Yield the candidates of a source and a rule: with a scale, a shift, and narrow types."""
+        if source is None or rule is None:
+            plain = list(self._scaled_angles())
+        else:
+            plain = [self._plain(source, rule)]
+            if not rule.mistakes and source.sine is None and source.is_measured:
+                plain += self._with_factor(plain[0])
+        for candidate in plain:
+            for placed in self._placed(candidate):
+                if len(placed.mistakes) > MOST_MISTAKES:
+                    continue
+                yield placed
+                if len(placed.mistakes) < MOST_MISTAKES:
+                    yield from self._narrowed(placed)
+
+    def _plain(self, source: Source, rule: RuleChoice) -> Candidate:
+        omega = rule.frequencies(source.series)
+        sine = None if source.sine is None else rule.frequencies(source.sine)
+        if source.still is not None:
+            omega = np.where(np.arange(len(omega)) < source.still, omega, 0.0)
+        is_plain = source.is_iterated and not rule.by_wavelength
+        bits = source.bits + rule.bits + sum(each.bits for each in self.given)
+        mistakes = (*self.given, *rule.mistakes, *source.mistakes)
+        scale = rule.rule.scale
+        if not rule.mistakes:
+            scale = self.target.scale
+        series = source.series if is_plain else None
+        return Candidate(
+            mistakes,
+            bits,
+            omega,
+            scale,
+            series,
+            sine,
+            own_scale=scale,
+            frequencies=rule.frequencies,
+        )
+
+    def _scaled_angles(self) -> Iterator[Candidate]:
+        """Yield angles that are doubled, in degrees, or taken for degrees."""
+        omega, scale = self.target.rule.frequencies(self.series), self.target.scale
+        plain = Candidate(self.given, 0.0, omega, scale, self.series, own_scale=scale)
+        yield plain.with_mistake(mistake("rotated-twice", None, {}), omega=2 * omega)
+        for factor, have in ((180 / pi, "degrees"), (pi / 180, "radians taken for degrees")):
+            wrong = mistake("angles-in-degrees", None, {"factor": factor, "have": have})
+            yield plain.with_mistake(wrong, omega=omega * factor)
+        if self.target.rule.rope_type == "longrope":
+            yield from self._by_position(plain)
+
+    def _by_position(self, plain: Candidate) -> Iterator[Candidate]:
+        """Yield longrope with the list chosen by the position instead of by the length."""
+        keys = self.target.rule.keys
+        long, short = (
+            self.target.rule.changed(context_length=length).frequencies(self.series)
+            for length in (2 * float(keys[ORIGINAL]), float(keys[ORIGINAL]))
+        )
+        wrong = mistake("list-by-position", None, {"length": keys[ORIGINAL]})
+        yield plain.with_mistake(wrong, omega=long, boundary=float(keys[ORIGINAL]), below=short)
+
+    def _with_factor(self, plain: Candidate) -> Iterator[Candidate]:
+        """Yield the frequencies times the one factor that all slow pairs show, if there is one."""
+        if self.measured is None:
+            return
+        omega, error = np.abs(self.measured.omega), self.measured.error
+        usable = (omega > 8 * error) & (plain.omega < _SLOW) & (plain.omega > 0)
+        if usable.sum() < 2:
+            usable = (omega > 8 * error) & (plain.omega < 1.5) & (plain.omega > 0)
+        if not usable.any():
+            return
+        ratio, weight = (
+            omega[usable] / plain.omega[usable],
+            (plain.omega[usable] / error[usable]) ** 2,
+        )
+        factor = float((ratio * weight).sum() / weight.sum())
+        slack = 3 / float(weight.sum()) ** 0.5 + 1e-7 * factor
+        spread = 4 * error[usable] / plain.omega[usable] + 1e-6 * factor
+        if abs(factor - 1) <= slack or not (np.abs(ratio - factor) <= spread).all():
+            return
+        is_greater = factor > 1
+        ends = (factor - slack, factor + slack)
+        if not is_greater:
+            ends = (1 / ends[1], 1 / ends[0] if ends[0] > 0 else 1e9)
+        shortest = fewest_digits(*ends)
+        if shortest is None or shortest[0] <= 1:
+            return
+        number, digits = shortest
+        times = number if is_greater else 1 / number
+        name = "rotated-twice" if times == 2 else "linear-factor"
+        bits = 5.5 + BITS_A_DIGIT * (digits - 1) + (0 if number == int(number) else 3)
+        values = {
+            "factor": number,
+            "how": "multiplied" if is_greater else "divided",
+            "ratio": times,
+        }
+        yield plain.with_mistake(mistake(name, bits, values), omega=plain.omega * times)
+
+    def _placed(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield the candidate with the scale and the shift that the numbers show, if it may be."""
+        measured = self.measured
+        if measured is None:
+            for scaled in self._scaled(candidate):
+                yield scaled
+                yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
+                yield scaled.with_mistake(mistake("sine-sign"), omega=-scaled.omega)
+            return
+        if candidate.sine is not None or candidate.below is not None:
+            for scaled in self._scaled(candidate):
+                yield scaled
+                yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
+            return
+        sign = -1.0 if measured.is_backward else 1.0
+        omega = sign * candidate.omega
+        if not measured.agrees(omega):
+            return
+        alone = measured.phasors is None
+        shift = None if alone or not omega.any() else measured.shift(omega)
+        first = self.first
+        for scaled in self._scaled(candidate):
+            for each in dict.fromkeys((0.0, shift or 0.0)):
+                if measured.is_backward:
+                    yield from self._backward(scaled, omega, each, first)
+                else:
+                    yield self._shifted(scaled, each)
+
+    def _backward(
+        self, candidate: Candidate, omega: Float64s, shift: float, first: float
+    ) -> Iterator[Candidate]:
+        """Yield angles that fall with the row: a sign, or rows in reverse order."""
+        last = -(2 * first + self.rows - 1)
+        if shift and abs(shift - last) < 0.5:
+            turned = mistake("positions-reversed", None, {})
+            # Row s has the position first + last row − s.
+            yield candidate.with_mistake(turned, omega=omega, shift=last)
+            return
+        signed = candidate.with_mistake(mistake("sine-sign", None, {}), omega=omega)
+        yield self._shifted(signed, shift)
+
+    def _shifted(self, candidate: Candidate, shift: float) -> Candidate:
+        if not shift:
+            return candidate
+        is_whole = shift == round(shift)
+        bits = 4 + log2(abs(shift) + 1) + (0 if is_whole else 8)
+        rows = int(shift) if is_whole else shift
+        first = self.first
+        if is_whole and first and abs(shift) == abs(first):
+            how = "twice" if shift == first else "not at all"
+            values = {"rows": rows, "offset": int(first), "how": how, "have": int(first + shift)}
+            wrong = mistake("cache-offset", None, values, {"start": int(first + shift)})
+            return candidate.with_mistake(wrong, shift=shift)
+        changes = {"start": int(first + shift)} if is_whole else None
+        values = {"rows": rows, "have": first + shift, "want": first}
+        wrong = mistake("position-offset", bits, values, changes)
+        return candidate.with_mistake(wrong, shift=shift)
+
+    def _scaled(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield the candidate with the size of the numbers, and what is wrong with it."""
+        own, size = candidate.own_scale, self.size
+        close = 8 * HALF_STEP[self.view.dtype] + 8 * UNIT + 4 * self.view.slack
+        if size is None or abs(size / own - 1) <= close:
+            yield candidate
+        elif abs(size - self.target.scale) <= close:
+            yield replace(candidate, scale=self.target.scale, bits=candidate.bits + 2)
+        elif abs(size - 1) <= close:
+            values = {"factor": own, "ratio": 1 / own}
+            wrong = mistake("missing-factor", None, values, {"attention_factor": 1.0})
+            yield candidate.with_mistake(wrong, scale=1.0)
+        elif abs(size / own - own) <= 2 * close:
+            values = {"factor": own, "ratio": own}
+            wrong = mistake("extra-factor", None, values, {"attention_factor": own * own})
+            yield candidate.with_mistake(wrong, scale=own * own)
+        else:
+            yield from self._other_scales(candidate, size, close)
+
+    def _other_scales(self, candidate: Candidate, size: float, close: float) -> Iterator[Candidate]:
+        if size == 0:
+            return
+        given = self.target.request.parameters if self.target.request else {}
+        factor = float(self.target.rule.keys.get("factor", 1))
+        if self.target.rule.rope_type == "yarn" and "mscale" in given and factor > 1:
+            one, other = (
+                0.1 * float(str(given.get(name, 1))) * log(factor) + 1
+                for name in ("mscale", "mscale_all_dim")
+            )
+            plain = 0.1 * log(factor) + 1
+            for scale in (other / one, one, other, 1 / other, plain, one * one):
+                if abs(size / scale - 1) <= close:
+                    values = {"have": scale, "want": self.target.scale}
+                    wrong = mistake("mscale-exchanged", None, values, {"attention_factor": scale})
+                    yield candidate.with_mistake(wrong, scale=scale)
+                    return
+        name = "wrong-factor" if candidate.own_scale != 1 else "extra-factor"
+        number = size / candidate.own_scale
+        shortest = fewest_digits(number * (1 - close), number * (1 + close))
+        ratio = shortest[0] if shortest else number
+        scale = ratio * candidate.own_scale
+        wrong = mistake(name, 14.0, {"factor": ratio, "ratio": ratio}, {"attention_factor": scale})
+        yield candidate.with_mistake(wrong, scale=scale)
+
+    def _narrowed(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield the candidate with positions, frequencies, angles or all in a narrow type.
+
+        Only what the numbers can be: positions that the type does not hold, frequencies that are
+        those measured, and all of it where the numbers have the type.
+        """
+        for dtype, more in ((BFLOAT16, 0.0), (FLOAT16, 1.0)):
+            for part in NARROW_PARTS:
+                if not self._may_be_narrow(candidate, dtype, part):
+                    continue
+                values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
+                narrow = mistake(f"narrow-{part}", None, values)
+                bits = narrow.bits + more
+                yield candidate.with_mistake(narrow, bits, narrowing=Narrowing(dtype, part))
+
+    def _may_be_narrow(self, candidate: Candidate, dtype: DType, part: str) -> bool:
+        if part == "throughout":
+            return dtype is self.view.dtype
+        measured = self.measured
+        if measured is None or measured.phasors is None:
+            return True
+        if part == "positions":
+            moved = measured.positions + candidate.shift
+            return not np.array_equal(rounded(moved, dtype), moved)
+        if part == "frequencies" and candidate.sine is None:
+            omega = rounded(candidate.omega, dtype)
+            distance = np.abs(fold((measured.omega - omega) * measured.step)) / measured.step
+            return bool((distance <= 4 * measured.error).all())
+        return True
+
+
+def simplest(found: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates without those that name the same mistakes as a cheaper one."""
+    kept: dict[tuple[str, ...], Candidate] = {}
+    for each in found:
+        kept.setdefault(tuple(sorted(each.names)), each)
+    return list(kept.values())

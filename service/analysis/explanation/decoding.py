@@ -1,0 +1,137 @@
+"""Decode the position of each row, and name the pattern of positions that are not expected.
+
+The phase of the slowest pair gives a coarse position, each faster pair a finer one.
+"""
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.explanation.catalogue import Changes, Mistake, mistake
+from service.analysis.explanation.measured import UNIT, fold
+from service.analysis.explanation.views import HALF_STEP, View
+from service.numerics.dtypes import DType
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
+
+_MOST_LISTED = 8
+# Phases less exact than this, in radians, are not read.
+_MOST_NOISE = 0.5
+
+
+def decoded(view: View, omega: Float64s, dtype: DType) -> Float64s | None:
+    """Return the whole position of each row, (S,); None if a row has none.
+
+    Args:
+        view: cosines and sines, as float64.
+        omega: the frequencies, (K,).
+        dtype: the type of the numbers.
+    """
+    place, is_one = nearest(view, omega, dtype)
+    return place if is_one.all() else None
+
+
+def nearest(
+    view: View, omega: Float64s, dtype: DType, *, whole: bool = True
+) -> tuple[Float64s, NDArray[np.bool_]]:
+    """Return the position that each row comes nearest to, (S,), and whether it is of that one."""
+    phases = np.angle(view.phasors)
+    omega = omega[: phases.shape[1]]
+    close = np.full(phases.shape, 16 * HALF_STEP[dtype] + 1e-3 + 4 * view.slack)
+    if view.weights is not None:
+        close /= np.clip(view.weights[:, : phases.shape[1]], 1e-9, 1)
+    position = np.zeros(len(phases))
+    for k in np.argsort(np.abs(omega)):
+        if omega[k]:
+            step = fold(phases[:, k] - position * omega[k]) / omega[k]
+            position += np.where(close[:, k] < _MOST_NOISE, step, 0)
+    place = np.round(position) if whole else position
+    distance = np.abs(fold(phases - place[:, None] * omega))
+    more = 64 * UNIT if whole else 0.0
+    is_one = (distance < close + more * np.abs(place)[:, None]).all(axis=1)
+    return place, np.asarray(is_one)
+
+
+def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
+    """Return the mistake that gives these positions; None if they are the wanted ones.
+
+    Args:
+        found: the position of each row, (S,).
+        wanted: the position that each should have, (S,).
+    """
+    if np.array_equal(found, wanted):
+        return None
+    shift = found - wanted
+    listed: Changes = {"positions": text_of(found)}
+    if (shift == shift[0]).all():
+        return _moved(float(shift[0]), float(wanted[0]), listed)
+    if np.array_equal(found, wanted[::-1]):
+        return mistake("positions-reversed")
+    steps = np.diff(found)
+    breaks = np.flatnonzero(steps != 1) + 1
+    first = int(breaks[0]) if len(breaks) else len(found)
+    if len(breaks) and (found[breaks] == found[0]).all() and (steps[breaks - 1] != 0).all():
+        rows = [int(each) for each in breaks[:_MOST_LISTED]]
+        return mistake("positions-reset", 6.0, {"rows": rows}, listed)
+    if len(breaks) and (steps[first - 1 :] == 0).all():
+        values = {"position": found[first - 1], "row": first - 1}
+        return mistake("positions-stuck", 5.0 + (first > 1), values, listed)
+    few = 0 < len(breaks) <= 4 and (steps[breaks - 1] > 1).all()
+    repeats = ((steps == 0) | (steps == 1)).all()
+    texts = {"have": text_of(found), "want": text_of(wanted)}
+    return mistake("other-positions", 8.0 if few or repeats else 12.0, texts, listed)
+
+
+def _moved(rows: float, first: float, changes: Changes) -> Mistake:
+    """Return the mistake that all rows are those of positions so many further on."""
+    values = {"rows": rows, "have": first + rows, "want": first}
+    if not first or abs(rows) != abs(first):
+        return mistake("position-offset", 4 + np.log2(abs(rows) + 1), values, changes)
+    how = "twice" if rows == first else "not at all"
+    return mistake("cache-offset", None, {**values, "offset": first, "how": how}, changes)
+
+
+def other_axes(axis: Indices) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield other assignments of axes to frequencies: exchanged axes, and other sections.
+
+    Sections follow each other (Qwen2-VL), or alternate from one frequency to the next while an axis
+    has any left (Qwen3-VL); see ``encodings.rotary.mrope``.
+
+    Args:
+        axis: the axis of each frequency, (K,).
+    """
+    count = int(axis.max()) + 1
+    plain = tuple(range(count))
+    for order in permutations(plain):
+        if order != plain:
+            values = {"have": list(order), "want": list(plain)}
+            yield mistake("sections-exchanged", None, values), np.array(order)[axis]
+    sizes = np.bincount(axis, minlength=count)
+    chunked = np.repeat(plain, sizes)
+    k = np.arange(len(axis))
+    alternating = np.where((k % count > 0) & (k < count * sizes[k % count]), k % count, 0)
+    for have, want, assigned in (
+        ("alternating", "one after the other", alternating),
+        ("one after the other", "alternating", chunked),
+    ):
+        if not np.array_equal(assigned, axis):
+            yield mistake("sections-interleaved", None, {"have": have, "want": want}), assigned
+
+
+def text_of(positions: Float64s) -> str:
+    """Return positions as a list of numbers and ranges, as URLs have them."""
+    parts, row = [], 0
+    while row < len(positions):
+        last = row
+        while last + 1 < len(positions) and positions[last + 1] == positions[last] + 1:
+            last += 1
+        start = positions[row]
+        if last - row >= 2 and start == round(start):
+            parts.append(f"{start:.0f}:{positions[last] + 1:.0f}")
+            row = last + 1
+        else:
+            parts.append(f"{start:.12g}")
+            row += 1
+    return ",".join(parts)

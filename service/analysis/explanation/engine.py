@@ -1,0 +1,600 @@
+"""Explain an array: how it is wrapped, in which arithmetic it was made, which mistake remains.
+
+In that order. Each reading of the array (``views``) is compared with the expected table in every
+known arithmetic; one that gives every number ends the search. Otherwise the reading is measured and
+candidates are tried in the order of their cost. The first that gives every sampled number is the
+answer, and those that cost little more are alternatives. Then every number is checked once. Where
+nothing fits, positions are decoded, and at last ``findings`` says what the data does show.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import log2
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.array import LARGEST, TableRequest
+from service.analysis.explanation.arithmetic import (
+    Fit,
+    Waves,
+    fit_of,
+    is_possible,
+)
+from service.analysis.explanation.candidates import (
+    MOST_MISTAKES,
+    Candidate,
+    Proposer,
+    simplest,
+)
+from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.decoding import decoded, other_axes, pattern
+from service.analysis.explanation.faults import but_for, faults, kinds
+from service.analysis.explanation.findings import slices, unexplained
+from service.analysis.explanation.measured import Measured, measure
+from service.analysis.explanation.places import Finding
+from service.analysis.explanation.sampling import sampled_rows
+from service.analysis.explanation.sources import USUAL_BASES
+from service.analysis.explanation.target import Target
+from service.analysis.explanation.views import (
+    HALF_STEP,
+    Note,
+    View,
+    evenly,
+    is_constant,
+    views,
+    without_tail,
+)
+from service.analysis.precision import rounded
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
+from service.numerics.tables import StoredTable, size
+
+Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
+
+# Candidates within this of the winner are alternatives.
+_NEAR_BITS = 3.0
+_MOST_ALTERNATIVES = 6
+# Several mistakes that cost more than this may be other positions.
+_FAR_BITS = 8.0
+# The farthest first row that is looked for where phases do not show it.
+_MOST_SHIFT = 63
+# A first check of a candidate looks at this many rows.
+_FIRST_ROWS = 16
+_NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A view of the arrays, its sampled rows, and what is known of them.
+
+    Attributes:
+        view: all rows.
+        sample: the sampled rows, as float64.
+        rows: their indices.
+        places: the expected position of each row of the view, (S, 1) or (S, K).
+        dtype: the narrowest type that holds the sampled numbers.
+        decimals: the number of decimals to which all of them are rounded; 0 if to none.
+        tail: a note about rows of padding at the end.
+        blank: whether each row of the view should be zero, (S,); None if none should.
+        scale: the size that cosines and sines should have.
+    """
+
+    view: View
+    sample: View
+    rows: Indices
+    places: Float64s
+    dtype: DType
+    decimals: int
+    tail: Note | None
+    blank: NDArray[np.bool_] | None = None
+    scale: float = 1.0
+
+    def waves(self, candidate: Candidate, rows: Indices | slice) -> Waves:
+        """Return what a candidate predicts of some rows of the view."""
+        moved = candidate
+        if candidate.places is not None:
+            moved = replace(candidate, places=candidate.places[rows])
+        blank = None if self.blank is None else self.blank[rows]
+        return replace(moved.waves(self.places[rows]), blank=blank)
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """True if no sampled number is NaN or infinite."""
+        return all(bool(np.isfinite(part).all()) for part in self.sample.parts)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        tolerance = (
+            16 * HALF_STEP[self.dtype] + 1e-5 + 4 * (10.0**-self.decimals if self.decimals else 0)
+        )
+        return is_constant(self.sample, tolerance)
+
+    @cached_property
+    def measured(self) -> Measured | None:
+        """The frequencies, if the rows have one position each and there are several."""
+        if len(self.rows) < 2 or self.places.shape[1] > 1:
+            return None
+        positions = self.places[self.rows, 0]
+        steps = np.diff(np.unique(positions))
+        # Frequencies are known modulo 2π over the smallest step, if all steps are multiples of it.
+        if not len(steps) or (steps % steps.min()).any() or not self.is_constant:
+            return None
+        return measure(self.sample, positions, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A candidate that gives every sampled number of a reading."""
+
+    bits: float
+    candidate: Candidate
+    fit: Fit
+    reading: Reading
+    dtype: DType
+    is_narrow: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What an array is.
+
+    Attributes:
+        verdict: equal, diagnosed or none.
+        mistakes: what turns the expected table into the array.
+        match: what explains the numbers; for none, what comes nearest, or None.
+        alternatives: other lists of mistakes that explain the sampled numbers as well.
+        findings: what else the data shows.
+        elements: how many numbers were checked.
+        sampled: how many rows were examined.
+        request: the request of another table that the array is, where a setting is the mistake.
+    """
+
+    verdict: Verdict
+    mistakes: tuple[Mistake, ...] = ()
+    match: Match | None = None
+    alternatives: tuple[Candidate, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    elements: int = 0
+    sampled: int = 0
+    request: TableRequest | None = None
+
+
+def explain(arrays: Mapping[str, StoredTable], target: Target) -> Explanation:
+    """Return what one array, or ``cos`` and ``sin``, is instead of the expected table."""
+    # Numbers that no table has may overflow; what they give is not within any bound.
+    with np.errstate(all="ignore"):
+        found = _Search(target).explain(_readings(arrays, target))
+    found = replace(found, elements=sum(size(table) for table in arrays.values()))
+    if found.verdict == "none" and found.match is None:
+        parts = slices(arrays, target, lambda part: explain(part, target))
+        return replace(found, findings=parts or found.findings)
+    return found
+
+
+def _readings(arrays: Mapping[str, StoredTable], target: Target) -> Iterator[Reading]:
+    for found in views(arrays, target.wanted):
+        view, tail = without_tail(found)
+        rows = sampled_rows(view.rows)
+        places = target.places(view.rows)
+        if places is None:
+            continue
+        sample = view.at(rows)
+        # Squares of larger numbers overflow, and no table has any.
+        is_finite = all((np.abs(part) <= LARGEST).all() for part in sample.parts)
+        dtype = held_dtype(sample) if is_finite else view.dtype
+        decimals = _decimals(sample) if is_finite and dtype in {FLOAT32, FLOAT64} else 0
+        if decimals:
+            sample = replace(sample, slack=0.5 * 10.0**-decimals + 1e-12)
+        sample = replace(sample, dtype=dtype)
+        blank = target.structure.blank
+        blank = None if blank is None or view.rows > len(blank) else blank[: view.rows]
+        yield Reading(view, sample, rows, places, dtype, decimals, tail, blank, target.scale)
+
+
+def held_dtype(view: View) -> DType:
+    """Return the narrowest real type that holds all numbers of a view."""
+    for narrow in (BFLOAT16, FLOAT16, FLOAT32):
+        if HALF_STEP[narrow] <= HALF_STEP[view.dtype]:
+            break
+        first = all(np.array_equal(rounded(part[:4], narrow), part[:4]) for part in view.parts)
+        if first and all(np.array_equal(rounded(part, narrow), part) for part in view.parts):
+            return narrow
+    return view.dtype
+
+
+def _decimals(view: View) -> int:
+    """Return to how many decimals, 2 to 6, all numbers are rounded; 0 if to none."""
+    for decimals in range(2, 7):
+        if all(
+            np.abs(np.round(part, decimals) - part).max(initial=0)
+            <= 2.0**-24 * np.abs(part).max(initial=0)
+            for part in view.parts
+        ):
+            return decimals
+    return 0
+
+
+@dataclass(eq=False)
+class _Search:
+    """The search for one target: the best match so far, and the alternatives."""
+
+    target: Target
+    best: Match | None = None
+    others: list[Candidate] | None = None
+
+    def explain(self, found: Iterable[Reading]) -> Explanation:
+        self.others, readings = [], []
+        for reading in found:
+            readings.append(reading)
+            if self.best is not None and reading.view.bits >= self.best.bits:
+                break
+            if not reading.is_finite:
+                continue
+            if self._as_expected(reading):
+                if reading.view.bits == 0:
+                    break
+                continue
+            self._try(reading)
+        if self.best is None or (
+            self.best.bits > _FAR_BITS and len(self.best.candidate.mistakes) > 1
+        ):
+            self._by_positions(readings)
+        if self.best is None and not self.target.is_along_one_axis:
+            self._by_axes(readings)
+        if self.best is None:
+            self._of_one_part(readings)
+        if self.best is None:
+            findings = unexplained(readings, self.target)
+            sampled = len(readings[0].rows) if readings else 0
+            return Explanation("none", findings=findings, sampled=sampled)
+        return self._report(self.best)
+
+    def _as_expected(self, reading: Reading) -> bool:
+        """Return whether the reading is the expected table, in some arithmetic."""
+        target = self.target
+        if reading.sample.count != len(target.omega):
+            return False
+        expected = Candidate(
+            (), 0.0, target.omega, target.scale, target.series, own_scale=target.scale
+        )
+        return self._accept(reading, expected, target.exact(reading.rows))
+
+    def _dtypes(self, reading: Reading) -> list[tuple[DType, bool]]:
+        """Return the types in which a reading is judged, and whether it is a mistake to have one.
+
+        Numbers that fit a narrower type than was sent are judged in the type sent first: a few
+        numbers may fit it by chance.
+        """
+        sent, held = reading.view.dtype, reading.dtype
+        if held is sent:
+            return [(sent, False)]
+        is_narrow = HALF_STEP[held] > 2 * HALF_STEP[self.target.dtype]
+        return [(sent, False), (held, is_narrow and held in {BFLOAT16, FLOAT16})]
+
+    def _accept(
+        self,
+        reading: Reading,
+        candidate: Candidate,
+        exact: tuple[Float64s, Float64s] | None = None,
+    ) -> bool:
+        """Keep a candidate if it gives every sampled number; return whether it does.
+
+        Args:
+            reading: the reading.
+            candidate: the candidate.
+            exact: the cosines and sines of its rows, where float64 angles would be wrong.
+        """
+        waves = replace(reading.waves(candidate, reading.rows), exact=exact)
+        few = slice(0, _FIRST_ROWS)
+        first = reading.sample.at(few) if len(reading.rows) > 2 * _FIRST_ROWS else None
+        for dtype, is_narrow in self._dtypes(reading):
+            if first is not None and not is_possible(first, waves.at(few), dtype):
+                continue
+            fit = fit_of(reading.sample, waves, dtype)
+            if fit is None:
+                continue
+            extra = _NARROW_BITS * is_narrow + _DECIMAL_BITS * bool(reading.decimals)
+            bits = candidate.bits + reading.view.bits + extra
+            match = Match(bits, candidate, fit, reading, dtype, is_narrow)
+            if len(candidate.mistakes) + len(list(self._around(match))) > MOST_MISTAKES:
+                continue
+            assert self.others is not None
+            if self.best is None or bits < self.best.bits:
+                if self.best is not None:
+                    self.others.append(self.best.candidate)
+                self.best = match
+            else:
+                self.others.append(candidate)
+            return True
+        return False
+
+    def _try(self, reading: Reading) -> None:
+        """Try the candidates of a reading in the order of their cost."""
+        if not reading.is_constant and reading.sample.has_pairs:
+            self._try_slips(reading)
+            return
+        found = 0
+        for proposer in self._proposers(reading):
+            for candidate in proposer.candidates():
+                bits = candidate.bits + reading.view.bits
+                if self.best is not None and bits > self.best.bits + _NEAR_BITS:
+                    break
+                if not candidate.mistakes:
+                    continue
+                found += self._accept(reading, candidate)
+                if found > _MOST_ALTERNATIVES:
+                    return
+
+    def _try_slips(self, reading: Reading) -> None:
+        """Try cosines and sines of different frequencies, whose squares do not add up to one."""
+        for proposer in self._proposers(reading):
+            for source in proposer.slips():
+                if source.sine is None:
+                    continue
+                rule = self.target.rule
+                omega, sine = rule.frequencies(source.series), rule.frequencies(source.sine)
+                plain = Candidate(source.mistakes, source.bits, omega, self.target.scale, sine=sine)
+                for shift in (0.0, 1.0, -1.0):
+                    moved = plain
+                    if shift:
+                        values = {"rows": int(shift), "have": shift, "want": 0.0}
+                        moved = plain.with_mistake(
+                            mistake("position-offset", None, values), shift=shift
+                        )
+                    self._accept(reading, moved)
+
+    def _proposers(self, reading: Reading) -> Iterator[Proposer]:
+        """Yield a proposer, or several where the array has another number of pairs."""
+        target, series, pairs = self.target, self.target.series, reading.sample.count
+        if series is None:
+            return
+        wanted = len(target.omega)
+        if pairs > wanted and 2 * pairs > target.head_dim:
+            return
+        if pairs != wanted and not target.is_along_one_axis:
+            return
+        common = (reading.sample, reading.measured, reading.view.rows)
+        first = float(reading.places[0, 0])
+        if pairs == wanted:
+            yield Proposer(target, series, *common, first=first)
+            return
+        own = replace(series, exponents=2 * np.arange(pairs) / (2 * pairs), width=2 * pairs)
+        values = {"have": 2 * pairs, "want": 2 * wanted}
+        other = mistake("partial-width", None, values, {"rotary_dim": 2 * pairs})
+        if pairs < wanted:
+            cut = mistake("truncated", None, {**values, "axis": "channels"})
+            fewer = replace(series, exponents=series.exponents[:pairs])
+            yield Proposer(target, fewer, *common, given=(cut,), first=first)
+            yield Proposer(target, own, *common, given=(other,), first=first)
+        else:
+            yield Proposer(target, own, *common, given=(other,), first=first)
+
+    def _by_positions(self, readings: Sequence[Reading]) -> None:
+        """Try the positions that phases show, with and without the scale of the rule."""
+        target = self.target
+        if not target.is_along_one_axis:
+            return
+        usable = [
+            each
+            for each in readings
+            if each.is_finite and each.sample.has_pairs and each.is_constant
+        ]
+        for reading in usable[:2]:
+            if reading.view.rows > 4096 or reading.sample.count != len(target.omega):
+                continue
+            whole = reading.view.at(slice(None))
+            whole = replace(whole, slack=reading.sample.slack)
+            found = decoded(whole, target.omega, reading.dtype)
+            if found is None:
+                continue
+            other = pattern(found, reading.places[:, 0])
+            if other is None:
+                continue
+            complete = replace(reading, sample=whole, rows=np.arange(reading.view.rows))
+            for scale, more in (
+                (target.scale, ()),
+                (
+                    1.0,
+                    (
+                        mistake(
+                            "missing-factor",
+                            None,
+                            {"factor": target.scale},
+                            {"attention_factor": 1.0},
+                        ),
+                    ),
+                ),
+            ):
+                mistakes = (other, *more)
+                bits = sum(each.bits for each in mistakes)
+                candidate = Candidate(
+                    mistakes, bits, target.omega, scale, target.series, places=found[:, None]
+                )
+                if self._accept(complete, candidate) or target.scale == 1:
+                    break
+
+    def _by_axes(self, readings: Sequence[Reading]) -> None:
+        """Try the frequencies with the positions of other axes."""
+        target = self.target
+        axis, places = target.structure.axis, target.structure.places
+        _, first = np.unique(axis, return_index=True)
+        coordinates = places[:, first]
+        for reading in readings:
+            rows = reading.view.rows
+            if not reading.is_finite or reading.sample.count != len(axis) or rows > len(places):
+                continue
+            moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
+            moved.append((mistake("positions-reversed"), places[:rows][::-1]))
+            for wrong, where in moved:
+                candidate = Candidate(
+                    (wrong,), wrong.bits, target.omega, target.scale, places=where
+                )
+                if self._accept(reading, candidate):
+                    return
+
+    def _of_one_part(self, readings: Sequence[Reading]) -> None:
+        """Try other first rows, and another scale, of cosines or sines alone.
+
+        One of them does not show its phase, so rows are compared with those of shifted positions.
+        """
+        target = self.target
+        for reading in readings:
+            alone = reading.is_finite and not reading.sample.has_pairs
+            if not alone or reading.sample.count != len(target.omega):
+                continue
+            plain = Candidate((), 0.0, target.omega, target.scale, target.series)
+            numbers = reading.sample.parts[0]
+            predicted = plain.waves(reading.places[reading.rows]).values
+            own = predicted[0 if reading.sample.sine is None else 1][:, : numbers.shape[1]]
+            scale = float((numbers * own).sum() / max((own * own).sum(), 1e-300))
+            if scale > 0:
+                ratio = float(f"{scale:.6g}")
+                is_odd = target.scale != 1 or abs(ratio - 1) < 0.01
+                name = "wrong-factor" if is_odd else "extra-factor"
+                wrong = mistake(name, 14.0, {"factor": ratio, "ratio": ratio})
+                for each in (ratio, scale):
+                    if self._accept(reading, plain.with_mistake(wrong, scale=each * target.scale)):
+                        return
+            first = float(reading.places[0, 0])
+            for shift in range(1, _MOST_SHIFT + 1):
+                for moved in (float(shift), float(-shift)):
+                    values = {"rows": int(moved), "have": first + moved, "want": first}
+                    changes = {"start": int(first + moved)}
+                    bits = 4.0 + log2(shift + 1)
+                    wrong = mistake("position-offset", bits, values, changes)
+                    if self._accept(reading, plain.with_mistake(wrong, shift=moved)):
+                        return
+
+    def _report(self, match: Match) -> Explanation:
+        """Check every number with the winner, and return the explanation."""
+        match = with_interval(match)
+        reading, candidate = match.reading, match.candidate
+        mistakes = (*candidate.mistakes, *self._around(match))
+        findings: list[Finding] = []
+        if reading.tail is not None:
+            findings.append(Finding(reading.tail.name, reading.tail.text, reading.tail.values))
+        sampled = len(reading.rows)
+        bad = faults(
+            reading,
+            candidate,
+            match.dtype,
+            compare=match.fit.mismatches,
+            is_near=match.fit.nearly,
+            only_copies=sampled == reading.view.rows,
+        )
+        elements = sum(part.size for part in reading.view.parts)
+        if bad is not None:
+            found = (but_for(mistakes, bad), *kinds(reading.view, bad.all), *findings)
+            return Explanation("none", (), match, (), found, elements, sampled)
+        others = [
+            each
+            for each in self.others or ()
+            if each.bits + reading.view.bits <= match.bits + _NEAR_BITS
+        ]
+        own = set(candidate.names)
+        alternatives = tuple(
+            each for each in simplest(others) if set(each.names) != own and each.mistakes
+        )
+        verdict: Verdict = "diagnosed" if mistakes else "equal"
+        if verdict == "equal":
+            alternatives = ()
+        return Explanation(
+            verdict,
+            mistakes,
+            match,
+            alternatives[:_MOST_ALTERNATIVES],
+            tuple(findings),
+            elements,
+            sampled,
+        )
+
+    def _around(self, match: Match) -> Iterator[Mistake]:
+        """Yield the mistakes of the wrapping: type, packing, rows, decimals."""
+        reading, target = match.reading, self.target
+        view = reading.view
+        noted = {note.name for note in view.notes}
+        if match.is_narrow and "narrow-throughout" not in match.candidate.names:
+            yield mistake("narrow-tables", None, {"dtype": match.dtype.name})
+        if reading.decimals:
+            yield mistake("rounded-decimals", None, {"decimals": reading.decimals})
+        if "transposed" in noted:
+            yield mistake("transposed")
+        if "exchanged" in noted:
+            yield mistake("halves-swapped")
+        elif "alone" not in noted:
+            yield from _packing_mistake(view.packing, target)
+        if target.rows is not None and view.rows > target.rows:
+            yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})
+
+
+# The rows that an interval is measured with, the halvings of each end, and the width from which on
+# the table of its middle is not linked.
+_INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+
+
+def with_interval(match: Match) -> Match:
+    """Return a match whose base, if it is no usual one, has the interval that explains the numbers.
+
+    Both ends are found by halving: every number of up to 64 rows is verified each time.
+    """
+    reading, candidate = match.reading, match.candidate
+    wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
+    if wrong is None or wrong.values["have"] in USUAL_BASES or candidate.frequencies is None:
+        return match
+    few = np.array(evenly(len(reading.rows), _INTERVAL_ROWS))
+    sample, have = reading.sample.at(few), float(wrong.values["have"])
+
+    def fits(base: float) -> bool:
+        waves = reading.waves(candidate.with_base(base), reading.rows[few])
+        return base > 1 and fit_of(sample, waves, match.dtype) is not None
+
+    ends = []
+    for sign in (-1.0, 1.0):
+        good, bad = 0.0, 1e-7
+        while bad < 1 and fits(have * (1 + sign * bad)):
+            good, bad = bad, 4 * bad
+        for _ in range(_HALVINGS):
+            middle = (good + bad) / 2
+            good, bad = (middle, bad) if fits(have * (1 + sign * middle)) else (good, middle)
+        ends.append(float(f"{have * (1 + sign * good):.7g}"))
+    low, high = ends
+    is_wide = high - low > _WIDE * have
+    values = {**wrong.values, "interval": (low, high), "low": low, "high": high}
+    measured = replace(
+        wrong,
+        values=values,
+        variant="interval" if is_wide else wrong.variant,
+        changes=None if is_wide else wrong.changes,
+    )
+    mistakes = tuple(measured if each is wrong else each for each in candidate.mistakes)
+    return replace(match, candidate=replace(candidate, mistakes=mistakes))
+
+
+_OTHER_ORDER = {
+    "half": "interleaved",
+    "concat": "flat",
+    "sin_concat": "sin_flat",
+    "half_concat": "interleaved_concat",
+}
+_OTHER_ORDER |= {value: key for key, value in _OTHER_ORDER.items()}
+_SAME = {"pair": "flat", "sin_pair": "sin_flat"}
+
+
+def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
+    """Yield what is wrong with a packing: the order of channels, or sines first."""
+    have, want = (_SAME.get(each, each) for each in (packing, target.wanted.packing))
+    if have == want:
+        return
+    names = {"have": target.shown(have), "want": target.shown(want)}
+    turned = have.removeprefix("sin_") if have.startswith("sin_") else f"sin_{have}"
+    if _OTHER_ORDER.get(have) == want:
+        yield mistake("layout-swapped", None, names)
+    elif turned == want:
+        yield mistake("halves-swapped")
+    elif _OTHER_ORDER.get(turned) == want:
+        yield mistake("layout-swapped", None, names)
+        yield mistake("halves-swapped")

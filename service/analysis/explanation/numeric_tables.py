@@ -1,0 +1,374 @@
+"""Tables that are no sines and cosines: biases, indices, frequencies, grids, operators.
+
+They are compared number by number: with their axes or channels in another order, with fewer rows
+or more, times a factor, with rows shifted, printed with a few decimals; and with the tables of
+other settings of the request. ``explain_numbers`` returns the shortest list of such mistakes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations, product
+from math import isqrt, prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.array import Sample, TableRequest
+from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.engine import Explanation
+from service.analysis.explanation.faults import with_mistakes
+from service.analysis.explanation.measured import UNIT
+from service.analysis.explanation.places import Finding, placed
+from service.analysis.precision import narrowest_dtype, rounded, spacing
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
+
+_MOST_AXES = 4
+_MOST_SHIFT = 63
+_MOST_MISTAKES = 3
+# Fewer numbers than this may have few decimals by chance.
+_FEWEST_FRACTIONS = 3
+_SHIFTED = ("position-offset",)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The numbers that are expected, before rounding.
+
+    Attributes:
+        arrays: by name.
+        dtype: the type to which engines round them.
+        grid: height and width if the rows are the cells of a grid.
+        are_frequencies: whether they are frequencies, whose powers cost engines a few units.
+        first: the position of the first row.
+        moved: returns the numbers from another row on; None if nobody knows those.
+    """
+
+    arrays: Mapping[str, Sample]
+    dtype: DType
+    grid: tuple[int, int] | None = None
+    are_frequencies: bool = False
+    first: int = 0
+    moved: Callable[[int], "Numbers | None"] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return next(iter(self.arrays.values())).values.shape
+
+
+Alternative: TypeAlias = tuple[Mistake, TableRequest, Numbers]
+"""A mistake in the settings, the request that has it, and the numbers of that."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """A way to align the numbers: an order of axes, rows and columns, with its mistakes."""
+
+    mistakes: tuple[Mistake, ...]
+    axes: tuple[int, ...]
+    rows: Indices
+    columns: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    mistakes: tuple[Mistake, ...]
+    bad: NDArray[np.bool_]
+    request: TableRequest | None = None
+    dtype: DType | None = None
+
+
+def explain_numbers(
+    have: Mapping[str, Sample],
+    want: Numbers,
+    others: Callable[[], Iterable[Alternative]] = tuple,
+) -> Explanation | None:
+    """Return what arrays are instead of the expected numbers; None if no shapes fit.
+
+    Args:
+        have: the arrays that were sent, by the names of the expected ones.
+        want: the expected numbers.
+        others: yields the tables of other settings.
+    """
+    nearest: _Attempt | None = None
+    for attempt in _attempts(have, want, others):
+        if not attempt.bad.any():
+            return _explanation(have, attempt)
+        if nearest is None or attempt.bad.sum() < nearest.bad.sum():
+            nearest = attempt
+    if nearest is None:
+        return None
+    found: tuple[Finding, ...] = ()
+    if nearest.bad.mean() < 0.7:
+        found = (with_mistakes(nearest.mistakes, placed(nearest.bad)),)
+    elements = sum(sample.values.size for sample in have.values())
+    return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
+
+
+def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
+    mistakes = list(attempt.mistakes)
+    sent = _real_dtype(next(iter(have.values())))
+    if attempt.dtype in {BFLOAT16, FLOAT16} and attempt.dtype is not sent:
+        mistakes.append(mistake("narrow-tables", None, {"dtype": attempt.dtype.name}))
+    verdict: object = "diagnosed" if mistakes else "equal"
+    return Explanation(
+        "diagnosed" if verdict == "diagnosed" else "equal",
+        tuple(mistakes),
+        elements=attempt.bad.size,
+        sampled=len(attempt.bad),
+        request=attempt.request,
+    )
+
+
+def _attempts(
+    have: Mapping[str, Sample], want: Numbers, others: Callable[[], Iterable[Alternative]]
+) -> Iterator[_Attempt]:
+    """Yield attempts: the expected numbers, other settings, then the mistakes of their order."""
+    yield from _aligned(have, want, (), most=0)
+    alternatives = [each for each in others() if each[2].arrays.keys() == want.arrays.keys()]
+    for wrong, request, numbers in alternatives:
+        yield from _aligned(have, numbers, (wrong,), most=0, request=request)
+    yield from _aligned(have, want, (), most=_MOST_MISTAKES)
+    for wrong, request, numbers in alternatives:
+        yield from _aligned(have, numbers, (wrong,), most=1, request=request)
+
+
+def _aligned(
+    have: Mapping[str, Sample],
+    want: Numbers,
+    first: tuple[Mistake, ...],
+    *,
+    most: int,
+    request: TableRequest | None = None,
+) -> Iterator[_Attempt]:
+    """Yield the numbers aligned with the expected ones by at most so many mistakes."""
+    expected = _table(want.arrays, tuple(range(len(want.shape))))
+    sent = next(iter(have.values()))
+    own = _real_dtype(sent)
+    for order in _orders(sent.values.shape, want, blocks=len(have)):
+        if len(order.mistakes) > most:
+            continue
+        table = _table(have, order.axes)
+        if len(order.rows) > len(table) or len(order.columns) > table.shape[1]:
+            continue
+        numbers = table[order.rows][:, order.columns]
+        known = expected[:, : numbers.shape[1]]
+        if len(want.arrays) > 1 and numbers.shape[1] < expected.shape[1]:
+            width = numbers.shape[1] // len(want.arrays)
+            known = np.hstack([part[:, :width] for part in np.hsplit(expected, len(want.arrays))])
+        predicted = known[: len(numbers)]
+        mistakes = (*first, *order.mistakes)
+        plain = order.mistakes == ()
+        unchanged = request if plain or request is None else None
+        dtype = narrowest_dtype(numbers.reshape(-1), own)
+        checks = [(own, 0.0, mistakes)]
+        if dtype is not own:
+            checks.append((dtype, 0.0, mistakes))
+        if most and (decimals := _decimals(numbers)):
+            rounding = mistake("rounded-decimals", None, {"decimals": decimals})
+            checks.append((own, 0.5 * 10.0**-decimals, (*mistakes, rounding)))
+        for judged, slack, named in checks:
+            bad = _bad(numbers, predicted, want, judged, slack)
+            yield _Attempt(named, bad, unchanged, judged)
+        if len(order.mistakes) < most:
+            yield from _factors(numbers, predicted, want, own, mistakes)
+            yield from _moved_rows(numbers, known, want, own, mistakes)
+
+
+def _real_dtype(sample: Sample) -> DType:
+    """Return the real type that holds the elements of a sample: float64 for integers."""
+    return FLOAT64 if sample.is_integer else sample.element_dtype
+
+
+def _bad(
+    numbers: Float64s, predicted: Float64s, want: Numbers, dtype: DType, slack: float
+) -> NDArray[np.bool_]:
+    """Return where numbers are not the predicted ones; whole numbers may only be rounded."""
+    if (predicted == np.round(predicted)).all() and np.isfinite(predicted).all():
+        differs: NDArray[np.bool_] = ~(np.abs(numbers - rounded(predicted, dtype)) <= slack)
+        return differs
+    allowed = 2 * (spacing(predicted, dtype) + spacing(predicted, want.dtype)) + slack
+    if want.are_frequencies:
+        stiffness = np.abs(np.log(np.maximum(np.abs(predicted), 1e-30)))
+        pairs = np.arange(predicted.shape[1])
+        allowed = allowed + np.abs(predicted) * (8 + 3 * stiffness + 2 * pairs) * UNIT
+    bad: NDArray[np.bool_] = ~((np.abs(numbers - predicted) <= allowed) | (numbers == predicted))
+    return bad
+
+
+def _factors(
+    numbers: Float64s,
+    predicted: Float64s,
+    want: Numbers,
+    dtype: DType,
+    mistakes: tuple[Mistake, ...],
+) -> Iterator[_Attempt]:
+    """Yield a factor of all numbers."""
+    weight = float((predicted * predicted).sum())
+    factor = float((numbers * predicted).sum()) / weight if weight else 0.0
+    if factor > 1e-6 and abs(factor - 1) > 1e-6:
+        shortest = float(f"{factor:.6g}")
+        values = {"factor": 1 / shortest, "ratio": shortest}
+        wrong = mistake("missing-factor", None, values)
+        if factor > 1:
+            wrong = mistake("extra-factor", None, {"factor": shortest, "ratio": shortest})
+        for each in dict.fromkeys((shortest, factor)):
+            bad = _bad(numbers, predicted * each, want, dtype, 0.0)
+            yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
+
+
+def _moved_rows(
+    numbers: Float64s,
+    known: Float64s,
+    want: Numbers,
+    dtype: DType,
+    mistakes: tuple[Mistake, ...],
+) -> Iterator[_Attempt]:
+    """Yield the expected rows from another one on; the last ones too, if they are known."""
+    rows = len(numbers)
+    for shift in range(1, min(_MOST_SHIFT, rows - 2) + 1):
+        for sign in (1, -1):
+            wanted = known[shift : shift + rows]
+            have = numbers[: len(wanted)]
+            if sign < 0:
+                have, wanted = numbers[shift:], known[: rows - shift]
+            bad = _bad(have, wanted, want, dtype, 0.0)
+            if bad[:2].any():
+                continue
+            if want.moved is not None:
+                moved = want.moved(sign * shift)
+                if moved is None:
+                    continue
+                table = _table(moved.arrays, tuple(range(len(moved.shape))))
+                if table.shape != numbers.shape:
+                    continue
+                bad = _bad(numbers, table, want, dtype, 0.0)
+            elif sign < 0 or len(want.shape) > 2 or 2 * len(wanted) <= rows:
+                # Too few rows are known, or they are not those of positions alone.
+                continue
+            first = want.first
+            values = {"rows": sign * shift, "have": first + sign * shift, "want": first}
+            wrong = mistake("position-offset", None, values)
+            yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
+
+
+def _decimals(numbers: Float64s) -> int:
+    """Return to how many decimals, 1 to 6, all numbers are rounded; 0 if to none, or too few."""
+    fractions = numbers[numbers % 1 != 0]
+    if np.unique(fractions).size < _FEWEST_FRACTIONS:
+        return 0
+    for decimals in range(1, 7):
+        if (np.abs(np.round(fractions, decimals) - fractions) <= UNIT * np.abs(fractions)).all():
+            return decimals
+    return 0
+
+
+def _table(arrays: Mapping[str, Sample], axes: tuple[int, ...]) -> Float64s:
+    """Return arrays with their axes in an order, as rows and columns, side by side."""
+    tables = []
+    for name in sorted(arrays):
+        values = arrays[name].reals().transpose(axes)
+        tables.append(values.reshape(prod(values.shape[:-1]) or 1, -1))
+    return np.hstack(tables) if len(tables) > 1 else tables[0]
+
+
+def _orders(shape: tuple[int, ...], want: Numbers, *, blocks: int) -> list[_Order]:
+    """Return the orders that at most three mistakes lead to, the fewest first."""
+    found: dict[bytes, _Order] = {}
+    for axis_mistakes, axes in _axes(shape, want.shape):
+        moved = tuple(shape[axis] for axis in axes)
+        rows, columns = prod(moved[:-1]) or 1, moved[-1] * blocks
+        wanted_rows, wanted_columns = prod(want.shape[:-1]) or 1, want.shape[-1] * blocks
+        sizes: tuple[Mistake, ...] = ()
+        for name, have, wanted in (
+            ("rows", rows, wanted_rows),
+            ("channels", columns, wanted_columns),
+        ):
+            if have != wanted:
+                kind = "longer" if have > wanted else "truncated"
+                values = {"axis": name, "have": have, "want": wanted, "beyond": "missing"}
+                sizes = (*sizes, mistake(kind, None, values))
+        kept = min(rows, wanted_rows)
+        width = min(columns, wanted_columns) // blocks
+        every = np.concatenate(
+            [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
+        )
+        for row_mistakes, row_order in _rows(kept, want.grid):
+            for column_mistakes, column_order in _columns(len(every), blocks):
+                mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
+                order = _Order(mistakes, axes, row_order, every[column_order])
+                key = repr(axes).encode() + row_order.tobytes() + order.columns.tobytes()
+                if len(mistakes) <= _MOST_MISTAKES and (
+                    key not in found or len(mistakes) < len(found[key].mistakes)
+                ):
+                    found[key] = order
+    return sorted(found.values(), key=lambda order: len(order.mistakes))
+
+
+def _axes(
+    shape: tuple[int, ...], wanted: tuple[int, ...]
+) -> Iterator[tuple[tuple[Mistake, ...], tuple[int, ...]]]:
+    rank = len(shape)
+    if rank != len(wanted):
+        return
+    plain = tuple(range(rank))
+    differing = sum(one != other for one, other in zip(shape, wanted, strict=True))
+    if differing <= 1 or (
+        rank == 2 and all(one <= other for one, other in zip(shape, wanted, strict=True))
+    ):
+        yield (), plain
+    for axes in permutations(range(rank)) if rank <= _MOST_AXES else ():
+        if axes == plain or tuple(shape[axis] for axis in axes) != wanted:
+            continue
+        if axes[-1] == rank - 1:
+            moved = [index for index, axis in enumerate(axes) if index != axis]
+            yield (
+                (
+                    mistake(
+                        "axes-swapped", None, {"first": str(moved[0]), "second": str(moved[-1])}
+                    ),
+                ),
+                axes,
+            )
+        else:
+            yield (mistake("transposed", None, {"order": ", ".join(map(str, axes))}),), axes
+
+
+def _rows(rows: int, grid: tuple[int, int] | None) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+    every = np.arange(rows)
+    yield (), every
+    if rows > 1:
+        yield (mistake("positions-reversed"),), every[::-1].copy()
+    side = isqrt(rows)
+    height, width = grid or ((side, side) if side * side == rows else (1, rows))
+    if min(height, width) > 1 and height * width == rows:
+        swapped = mistake("axes-swapped", None, {"first": "h", "second": "w"})
+        yield (swapped,), every.reshape(width, height).T.reshape(-1)
+
+
+def _columns(columns: int, blocks: int) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+    single = list(_single_columns(columns, blocks))
+    yield (), np.arange(columns)
+    for one, order in single:
+        yield (one,), order
+    for (one, inner), (other, outer) in product(single, single):
+        if one.name != other.name:
+            yield (one, other), inner[outer]
+
+
+def _single_columns(columns: int, blocks: int) -> Iterator[tuple[Mistake, Indices]]:
+    for parts in {1, blocks, 2}:
+        if columns % (2 * parts) or (parts > 1 and columns // parts <= 2):
+            continue
+        numbers = np.arange(columns).reshape(parts, -1)
+        halves = numbers.reshape(parts, -1, 2).swapaxes(1, 2).reshape(-1)
+        pairs = numbers.reshape(parts, 2, -1).swapaxes(1, 2).reshape(-1)
+        for have, want, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
+            yield mistake("layout-swapped", None, {"have": have, "want": want}), order
+    if columns % 2 == 0:
+        swapped = mistake("halves-swapped")
+        yield swapped, np.roll(np.arange(columns), columns // 2)
+        if blocks == 1:
+            yield swapped, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)

@@ -1,0 +1,136 @@
+"""Another table of this server, where mistakes do not make an array of the expected one."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from service.analysis.array import IdentifyInput, Sample, TableRequest
+from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing
+from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.decoding import pattern
+from service.analysis.explanation.engine import Explanation
+from service.analysis.identification.ranking import are_alike
+from service.analysis.identification.search import identify
+from service.analysis.identification.verification import Verdict
+from service.errors import PosrefError
+from service.grammar import real_positions
+from service.numerics.dtypes import BFLOAT16, FLOAT16
+from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue, StoredTable, size
+from service.routes.expected_tables import ROWS
+from service.routes.table_urls import TableLink, link_to, tables
+from service.settings import Settings
+
+# Identifying a larger array takes longer than diagnosing it.
+_MAX_ELEMENTS = 2**19
+# What no table has.
+_HOPELESS = {"element", "not-finite", "uninitialised"}
+
+_NARROW = {
+    Narrowing(dtype, part).arithmetic: (part, dtype)
+    for dtype in (BFLOAT16, FLOAT16)
+    for part in NARROW_PARTS
+}
+# Lists of frequencies can be any numbers.
+_LISTS = {"inv_freq", "freq_factors"}
+
+
+def as_another_table(
+    found: Explanation,
+    have: Mapping[str, StoredTable],
+    expected: TableRequest | None,
+    settings: Settings,
+) -> Explanation:
+    """Return the explanation that arrays are another table, where nothing else explains them.
+
+    Args:
+        found: what is known of them.
+        have: the arrays.
+        expected: the request for the expected table; None if it has none.
+        settings: the limits of the tables that mistakes name.
+    """
+    if found.verdict != "none" or any(each.name in _HOPELESS for each in found.findings):
+        return found
+    match = _identified(have, expected)
+    if match is None:
+        return found
+    request, further = match.proposal.request, tuple(_further(match))
+    if expected is not None and are_alike(request, expected, tables):
+        return found
+    url, want = str(TableLink(**link_to(request, match.document, settings))), "what is wanted"
+    if expected is not None:
+        want = str(TableLink(**link_to(expected, tables(expected), settings)))
+    other = _of_other_positions(request, expected) or mistake(
+        "another-table", None, {"have": url, "want": want}
+    )
+    return replace(
+        found,
+        verdict="diagnosed",
+        mistakes=(other, *further),
+        match=None,
+        findings=(),
+        elements=sum(map(size, have.values())),
+        request=None if further else request,
+    )
+
+
+def _of_other_positions(request: TableRequest, expected: TableRequest | None) -> Mistake | None:
+    """Return the mistake that only the positions of the rows are others; None if more is."""
+    if expected is None:
+        return None
+    given = {name: request.parameters[name] for name in ROWS if name in request.parameters}
+    found, wanted = (_positions(tables(each).parameters) for each in (request, expected))
+    if found is None or wanted is None or len(found) != len(wanted):
+        return None
+    with suppress(PosrefError):
+        if are_alike(request, expected.without(*ROWS).with_parameters(**given), tables):
+            return pattern(found, wanted)
+    return None
+
+
+def _positions(given: Mapping[str, ParameterValue]) -> Float64s | None:
+    if "positions" in given:
+        listed = real_positions(given["positions"])
+        return listed.at(0, listed.count).astype(np.float64)
+    if {"start", "seq_len"} <= given.keys():
+        return int(str(given["start"])) + np.arange(int(str(given["seq_len"])), dtype=np.float64)
+    return None
+
+
+def _identified(have: Mapping[str, StoredTable], expected: TableRequest | None) -> Verdict | None:
+    """Return the table of this server that arrays are, if one is, most like the expected one."""
+    elements = sum(map(size, have.values()))
+    if elements > _MAX_ELEMENTS:
+        return None
+    samples = {name: Sample.of(table) for name, table in have.items()}
+    if not all(sample.is_finite for sample in samples.values()):
+        return None
+    hypotheses = identify(IdentifyInput(samples), tables).hypotheses
+    # identify() looks at one copy along a batch axis; its size then differs.
+    whole = [
+        each
+        for each in hypotheses
+        if sum(map(size, each.document.arrays.values())) == elements
+        and not _LISTS & each.proposal.request.parameters.keys()
+    ]
+    wanted = {} if expected is None else {**expected.parameters, "": expected.resource}
+
+    def alike(each: Verdict) -> int:
+        request = each.proposal.request
+        given = {**request.parameters, "": request.resource}
+        return sum(str(given.get(name)) == str(value) for name, value in wanted.items())
+
+    return max(whole, key=alike, default=None)
+
+
+def _further(match: Verdict) -> list[Mistake]:
+    """Return the mistakes that remain between arrays and the table that matches them."""
+    found = [mistake("transposed")] if match.proposal.is_transposed else []
+    narrow = _NARROW.get(match.arithmetic[0])
+    if narrow is not None:
+        part, dtype = narrow
+        values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
+        found.append(mistake(f"narrow-{part}", None, values))
+    return found
