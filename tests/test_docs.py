@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from service.analysis.diagnosis.mistakes import CATALOGUE
+from service.analysis.explanation.catalogue import CATALOGUE
 from service.delivery.endpoints import Endpoint, NamedArrays
 from service.delivery.position_arrays import IGNORED
 from service.delivery.problems import TYPES

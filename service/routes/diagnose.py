@@ -2,6 +2,8 @@
 
 The expected table is in the body, or a URL names it. A URL may also name the rotation that should
 have turned ``x`` into ``rotated``.
+
+This module is long because the report stands beside the examinations that fill it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +18,7 @@ from pydantic import ConfigDict, Field
 
 from service.analysis.array import LARGEST, MAX_ELEMENTS, IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
-from service.analysis.explanation.catalogue import Mistake
+from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
 from service.analysis.explanation.numeric_tables import Numbers, explain_numbers
 from service.analysis.explanation.places import Finding
@@ -141,11 +143,11 @@ class DiagnoseReport(Report):
     def lines(self) -> Iterator[str]:
         """Yield the answer, what to do, and what else was found."""
         yield self.sentence
-        for mistake in self.mistakes:
-            yield f"mistake: {mistake.name}"
-            yield f"correction: {mistake.correction}"
-        for each in self.alternatives or ():
-            yield "or: " + " ".join(mistake.sentence for mistake in each.mistakes)
+        for each in self.mistakes:
+            yield f"mistake: {each.name}"
+            yield f"correction: {each.correction}"
+        for other in self.alternatives or ():
+            yield "or: " + " ".join(each.sentence for each in other.mistakes)
         for finding in self.findings or ():
             yield f"finding: {finding.sentence}"
         if self.wrapper is not None:
@@ -207,12 +209,16 @@ def diagnose_arrays(
     return against(have, expected, settings)
 
 
+# Findings that say nothing of an array but that it is no table of sines and cosines.
+_VAGUE = {"unit-length", "frequencies"}
+
+
 def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseReport:
     """Return the report about arrays that should be a table of sines and cosines."""
     target = expected.target
     assert target is not None
     found = explain(_by_part(have), target)
-    if found.verdict == "none" and not found.findings:
+    if found.verdict == "none" and all(each.name in _VAGUE for each in found.findings):
         _check_related(have, expected)
     found = as_another_table(found, _by_part(have), expected.request, settings)
     sent = found.match.reading.view.rows if found.match else _rows(have, expected.document)
@@ -302,7 +308,7 @@ def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseRe
             known = explain(_by_part(have), target)
             is_lost = any(each.name in {"not-finite", "uninitialised"} for each in known.findings)
             if known.verdict != "none" or is_lost:
-                return report_of(known, target, None, settings)
+                return report_of(_without_last_rows(known, target), target, None, settings)
     sent = {name: finite_sample(name, table) for name, table in have.items()}
     named = dict(zip(samples, sent.values(), strict=True))
     dtype = next(iter(samples.values())).element_dtype
@@ -314,6 +320,15 @@ def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseRe
     if found_numbers.verdict == "none" and not found_numbers.elements:
         raise _unrelated(sent, next(iter(samples.values())))
     return report_of(found_numbers, None, None, settings)
+
+
+def _without_last_rows(found: Explanation, target: Target) -> Explanation:
+    """Return an explanation with the mistake that rows are missing, if some are."""
+    have, want = found.match.reading.view.rows if found.match else 0, target.rows or 0
+    if found.verdict == "none" or not 0 < have < want:
+        return found
+    fewer = mistake("truncated", None, {"have": have, "want": want, "axis": "rows"})
+    return replace(found, verdict="diagnosed", mistakes=(*found.mistakes, fewer))
 
 
 def _against_numbers(
@@ -333,7 +348,10 @@ def _against_numbers(
     found = as_another_table(found or Explanation("none"), named, expected.request, settings)
     if found.verdict == "none" and not found.elements:
         raise _unrelated(samples, next(iter(numbers.arrays.values())))
-    return report_of(found, None, expected, settings)
+    sent, rows = rows_of(expected.document), None
+    if expected.rows is not None and 0 < sent < expected.rows:
+        rows = {"rows": sent, "of": expected.rows}
+    return report_of(found, None, expected, settings, rows=rows)
 
 
 def _unrelated(have: Mapping[str, Sample], want: Sample) -> InvalidBody:

@@ -360,7 +360,14 @@ def _of_transform(
     # A GET returns its cosines and sines.
     shown = TableRequest("rope", {**document.parameters, "pack": parameters.layout})
     rule_of_pairs = parameters.rule(x.shape[-1] - (parameters.rotary_offset or 0))
-    target = target_of(document, shown, rule_of_pairs, rows=x.shape[-2])
+
+    def read_exact() -> Mapping[str, Float64s]:
+        return {
+            name: elements_of(table).reshape(x.shape[-2], -1)
+            for name, table in document.arrays.items()
+        }
+
+    target = target_of(document, shown, rule_of_pairs, rows=x.shape[-2], read_exact=read_exact)
     options = {
         "layout": parameters.layout,
         "output_layout": parameters.output_layout,

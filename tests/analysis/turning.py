@@ -54,7 +54,7 @@ PACKS: Mapping[str, Pack] = {
     "interleaved": lambda cosine, sine: (twice(cosine), twice(sine)),
     "compact": lambda cosine, sine: (cosine, sine),
     "concat": lambda cosine, sine: np.hstack([cosine, sine]),
-    "flat": lambda cosine, sine: _interleaved(cosine, sine),
+    "flat": _interleaved,
     "pair": lambda cosine, sine: np.stack([cosine, sine], axis=2),
     "complex": lambda cosine, sine: cosine + 1j * sine,
     "half_concat": lambda cosine, sine: np.hstack([half(cosine), half(sine)]),

@@ -14,15 +14,14 @@ from httpx import Response
 from numpy.typing import NDArray
 
 from service.__main__ import find_body
-from service.analysis.array import Sample
-from service.analysis.diagnosis.mistakes import Diagnosis
+from service.analysis.explanation.engine import Explanation
 from service.app import create_app
 from service.delivery.endpoints import RESOURCES, Endpoint, JsonObject, ReportedArrays
 from service.models.translation import ModelDocument
 from service.numerics.dtypes import FLOAT32
 from service.numerics.tables import StoredTable
 from service.routes import REPORTS
-from service.routes.diagnose import with_matching_table
+from service.routes.another_table import as_another_table
 from service.routes.model_links import ConfigParameters
 from service.routes.rope_config import report_config
 from service.routes.table_urls import TableLink, link_to, read_url, table_request, tables
@@ -246,12 +245,11 @@ def test_sentence_about_a_table_too_long_for_a_url_says_what_to_post(client: Cli
     positions = ",".join(str(row * row) for row in range(80))
     expected = table_request(f"/encoding?d_model=4&positions={positions}")
     array = load_npy(client.get("/rope.npy?head_dim=4&seq_len=80&pack=concat"))
-    have = {"rope": Sample.of(StoredTable(array, FLOAT32))}
-    unknown = Diagnosis("none")
+    have = {"rope": StoredTable(array, FLOAT32)}
 
-    diagnosis = with_matching_table(unknown, have, expected, SHORT_URLS)
+    found = as_another_table(Explanation("none"), have, expected, SHORT_URLS)
 
-    (sentence,) = [mistake.sentence for mistake in diagnosis.mistakes]
+    (sentence,) = [mistake.sentence for mistake in found.mistakes]
     ((posted, url),) = re.findall(r"POST ({.+?}) to (\S+[a-z])", sentence)
     assert client.post(url, json=json.loads(posted)).json()["shape"] == [80, 4]
 

@@ -221,7 +221,7 @@ def test_a_body_without_its_media_type_is_told_which_header_to_send(
     ("path", "sent", "name"),
     [
         ("/rope/apply", np.ones(4, "<f4"), "x"),
-        ("/diagnose?to=/encoding?seq_len=2%26d_model=4", np.full((2, 4), np.nan, "<f4"), "x"),
+        ("/diagnose?to=/relative/t5?query_len=2", np.full((2, 2), np.nan, "<f4"), "x"),
         ("/diagnose?to=/encoding?seq_len=2%26d_model=4", np.ones((3, 5, 7), "<f4"), "x"),
         ("/compare?to=/encoding?seq_len=2%26d_model=4", np.array([[True]]).view("u1") * 3, "x"),
     ],

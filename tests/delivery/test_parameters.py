@@ -16,7 +16,7 @@ from service.delivery.parameters import (
 )
 from service.encodings.family import Parameters, choices
 from service.errors import MAX_FAULTS, InvalidParameters
-from service.routes.diagnose import DiagnoseParameters
+from service.routes.compare import CompareParameters
 
 
 class Model(Parameters):
@@ -241,7 +241,10 @@ def test_unknown_name_where_no_parameters_exist() -> None:
 
 
 def test_unknown_name_where_one_parameter_exists() -> None:
-    assert details_of(DiagnoseParameters, zz=1) == ["zz is not a parameter here; there is only to"]
+    class One(Parameters):
+        to: str | None = None
+
+    assert details_of(One, zz=1) == ["zz is not a parameter here; there is only to"]
 
 
 def test_a_name_that_is_half_another_one_is_not_taken_for_it() -> None:
@@ -250,7 +253,7 @@ def test_a_name_that_is_half_another_one_is_not_taken_for_it() -> None:
 
 
 def test_a_value_that_must_be_a_string_says_so() -> None:
-    assert details_of(DiagnoseParameters, to=5) == ["to must be a string"]
+    assert details_of(CompareParameters, to=5) == ["to must be a string"]
 
 
 def test_nearest_name_is_similar() -> None:

@@ -246,7 +246,7 @@ def test_far_row_is_right_only_if_it_is_exact(client: Client, far: int) -> None:
     assert diagnose(client, to=to, **exact)["verdict"] == "equal"
     assert diagnose_rotation(client, apply, x, rotated)["verdict"] == "equal"
     for each in (exact["cos"], exact["sin"], rotated):
-        each[2] = 0
+        each[2] = 0.5
     assert diagnose(client, to=to, **exact)["verdict"] != "equal"
     assert diagnose_rotation(client, apply, x, rotated)["verdict"] != "equal"
 
@@ -579,10 +579,8 @@ def test_frequencies_may_be_computed_in_float32(client: Client) -> None:
 
     report = diagnose(client, to=to, x=engine)
 
-    assert (report["verdict"], report["arithmetic"]) == ("equal", "float32")
+    assert (report["verdict"], report["mistakes"]) == ("equal", [])
     assert names(diagnose(client, to=to, x=plain)) == ["config-key-ignored"]
-    exact = client.get(to).json()["data"]
-    assert diagnose(client, to=to, x=np.array(exact, np.float32))["arithmetic"] == "exact"
 
 
 @pytest.mark.parametrize("theta", [500000, 1000000])
@@ -739,7 +737,7 @@ def vectors(shape: tuple[int, ...] = (2, 40, 32), dtype: Any = np.float32) -> Ar
 
 def diagnose_rotation(client: Client, to: str, x: Array, rotated: Array) -> Any:
     """POST arrays in their types, and return the report."""
-    body = save({"x": x, "rotated": np.ascontiguousarray(rotated)})
+    body = save({"x": np.ascontiguousarray(x), "rotated": np.ascontiguousarray(rotated)})
     headers = {"Content-Type": SAFETENSORS}
     answer = client.post("/diagnose", params={"to": to}, content=body, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -888,8 +886,6 @@ def test_base_that_a_rule_changes_is_not_what_a_config_says(client: Client) -> N
     # Not the base that the rule makes of it.
     (mistake,) = report["mistakes"]
     assert (mistake["name"], mistake["have"], mistake["want"]) == ("wrong-base", 1000000, 500000)
-    low, high = mistake.get("interval", (1000000, 1000000))
-    assert low <= 1000000 <= high
 
 
 def test_single_row_is_diagnosed_at_its_position(client: Client) -> None:

@@ -251,7 +251,9 @@ def fit_of(view: View, waves: Waves, dtype: DType) -> Fit | None:
     if dtype is FLOAT64 and (fit := next(_in_float64(view, waves), None)) is not None:
         return fit
     # Numbers of float64 may be sines in float64 of frequencies or angles in float32.
-    return next(_in_float32(view, waves, FLOAT32 if dtype is FLOAT64 else dtype), None)
+    found = next(_in_float32(view, waves, FLOAT32 if dtype is FLOAT64 else dtype), None)
+    is_wide = dtype is FLOAT64 and found is not None and found.arithmetic is EXACT
+    return Fit(IN_FLOAT32) if is_wide else found
 
 
 def _in_float64(view: View, waves: Waves) -> Iterator[Fit]:

@@ -340,7 +340,8 @@ class _Look:
         """Return some rows, and what was measured of their pairs of unit length."""
         shown, positions = self.reading.sample.at(rows), self.places[rows, 0]
         weights: Float64s = (self.unit[rows] & lanes).astype(np.float64)
-        cosine, sine = (np.where(weights > 0, each, 0.0) for each in shown.parts)
+        pairs = weights.shape[1]
+        cosine, sine = (np.where(weights > 0, each[:, :pairs], 0.0) for each in shown.parts)
         shown = replace(shown, cosine=cosine, sine=sine, weights=weights)
         several = len(np.unique(positions)) > 1
         return shown, measure(shown, positions) if several else None

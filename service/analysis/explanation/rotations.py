@@ -8,6 +8,8 @@ are proposed, as for a table. A candidate is right if it predicts every number o
 
 with h half a step of the type, u = 2^-24, f the factor, and far·r the error of the angle
 (``arithmetic``). Where the angle is off by 1 or more, only the exact one is right.
+
+This module is long because the search, the verification and the answer share one state.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,6 +26,7 @@ from service.analysis.explanation.arithmetic import (
     IN_FLOAT64,
     ITERATED,
     Fit,
+    Waves,
 )
 from service.analysis.explanation.candidates import (
     MOST_MISTAKES,
@@ -426,7 +429,7 @@ class _RotationSearch:
         if len(mistakes) > MOST_MISTAKES or len(said) < len(mistakes):
             return False
         sides = self._sample if candidate.places is None else self.sides
-        waves, narrow = candidate.waves(reading.places), candidate.narrowing
+        waves, narrow = self._waves(candidate, reading.places), candidate.narrowing
         if narrow is not None and narrow.part == "throughout" and narrow.dtype is not self.kind:
             return False
         few = np.arange(0, sides.rows, max(1, sides.rows // FIRST_ROWS))
@@ -450,6 +453,13 @@ class _RotationSearch:
             return True
         return False
 
+    def _waves(self, candidate: Candidate, places: Float64s, start: int = 0) -> Waves:
+        """Return what a candidate predicts of rows from ``start`` on; exactly, far from 0."""
+        waves = candidate.waves(places)
+        if candidate.omega is not self.target.omega or candidate.shift or candidate.narrowing:
+            return waves
+        return replace(waves, exact=self.target.exact(np.arange(start, start + len(places))))
+
     def faults(self, best: _Found) -> Mask | None:
         """Return where numbers differ from what was found, (H, S, head_dim); None if nowhere."""
         sides, found = self.sides, np.zeros(self.sides.x.shape, dtype=np.bool_)
@@ -461,7 +471,7 @@ class _RotationSearch:
             part, own = sides.at(block), best.candidate
             if own.places is not None:
                 own = replace(own, places=own.places[block])
-            waves = own.waves(part.places[:, : best.wiring.count])
+            waves = self._waves(own, part.places[:, : best.wiring.count], start)
             found[:, block] = part.bad(best.wiring, waves, best.kind, self.slack)
         return found if found.any() else None
 
@@ -492,7 +502,9 @@ class _RotationSearch:
         if waves.narrowing is not None:
             arithmetic = waves.narrowing.arithmetic
         elif best.kind is not FLOAT64:
-            for level, each in ((1, IN_FLOAT32), (0, EXACT)):
+            # Numbers of float64 that only float32 explains are no exact ones.
+            exact = EXACT if self.kind is best.kind else IN_FLOAT32
+            for level, each in ((1, IN_FLOAT32), (0, exact)):
                 if not sides.bad(best.wiring, waves, best.kind, self.slack, level).any():
                     arithmetic = each
         is_narrow = HALF_STEP[self.kind] > 2 * HALF_STEP[self.sent]

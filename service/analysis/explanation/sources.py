@@ -114,21 +114,19 @@ class Evidence:
         """Yield frequencies before any rule: the expected ones, bases, slips and widths."""
         yield Source((), 0.0, self.series)
         seen = {self.series.base}
-        for base, bits, interval in self.measured_bases():
+        for base, bits, _ in self.measured_bases():
             if base not in seen:
                 seen.add(base)
-                yield self._of_base(base, bits, interval)
+                yield self._of_base(base, bits)
         for base, bits in USUAL_BASES.items():
             if base not in seen:
-                source = self._of_base(base, bits + _UNMEASURED_BITS, None)
+                source = self._of_base(base, bits + _UNMEASURED_BITS)
                 yield replace(source, is_measured=False)
         yield from self.slips()
         yield from self._still()
 
-    def _of_base(self, base: float, bits: float, interval: tuple[float, float] | None) -> Source:
-        values: dict[str, Any] = {"have": base, "want": self.series.base}
-        if interval is not None:
-            values["interval"] = interval
+    def _of_base(self, base: float, bits: float) -> Source:
+        values = {"have": base, "want": self.series.base}
         wrong = mistake("wrong-base", bits, values, {self.target.base_parameter: base})
         return Source((wrong,), bits, replace(self.series, base=base))
 

@@ -2,7 +2,7 @@
 
 Angles of the slowest frequencies stay below 2π, so that their ratios give the base. The base gives
 estimates of the positions, which faster frequencies with the same positions refine to integers.
-Frequencies are grouped by their positions, and the order of the groups gives the sections.
+MeasuredFrequencies are grouped by their positions, and the order of the groups gives the sections.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,13 @@ from service.analysis.explanation.formulas import Series
 from service.analysis.explanation.measured import fold
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.explanation.views import View
-from service.analysis.families.readings import Fit, PackReading, Reading, packed_tables, row_waves
+from service.analysis.families.readings import (
+    FrequencyFit,
+    PackReading,
+    RowReading,
+    packed_tables,
+    row_waves,
+)
 from service.analysis.families.requests import (
     USUAL_BASE,
     pack_parameters,
@@ -70,7 +76,7 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
                 yield _proposal(request, table, fit, order, positions)
 
 
-def _fits(table: PackReading) -> Iterator[Fit]:
+def _fits(table: PackReading) -> Iterator[FrequencyFit]:
     """Yield default rules found from the slowest frequencies, then rules found from text rows."""
     count = table.count
     if table.scale == 1.0:
@@ -78,7 +84,7 @@ def _fits(table: PackReading) -> Iterator[Fit]:
         for theta in _bases(np.angle(slow), count, table):
             support = (f"angles of the slowest pairs are proportional to {theta:g}^(-k/{count})",)
             own = unless_default("rope_theta", theta, USUAL_BASE)
-            yield Fit(own, Series(theta, exponents(count), 2 * count).omega, support)
+            yield FrequencyFit(own, Series(theta, exponents(count), 2 * count).omega, support)
     for rows in range(min(_TEXT_ROWS, len(table.components[0])), 2, -1):
         waves = next(row_waves(_text(table, rows)), None)
         if waves is not None:
@@ -88,12 +94,12 @@ def _fits(table: PackReading) -> Iterator[Fit]:
             return
 
 
-def _text(table: PackReading, rows: int) -> Reading:
+def _text(table: PackReading, rows: int) -> RowReading:
     """Return the first rows, which have one position on all axes before the first image."""
     first = View(table.components[0][:rows], table.components[1][:rows], table.dtype, table.pack)
     scale = (table.scale, 8 * table.rounding + 2.0**-21)
     none = np.zeros(rows, dtype=np.bool_)
-    return Reading(first, np.arange(rows), rows, none, 0, None, 0, False, scale)
+    return RowReading(first, np.arange(rows), rows, none, 0, None, 0, False, scale)
 
 
 def _is_sequence(table: PackReading) -> bool:
@@ -148,7 +154,7 @@ def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
 
 @dataclass(eq=False)
 class FrequencyGroup:
-    """Frequencies whose angles have the same positions, that is, belong to one axis.
+    """MeasuredFrequencies whose angles have the same positions, that is, belong to one axis.
 
     Attributes:
         positions: the estimated position of each row, (S,).
@@ -302,7 +308,7 @@ def _interleaved(h: set[int], w: set[int], count: int) -> tuple[int, int, int]:
 def _proposal(
     request: IdentifyInput,
     table: PackReading,
-    fit: Fit,
+    fit: FrequencyFit,
     order: SectionOrder,
     positions: Sequence[Int64s],
 ) -> Proposal:

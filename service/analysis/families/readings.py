@@ -47,7 +47,7 @@ _TWO_PI = 2 * np.pi
 
 
 @dataclass(frozen=True, eq=False)
-class Frequencies:
+class MeasuredFrequencies:
     """Measured frequencies.
 
     Attributes:
@@ -76,12 +76,12 @@ class Frequencies:
         allowed = 3 * self.error[:count] + (slack + 2.0**-44) * np.abs(omega[:count])
         return bool((np.abs(omega[:count] - self.omega[:count]) <= allowed).all())
 
-    def divided(self, divisor: float) -> "Frequencies":
+    def divided(self, divisor: float) -> "MeasuredFrequencies":
         return replace(self, omega=self.omega / divisor, error=self.error / divisor)
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FrequencyFit:
     """Frequencies that a family has, and the request parameters that give them.
 
     Attributes:
@@ -104,12 +104,12 @@ class Fit:
         return not self.parameters.keys().isdisjoint({"inv_freq", "freq_factors", "short_factor"})
 
 
-Fits: TypeAlias = Callable[[Frequencies], Iterable[Fit]]
+Fits: TypeAlias = Callable[[MeasuredFrequencies], Iterable[FrequencyFit]]
 """Yields what measured frequencies may be, the plainest first."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class RowReading:
     """Rows read as cosines and sines.
 
     Attributes:
@@ -175,7 +175,7 @@ def has_pair_axis(sample: Sample) -> bool:
     return sample.is_complex or (len(sample.shape) >= 3 and sample.shape[-1] == 2)
 
 
-def readings(request: IdentifyInput) -> Iterator[Reading]:
+def readings(request: IdentifyInput) -> Iterator[RowReading]:
     """Yield the readings in which cosines and sines have one size in all pairs."""
     for view, zeros in raw_views(request):
         if view.has_pairs and (reading := _reading(request, view, zeros)) is not None:
@@ -217,7 +217,7 @@ def raw_views(request: IdentifyInput, *, has_grid: bool = False) -> Iterator[tup
                 yield replace(view, dtype=dtype), zeros
 
 
-def _reading(request: IdentifyInput, view: View, zeros: int) -> Reading | None:
+def _reading(request: IdentifyInput, view: View, zeros: int) -> RowReading | None:
     tolerance = 16 * HALF_STEP[view.dtype] + _ENGINE
     first = view.at(slice(_FIRST_ROWS))
     live = np.logical_or.reduce([part.any(axis=1) for part in first.parts])
@@ -246,7 +246,7 @@ def _reading(request: IdentifyInput, view: View, zeros: int) -> Reading | None:
     if known is not None and (len(known) != view.rows or is_transposed):
         known = None
     width = sum(part.shape[1] for part in view.parts) + zeros
-    return Reading(sample, rows, view.rows, ~nonzero, zeros, known, width, is_transposed, scale)
+    return RowReading(sample, rows, view.rows, ~nonzero, zeros, known, width, is_transposed, scale)
 
 
 # Frequencies along the rows.
@@ -264,13 +264,13 @@ class RowWaves:
         chosen: the sampled rows that were measured.
     """
 
-    reading: Reading
+    reading: RowReading
     coordinates: Float64s
     sign: int
-    frequencies: Frequencies
+    frequencies: MeasuredFrequencies
     chosen: slice
 
-    def may_be(self, fit: Fit) -> bool:
+    def may_be(self, fit: FrequencyFit) -> bool:
         """Return whether frequencies are near measured ones, of rows a whole number apart."""
         step = max(float(round(self.frequencies.omega[0])), 1.0)
         return self.frequencies.divided(step).agrees(fit.omega, 2.0**-7)
@@ -303,7 +303,7 @@ class RowWaves:
         return self.sign * numbers[0] if numbers else None
 
 
-def _waves_along(reading: Reading, coordinates: Float64s, chosen: slice) -> RowWaves | None:
+def _waves_along(reading: RowReading, coordinates: Float64s, chosen: slice) -> RowWaves | None:
     """Return the frequencies of some rows; None unless angles are linear in the coordinates."""
     where = coordinates[reading.rows[chosen]]
     if len(where) < 2 or len(np.unique(where)) < len(where):
@@ -321,11 +321,11 @@ def _waves_along(reading: Reading, coordinates: Float64s, chosen: slice) -> RowW
     sign = -1 if len(known) and measured.omega[known[-1]] < 0 else 1
     period = _TWO_PI / measured.step
     omega = unfolded(sign * measured.omega, period)
-    frequencies = Frequencies(omega, measured.error, *reading.scale)
+    frequencies = MeasuredFrequencies(omega, measured.error, *reading.scale)
     return RowWaves(reading, coordinates, sign, frequencies, chosen)
 
 
-def row_waves(reading: Reading, chosen: slice = slice(None)) -> Iterator[RowWaves]:
+def row_waves(reading: RowReading, chosen: slice = slice(None)) -> Iterator[RowWaves]:
     """Yield frequencies along the known positions, and along the indices of rows."""
     if reading.known is not None:
         rows, known = reading.rows, reading.known
@@ -352,13 +352,13 @@ def row_waves(reading: Reading, chosen: slice = slice(None)) -> Iterator[RowWave
 
 
 def placed(
-    reading: Reading,
+    reading: RowReading,
     fits: Fits,
-    usual: Iterable[Fit],
+    usual: Iterable[FrequencyFit],
     chosen: slice = slice(None),
     *,
     is_whole: bool = False,
-) -> Iterator[tuple[Fit, Float64s]]:
+) -> Iterator[tuple[FrequencyFit, Float64s]]:
     """Yield fits and the position of each row, (S,).
 
     Args:
@@ -388,8 +388,8 @@ def placed(
 
 
 def _scattered(
-    reading: Reading, fits: Fits, usual: Iterable[Fit], *, is_whole: bool
-) -> Iterator[tuple[Fit, Float64s]]:
+    reading: RowReading, fits: Fits, usual: Iterable[FrequencyFit], *, is_whole: bool
+) -> Iterator[tuple[FrequencyFit, Float64s]]:
     """Yield fits and positions of rows that are not evenly spaced."""
     if reading.count > _MOST_LISTED or len(reading.rows) + reading.zero_rows.sum() < reading.count:
         return
@@ -411,17 +411,17 @@ def _scattered(
             return
 
 
-def _corrected(reading: Reading, positions: Float64s, omega: Float64s) -> Frequencies:
+def _corrected(reading: RowReading, positions: Float64s, omega: Float64s) -> MeasuredFrequencies:
     """Return frequencies corrected by what positions (S,) leave of the phases."""
     where = positions[:, None]
     rest = fold(reading.phases - where * omega)
     spread = np.maximum((where * where).sum(axis=0), 1e-300)
     drift = (where * rest).sum(axis=0) / spread
     error = reading.noise * np.abs(where).sum(axis=0) / spread + 8 * UNIT * np.abs(omega)
-    return Frequencies(omega + drift, error, *reading.scale)
+    return MeasuredFrequencies(omega + drift, error, *reading.scale)
 
 
-def _guesses(reading: Reading, fits: Fits) -> Iterator[Fit]:
+def _guesses(reading: RowReading, fits: Fits) -> Iterator[FrequencyFit]:
     """Yield fits of the rows at the start of the array that are evenly spaced."""
     numbers = np.arange(reading.count, dtype=np.float64)
     for rows in range(min(_MOST_EVEN, len(reading.rows)), _FEWEST_EVEN - 2, -1):
@@ -433,12 +433,12 @@ def _guesses(reading: Reading, fits: Fits) -> Iterator[Fit]:
             step = max(float(round(first)), 1.0)
             measured = waves.frequencies.divided(step)
             yield from (fit for fit in fits(measured) if not fit.is_listed)
-            yield Fit({}, measured.omega, is_guess=True)
+            yield FrequencyFit({}, measured.omega, is_guess=True)
             return
     yield from _guesses_of_one(reading, fits)
 
 
-def _guesses_of_one(reading: Reading, fits: Fits) -> Iterator[Fit]:
+def _guesses_of_one(reading: RowReading, fits: Fits) -> Iterator[FrequencyFit]:
     """Yield fits of the ratios of the angles of the row whose slowest angle is smallest."""
     sizes = np.abs(reading.phases[:, -1])
     if reading.pairs < 2 or not sizes.any():
@@ -455,7 +455,7 @@ def _guesses_of_one(reading: Reading, fits: Fits) -> Iterator[Fit]:
         series = found[0]
         omega: Float64s = np.exp(np.log(series.ratio) * np.arange(reading.pairs))
         error = (series.ratio_error * np.arange(reading.pairs) + series.first_error) * omega
-        yield from fits(Frequencies(omega, error + 1e-12, *reading.scale))
+        yield from fits(MeasuredFrequencies(omega, error + 1e-12, *reading.scale))
 
 
 # All rows of tables of several axes, in every pack.

@@ -16,7 +16,7 @@ import numpy as np
 from service.analysis.explanation.formulas import ORIGINAL, USUAL_LENGTHS, Rule, Series
 from service.analysis.explanation.measured import fewest_digits
 from service.analysis.explanation.sources import USUAL_BASES
-from service.analysis.families.readings import Fit, Frequencies
+from service.analysis.families.readings import FrequencyFit, MeasuredFrequencies
 from service.analysis.families.requests import USUAL_BASE
 from service.analysis.families.series import (
     GeometricSeries,
@@ -50,7 +50,7 @@ def exponents(count: int) -> Float64s:
     return np.arange(count) / count
 
 
-def rotary_fits(measured: Frequencies) -> Iterator[Fit]:
+def rotary_fits(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Yield the rules that give frequencies and a scale within their errors, the plainest first."""
     found = list(islice(_rules(measured), _MAX_FITS))
     yield from found
@@ -62,14 +62,16 @@ def rotary_fits(measured: Frequencies) -> Iterator[Fit]:
             yield from _given(replace(measured, error=measured.error * share))
 
 
-def usual_fits(count: int) -> Iterator[Fit]:
+def usual_fits(count: int) -> Iterator[FrequencyFit]:
     """Yield the unscaled frequencies of usual bases."""
     for base in USUAL_BASES:
         support = (f"frequencies are those of the usual base {base:g}",)
-        yield Fit({"rope_theta": base}, Series(base, exponents(count), 2 * count).omega, support)
+        yield FrequencyFit(
+            {"rope_theta": base}, Series(base, exponents(count), 2 * count).omega, support
+        )
 
 
-def _rules(measured: Frequencies) -> Iterator[Fit]:
+def _rules(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     series = fit_geometric(measured.omega, measured.error)
     if series is not None and not measured.is_scaled:
         yield from _of_series(measured, series)
@@ -80,8 +82,8 @@ def _rules(measured: Frequencies) -> Iterator[Fit]:
 
 
 def _fit(
-    measured: Frequencies, rule: Rule, base: float, support: str, **more: ParameterValue
-) -> Iterator[Fit]:
+    measured: MeasuredFrequencies, rule: Rule, base: float, support: str, **more: ParameterValue
+) -> Iterator[FrequencyFit]:
     """Yield the fit of a rule if it gives the frequencies."""
     series = Series(base, exponents(measured.count), 2 * measured.count)
     omega = rule.frequencies(series)
@@ -89,13 +91,13 @@ def _fit(
         own = {} if rule.rope_type == "default" else {"rope_type": rule.rope_type}
         keys = {name: value for name, value in rule.keys.items() if name != "attention_factor"}
         scale = measured.scale or 1.0
-        yield Fit({**own, "rope_theta": base, **keys, **more}, omega, (support,), scale)
+        yield FrequencyFit({**own, "rope_theta": base, **keys, **more}, omega, (support,), scale)
 
 
 # Rules with one geometric series.
 
 
-def _of_series(measured: Frequencies, series: GeometricSeries) -> Iterator[Fit]:
+def _of_series(measured: MeasuredFrequencies, series: GeometricSeries) -> Iterator[FrequencyFit]:
     count, width = measured.count, 2 * measured.count
     base = series.base(count)[0]
     support = f"{count} frequencies fall from {series.first:.6g} as {base:.6g}^(-2k/{width})"
@@ -159,7 +161,7 @@ def _ntk(series: GeometricSeries, width: int) -> Iterator[tuple[float, float]]:
             yield each, base
 
 
-def _proportional(measured: Frequencies) -> Iterator[Fit]:
+def _proportional(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Find a series that ends before the last frequencies, which are 0."""
     count, width = measured.count, 2 * measured.count
     moving = np.flatnonzero(np.abs(measured.omega) > 2 * measured.error)
@@ -184,7 +186,7 @@ def _proportional(measured: Frequencies) -> Iterator[Fit]:
 # Rules that keep fast frequencies and divide slow ones.
 
 
-def _blended(measured: Frequencies) -> Iterator[Fit]:
+def _blended(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Yield the YaRN and Llama 3 rules of usual keys that give frequencies."""
     support = "fast frequencies are kept, slow ones are divided by the factor, with a blend between"
     for base in kept_bases(measured):
@@ -196,7 +198,7 @@ def _blended(measured: Frequencies) -> Iterator[Fit]:
                         yield from _fit(measured, rule, base, support, **more)
 
 
-def _is_blend(measured: Frequencies, series: Series, factor: float) -> bool:
+def _is_blend(measured: MeasuredFrequencies, series: Series, factor: float) -> bool:
     """Return whether frequencies lie between those of a series and these divided by a factor.
 
     Their ratio must not rise from pair to pair.
@@ -207,7 +209,7 @@ def _is_blend(measured: Frequencies, series: Series, factor: float) -> bool:
     return bool(is_between.all() and is_falling.all())
 
 
-def kept_bases(measured: Frequencies) -> tuple[float, ...]:
+def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
     """Return bases of the first frequencies, which a blending rule leaves unscaled, and usual ones.
 
     They follow from the longest run of first frequencies that is a series from 1 on; where it is
@@ -232,7 +234,7 @@ def kept_bases(measured: Frequencies) -> tuple[float, ...]:
     return tuple(dict.fromkeys((*found, *usual)))[:_MOST_BASES]
 
 
-def _factors(measured: Frequencies, series: Series) -> tuple[float, ...]:
+def _factors(measured: MeasuredFrequencies, series: Series) -> tuple[float, ...]:
     """Return the factors above 1 by which the last frequencies may be divided."""
     ratio, error = measured.omega / series.omega, measured.error / series.omega
     known = np.flatnonzero((error < 0.25 * np.abs(ratio)) & (ratio > 0))
@@ -266,7 +268,7 @@ def _usual_rules(factor: float, *, is_scaled: bool) -> Iterator[Rule]:
             yield Rule("llama3", {"factor": factor, **bands, ORIGINAL: length})
 
 
-def _attention(measured: Frequencies, rule: Rule) -> Iterator[dict[str, ParameterValue]]:
+def _attention(measured: MeasuredFrequencies, rule: Rule) -> Iterator[dict[str, ParameterValue]]:
     """Yield the keys of the attention factor that give the measured scale."""
     if rule.rope_type != "yarn" or measured.scale is None:
         yield {}
@@ -296,7 +298,7 @@ def _rounded(values: Float64s, errors: Float64s) -> tuple[float, ...]:
     return tuple(round_number(value, error) for value, error in pairs)
 
 
-def _lists(measured: Frequencies) -> Iterator[Fit]:
+def _lists(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Yield longrope where cosines and sines are scaled, and freq_factors where they are not."""
     omega, error, count = measured.omega, measured.error, measured.count
     if not (omega > 2 * error).all() or count < 2:
@@ -309,7 +311,9 @@ def _lists(measured: Frequencies) -> Iterator[Fit]:
     support = (f"frequencies of base {USUAL_BASE:g} are divided by numbers {ends}",)
     base: dict[str, ParameterValue] = {"rope_theta": USUAL_BASE}
     if not measured.is_scaled:
-        yield Fit({**base, "freq_factors": factors}, series.omega / np.array(factors), support)
+        yield FrequencyFit(
+            {**base, "freq_factors": factors}, series.omega / np.array(factors), support
+        )
         return
     for length, named in _longrope_attention(measured):
         lists: dict[str, ParameterValue] = {
@@ -321,10 +325,10 @@ def _lists(measured: Frequencies) -> Iterator[Fit]:
         parameters = kind | base | lists | named
         omega = series.omega / np.array(factors)
         one = "one length shows one list, which is given as short_factor and as long_factor"
-        yield Fit(parameters, omega, (*support, one), measured.scale or 1.0)
+        yield FrequencyFit(parameters, omega, (*support, one), measured.scale or 1.0)
 
 
-def _given(measured: Frequencies) -> Iterator[Fit]:
+def _given(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Yield the measured frequencies as inv_freq, whatever rule they come from."""
     still = np.abs(measured.omega) <= measured.error
     if (measured.omega[~still] < 0).any() or measured.omega.max() > MAX_FREQUENCY:
@@ -340,10 +344,10 @@ def _given(measured: Frequencies) -> Iterator[Fit]:
     if MIN_FACTOR <= scale <= MAX_ATTENTION_FACTOR:
         ends = f"from {max(omega):.6g} to {min(omega):.6g}"
         support = f"{measured.count} frequencies {ends} follow no known rule: they are as measured"
-        yield Fit(parameters, np.array(omega), (support,), scale)
+        yield FrequencyFit(parameters, np.array(omega), (support,), scale)
 
 
-def _mixed(measured: Frequencies) -> Iterator[Fit]:
+def _mixed(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Find ln F_k = a·(k + 1)^B with a = ln f/(r/2)^B: a line in logarithms of both."""
     count = measured.count
     if measured.is_scaled or count < 2 or not (measured.omega > 0).all():
@@ -374,7 +378,7 @@ def _mixed(measured: Frequencies) -> Iterator[Fit]:
 
 
 def _longrope_attention(
-    measured: Frequencies,
+    measured: MeasuredFrequencies,
 ) -> Iterator[tuple[int, dict[str, ParameterValue]]]:
     """Yield a length O and a factor f with √(1 + ln f/ln O) as the scale; else the scale itself."""
     scale = measured.scale or 1.0

@@ -13,9 +13,9 @@ from service.analysis.array import IdentifyInput, Proposal, TableRequest
 from service.analysis.explanation.measured import fold
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.families.readings import (
-    Fit,
-    Frequencies,
-    Reading,
+    FrequencyFit,
+    MeasuredFrequencies,
+    RowReading,
     has_pair_axis,
     placed,
     raw_views,
@@ -40,7 +40,7 @@ _FEW_ROWS = 8
 
 
 def propose_rotary_tables(
-    request: IdentifyInput, read: Sequence[Reading], chosen: slice = slice(None)
+    request: IdentifyInput, read: Sequence[RowReading], chosen: slice = slice(None)
 ) -> Iterator[Proposal]:
     """Propose rotary tables with both cosines and sines, in every pack."""
     found = [each for each in read if each.packing in PACKS and not each.zeros]
@@ -57,7 +57,7 @@ def propose_rotary_tables(
 
 
 def _of_reading(
-    request: IdentifyInput, reading: Reading, chosen: slice, *, may_be_listed: bool
+    request: IdentifyInput, reading: RowReading, chosen: slice, *, may_be_listed: bool
 ) -> Iterator[Proposal]:
     if reading.zero_rows.any() or reading.view.count != reading.pairs:
         return
@@ -75,7 +75,7 @@ def _of_reading(
         )
 
 
-def _unit_fits(measured: Frequencies) -> Iterator[Fit]:
+def _unit_fits(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     """Yield the fits of frequencies per row, where rows may be several positions apart."""
     first = float(measured.omega[0])
     step = float(round(first))
@@ -87,7 +87,7 @@ def _unit_fits(measured: Frequencies) -> Iterator[Fit]:
 
 def _proposal(
     request: IdentifyInput,
-    fit: Fit,
+    fit: FrequencyFit,
     positions: Float64s,
     pack: str,
     support: tuple[str, ...],
@@ -116,7 +116,7 @@ _LARGEST_WAVE = 2.0
 
 
 def propose_rotary_components(
-    request: IdentifyInput, read: Sequence[Reading], chosen: slice = slice(None)
+    request: IdentifyInput, read: Sequence[RowReading], chosen: slice = slice(None)
 ) -> Iterator[Proposal]:
     """Propose rotary tables that contain only the cosines or only the sines."""
     if request.is_pair or has_pair_axis(request.sample) or read or chosen != slice(None):
@@ -152,7 +152,7 @@ def _components(request: IdentifyInput, view: View) -> Iterator[Proposal]:
     scale = float(np.median(np.abs(phasors[clear])))
     scale = 1.0 if abs(scale - 1) < 64 * unit else scale
     phase_error = float(residual[clear].max()) * 4 + 64 * unit
-    for fit in rotary_fits(Frequencies(omega, error, scale, 64 * unit)):
+    for fit in rotary_fits(MeasuredFrequencies(omega, error, scale, 64 * unit)):
         if fit.is_listed:
             continue
         for part in ("cos", "sin"):
@@ -269,14 +269,14 @@ def _relative_error(request: IdentifyInput) -> float:
     return max(4 * share, _LEAST_RELATIVE_ERROR)
 
 
-def _measured(omega: Float64s, relative_error: float) -> Frequencies:
+def _measured(omega: Float64s, relative_error: float) -> MeasuredFrequencies:
     error = np.maximum(relative_error * np.abs(omega), _LEAST_FREQUENCY_ERROR)
-    return Frequencies(omega, error)
+    return MeasuredFrequencies(omega, error)
 
 
 def _angle_rows(
     rows: Float64s, error: float, known: Float64s | None
-) -> Iterator[tuple[Frequencies, Float64s]]:
+) -> Iterator[tuple[MeasuredFrequencies, Float64s]]:
     """Yield frequencies and positions (S,) of rows of angles (S, K).
 
     Unknown positions are consecutive, or the first angles if the first frequency is 1.

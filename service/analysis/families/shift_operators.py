@@ -11,8 +11,8 @@ import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, Sample, single_finite_array
 from service.analysis.explanation.views import HALF_STEP
-from service.analysis.families.conventions import base_fits, falling
-from service.analysis.families.readings import Fit, Frequencies, placed, readings
+from service.analysis.families.published_sinusoids import base_fits, falling
+from service.analysis.families.readings import FrequencyFit, MeasuredFrequencies, placed, readings
 from service.analysis.families.requests import USUAL_BASE, table_proposal, unless_default
 from service.analysis.families.series import plain_numbers, solve_falling
 from service.analysis.precision import spacing
@@ -51,7 +51,7 @@ def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
 
 def _rotated(
     matrices: Float64s, request: IdentifyInput, layout: str
-) -> Iterator[tuple[Fit, Float64s]]:
+) -> Iterator[tuple[FrequencyFit, Float64s]]:
     """Yield the frequencies of the rotations of matrices, and the offset of each matrix."""
     rows = _rotations(matrices, request.sample, is_interleaved=layout == "interleaved")
     if rows is None:
@@ -59,7 +59,7 @@ def _rotated(
     width = matrices.shape[1]
     sample = replace(request.sample, values=rows, shape=rows.shape)
 
-    def fits(measured: Frequencies | None) -> list[Fit]:
+    def fits(measured: MeasuredFrequencies | None) -> list[FrequencyFit]:
         return list(base_fits(measured, width, width // 2))
 
     # The request's positions belong to rows of a table, not to matrices.

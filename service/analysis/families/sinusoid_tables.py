@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
-from service.analysis.families.conventions import (
+from service.analysis.families.published_sinusoids import (
     base_fits,
     convention_fits,
     falling,
@@ -19,7 +19,13 @@ from service.analysis.families.conventions import (
     layout_of,
     possible_widths,
 )
-from service.analysis.families.readings import Fit, Frequencies, Reading, placed, readings
+from service.analysis.families.readings import (
+    FrequencyFit,
+    MeasuredFrequencies,
+    RowReading,
+    placed,
+    readings,
+)
 from service.analysis.families.requests import (
     USUAL_BASE,
     digits_of,
@@ -41,7 +47,7 @@ _ENGINE_ERROR = 2.0**-21
 
 
 def propose_sinusoids(
-    request: IdentifyInput, read: Sequence[Reading], chosen: slice = slice(None)
+    request: IdentifyInput, read: Sequence[RowReading], chosen: slice = slice(None)
 ) -> Iterator[Proposal]:
     """Propose ``/encoding`` and ``/encoding/timesteps``; fewer parameters come first."""
     if request.is_pair:
@@ -70,11 +76,11 @@ def _cost(request: TableRequest) -> int:
 # The absolute encoding.
 
 
-def _encodings(request: IdentifyInput, reading: Reading, chosen: slice) -> Iterator[Proposal]:
+def _encodings(request: IdentifyInput, reading: RowReading, chosen: slice) -> Iterator[Proposal]:
     groups: dict[bytes, list[tuple[str, dict[str, ParameterValue]]]] = {}
     forms = forms_of(reading, request.d_model)
 
-    def fits(measured: Frequencies | None) -> Iterator[Fit]:
+    def fits(measured: MeasuredFrequencies | None) -> Iterator[FrequencyFit]:
         """Yield each different series of frequencies once, and note who has it."""
         seen = set()
         for name, d_model, named in forms:
@@ -106,7 +112,7 @@ def _encodings(request: IdentifyInput, reading: Reading, chosen: slice) -> Itera
 
 def _paddings(
     convention: SinusoidConvention,
-    reading: Reading,
+    reading: RowReading,
     positions: Float64s,
 ) -> Iterator[tuple[dict[str, ParameterValue], Float64s]]:
     """Yield padding parameters, and the positions to request: angles are of position + offset."""
@@ -134,7 +140,9 @@ def _padding_indices(positions: Float64s, is_zero: np.ndarray, usual: int) -> li
     return list(dict.fromkeys([own, usual] if is_between else [usual, own]))
 
 
-def _support(name: str, reading: Reading, fit: Fit, positions: Float64s) -> Iterator[str]:
+def _support(
+    name: str, reading: RowReading, fit: FrequencyFit, positions: Float64s
+) -> Iterator[str]:
     yield reading.support
     yield from fit.support
     ends = f"{np.nanmin(positions):.9g} to {np.nanmax(positions):.9g}"
@@ -151,7 +159,7 @@ def _support(name: str, reading: Reading, fit: Fit, positions: Float64s) -> Iter
 _USUAL_SHIFT = 1.0
 
 
-def _timesteps(request: IdentifyInput, reading: Reading, chosen: slice) -> Iterator[Proposal]:
+def _timesteps(request: IdentifyInput, reading: RowReading, chosen: slice) -> Iterator[Proposal]:
     """Yield ``/encoding/timesteps``: all sines, then all cosines, or the other way."""
     layout = layout_of(reading)
     # A table of odd width must end in a channel of zeros.
@@ -162,7 +170,7 @@ def _timesteps(request: IdentifyInput, reading: Reading, chosen: slice) -> Itera
         return
     count = reading.pairs
 
-    def fits(measured: Frequencies | None) -> list[Fit]:
+    def fits(measured: MeasuredFrequencies | None) -> list[FrequencyFit]:
         return list(_timestep_fits(measured, count))
 
     for fit, values in placed(reading, fits, fits(None), chosen):
@@ -187,7 +195,7 @@ def _timesteps(request: IdentifyInput, reading: Reading, chosen: slice) -> Itera
             )
 
 
-def _timestep_fits(measured: Frequencies | None, count: int) -> Iterator[Fit]:
+def _timestep_fits(measured: MeasuredFrequencies | None, count: int) -> Iterator[FrequencyFit]:
     """Yield fits of the frequencies exp(−ln(max_period)·k/(n − downscale_freq_shift)), k < n."""
     is_usual = False
     for shift in (_USUAL_SHIFT, 0.0) if count > 1 else (_USUAL_SHIFT + 1,):
@@ -206,7 +214,7 @@ def _timestep_fits(measured: Frequencies | None, count: int) -> Iterator[Fit]:
         for number in plain_numbers(abs(shift), 1e-5, ())[:1]:
             signed = float(np.copysign(number, shift))
             omega = falling(USUAL_BASE, 2 * (count - signed), count)
-            yield Fit({"downscale_freq_shift": signed}, omega, fit.support)
+            yield FrequencyFit({"downscale_freq_shift": signed}, omega, fit.support)
 
 
 def _scaled_timesteps(
@@ -233,7 +241,7 @@ def _scaled_timesteps(
 
 
 def propose_relative(
-    request: IdentifyInput, read: Sequence[Reading], chosen: slice = slice(None)
+    request: IdentifyInput, read: Sequence[RowReading], chosen: slice = slice(None)
 ) -> Iterator[Proposal]:
     """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` for descending rows."""
     sample = request.sample
@@ -252,13 +260,15 @@ def propose_relative(
 
 
 def _descending(
-    request: IdentifyInput, reading: Reading, chosen: slice, *, has_directions: bool
+    request: IdentifyInput, reading: RowReading, chosen: slice, *, has_directions: bool
 ) -> Iterator[Proposal]:
     if reading.zero_rows.any():
         return
     for d_model in (reading.width, reading.width - 1):
 
-        def fits(measured: Frequencies | None, d_model: int = d_model) -> list[Fit]:
+        def fits(
+            measured: MeasuredFrequencies | None, d_model: int = d_model
+        ) -> list[FrequencyFit]:
             return list(base_fits(measured, d_model, reading.pairs))
 
         for fit, positions in placed(reading, fits, fits(None), chosen, is_whole=True):
@@ -277,7 +287,7 @@ def _descending(
 
 
 def _relative_lengths(
-    reading: Reading, positions: Float64s, d_model: int, *, has_directions: bool
+    reading: RowReading, positions: Float64s, d_model: int, *, has_directions: bool
 ) -> Iterator[tuple[str, dict[str, ParameterValue]]]:
     """Yield each resource that can have these descending positions, with its length parameters."""
     steps = np.diff(positions)
@@ -321,7 +331,7 @@ def propose_encoding_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
     for part, (omega, bounds) in parts.items():
         if len(omega) > 1 and omega[0] <= omega[-1]:
             continue
-        count, measured = len(omega), Frequencies(omega, bounds)
+        count, measured = len(omega), MeasuredFrequencies(omega, bounds)
 
         def fits(convention: SinusoidConvention, width: int, count: int = count) -> bool:
             return convention.count(width) == count and convention.width(width) >= 1

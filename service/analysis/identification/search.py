@@ -27,7 +27,7 @@ from service.analysis.families import (
     sinusoid_tables,
     slope_biases,
 )
-from service.analysis.families.readings import Reading, readings
+from service.analysis.families.readings import RowReading, readings
 from service.analysis.families.requests import digits_of
 from service.analysis.identification.ranking import (
     CHANCE_DIGITS,
@@ -39,7 +39,7 @@ from service.analysis.identification.ranking import (
     ranked,
 )
 from service.analysis.identification.verification import (
-    Match,
+    TableMatch,
     Verdict,
     compared,
     rank,
@@ -64,7 +64,7 @@ DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
 )
 """Families of index matrices and biases, which depend on the offset of query and key."""
 
-RowFamily: TypeAlias = Callable[[IdentifyInput, Sequence[Reading], slice], Iterator[Proposal]]
+RowFamily: TypeAlias = Callable[[IdentifyInput, Sequence[RowReading], slice], Iterator[Proposal]]
 
 ROW_FAMILIES: tuple[RowFamily, ...] = (
     rotary_tables.propose_rotary_tables,
@@ -233,11 +233,11 @@ class Search:
     sampled: int = MAX_SAMPLED
     verified: int = MAX_VERIFIED
     budget: int = field(init=False)
-    near: list[Match] = field(default_factory=list)
+    near: list[TableMatch] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _found: set[Hashable] = field(default_factory=set)
     _most_digits: float = inf
-    _matches: dict[Hashable, Match] = field(default_factory=dict)
+    _matches: dict[Hashable, TableMatch] = field(default_factory=dict)
     _verdicts: dict[Hashable, Verdict] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -299,7 +299,7 @@ class Search:
             self.near.append(match)
         return verdicts
 
-    def _verdict(self, inputs: IdentifyInput, match: Match) -> Verdict:
+    def _verdict(self, inputs: IdentifyInput, match: TableMatch) -> Verdict:
         """Return the verdict of a match; that of an equal table is known."""
         key = None if match.waves is None else (inputs.sample.element_dtype, match.key)
         known = self._verdicts.get(key) if key is not None else None
@@ -313,7 +313,7 @@ class Search:
 
     def _sampled_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
-    ) -> Iterator[Match]:
+    ) -> Iterator[TableMatch]:
         """Yield comparisons of some rows with each new proposal, until the budget is spent."""
         for proposal in proposals:
             if self.sampled <= 0 or self.budget <= 0:

@@ -109,7 +109,7 @@ class Claim:
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class TableMatch:
     """A proposed table beside the submitted arrays.
 
     Attributes:
@@ -264,8 +264,8 @@ def compared(
     inputs: IdentifyInput,
     proposal: Proposal,
     tables: Tables,
-    known: dict[Hashable, Match] | None = None,
-) -> Match | None:
+    known: dict[Hashable, TableMatch] | None = None,
+) -> TableMatch | None:
     """Compare some rows of the submitted arrays with a proposed table.
 
     Return None if the request for the table is refused, or if the shapes differ.
@@ -290,7 +290,7 @@ def compared(
         name: ArrayRows.of(sample, by_name[name], count, is_transposed=proposal.is_transposed)
         for name, sample in inputs.arrays.items()
     }
-    match = Match(proposal, document, arrays, waves)
+    match = TableMatch(proposal, document, arrays, waves)
     if waves is None or known is None:
         return _with_claims(match, inputs, tables)
     key = inputs.sample.element_dtype, match.key
@@ -299,7 +299,7 @@ def compared(
     return replace(known[key], proposal=proposal, document=document)
 
 
-def _with_claims(match: Match, inputs: IdentifyInput, tables: Tables) -> Match:
+def _with_claims(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> TableMatch:
     rows = sampled_rows(match.row_count)
     exact = Claim(EXACT)
     share = _share(match, exact, rows)
@@ -321,7 +321,7 @@ def _with_claims(match: Match, inputs: IdentifyInput, tables: Tables) -> Match:
     return replace(match, claims=(chosen,), agreeing=share)
 
 
-def _share(match: Match, claim: Claim, rows: Indices) -> float:
+def _share(match: TableMatch, claim: Claim, rows: Indices) -> float:
     shares = []
     for name, array in match.arrays.items():
         block = Block(name, rows, array.values[rows], array.expected(rows))
@@ -330,7 +330,7 @@ def _share(match: Match, claim: Claim, rows: Indices) -> float:
     return float(np.mean(shares))
 
 
-def _wave_claim(match: Match, rows: Indices) -> Claim | None:
+def _wave_claim(match: TableMatch, rows: Indices) -> Claim | None:
     """Return the claim of the arithmetic that gives every sampled number; None if none does."""
     table = match.waves
     assert table is not None
@@ -403,7 +403,7 @@ def rank(arithmetic: Arithmetic) -> int:
     )
 
 
-def _views(match: Match, rows: Indices) -> Iterator[View]:
+def _views(match: TableMatch, rows: Indices) -> Iterator[View]:
     """Yield the sampled rows of the arrays as cosines and sines; of copies, one view each."""
     table = match.waves
     assert table is not None
@@ -437,7 +437,7 @@ def _views_of(table: TableWaves, name: str, values: Float64s, dtype: DType) -> I
             yield View(cosine, sine, dtype, "", slack=table.slack)
 
 
-def _other_claims(match: Match, inputs: IdentifyInput, tables: Tables) -> Iterator[Claim]:
+def _other_claims(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> Iterator[Claim]:
     """Yield the loosest claim about waves, or claims about roundings in float64 and float32."""
     if match.waves is not None:
         yield Claim(EXACT, match.waves.waves)
@@ -488,7 +488,7 @@ class _Progress:
     failed: tuple[str, int, int, float] | None = None
 
 
-def verdict_of(match: Match) -> Verdict:
+def verdict_of(match: TableMatch) -> Verdict:
     """Compare all rows, in blocks, and return whether an arithmetic reproduces every element."""
     progress = [_Progress(claim) for claim in match.claims]
     farthest: tuple[float, str, int, int] = (0.0, next(iter(match.arrays)), 0, 0)
@@ -527,7 +527,7 @@ def verdict_of(match: Match) -> Verdict:
     )
 
 
-def _add_rows(progress: _Progress, match: Match, block: Block) -> None:
+def _add_rows(progress: _Progress, match: TableMatch, block: Block) -> None:
     mask, allowed = match.agreement(progress.claim, block)
     progress.explained += int(np.count_nonzero(mask))
     if progress.failed is None and not mask.all():
@@ -547,7 +547,7 @@ def _largest_ulp(error: Float64s, sample: Sample, submitted: Float64s, expected:
     return float((error[most] / spacing(larger[most], sample.element_dtype)).max())
 
 
-def _first_mismatch(match: Match, failed: tuple[str, int, int, float]) -> FirstMismatch:
+def _first_mismatch(match: TableMatch, failed: tuple[str, int, int, float]) -> FirstMismatch:
     name, row, channel, allowed = failed
     array = match.arrays[name]
     expected = array.expected(np.array([row]))[0, channel]

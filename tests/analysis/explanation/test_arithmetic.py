@@ -37,25 +37,30 @@ BASES = (10000.0, 500000.0)
 
 
 def _exponents(width: int) -> Reals:
-    return np.arange(0, width, 2, dtype=FLOAT) / FLOAT(width)
+    exponents: Reals = np.arange(0, width, 2, dtype=FLOAT) / FLOAT(width)
+    return exponents
+
+
+def _products(positions: Float64s, omega: Reals) -> Reals:
+    angles: Reals = positions.astype(FLOAT)[:, None] * omega
+    return angles
 
 
 def by_power(positions: Float64s, base: float, width: int) -> Reals:
     """1/b**e: transformers, vLLM."""
-    omega = FLOAT(1) / np.power(FLOAT(base), _exponents(width))
-    return positions.astype(FLOAT)[:, None] * omega
+    return _products(positions, FLOAT(1) / np.power(FLOAT(base), _exponents(width)))
 
 
 def by_exponential(positions: Float64s, base: float, width: int) -> Reals:
     """exp(2k·(−ln b/d)): the sinusoids of tutorials."""
     omega = np.exp(np.arange(0, width, 2, dtype=FLOAT) * FLOAT(-np.log(base) / width))
-    return positions.astype(FLOAT)[:, None] * omega
+    return _products(positions, omega)
 
 
 def by_power_of_two(positions: Float64s, base: float, width: int) -> Reals:
     """exp2(−e·log2 b): MLX."""
     omega = np.exp2(-_exponents(width) * FLOAT(np.log2(base)))
-    return positions.astype(FLOAT)[:, None] * omega
+    return _products(positions, omega)
 
 
 def by_products(positions: Float64s, base: float, width: int) -> Reals:
@@ -71,7 +76,8 @@ def by_products(positions: Float64s, base: float, width: int) -> Reals:
 
 def by_division(positions: Float64s, base: float, width: int) -> Reals:
     """p/b**e: JAX, MaxText."""
-    return positions.astype(FLOAT)[:, None] / np.power(FLOAT(base), _exponents(width))
+    angles: Reals = positions.astype(FLOAT)[:, None] / np.power(FLOAT(base), _exponents(width))
+    return angles
 
 
 def by_float64(positions: Float64s, base: float, width: int) -> Reals:
@@ -104,17 +110,17 @@ def view_of(angles: Reals, dtype: DType, scale: float = 1.0) -> View:
     """Return cosines and sines in the type of the angles, then rounded to another."""
     cosine, sine = np.cos(angles) * angles.dtype.type(scale), np.sin(angles)
     sine = sine * angles.dtype.type(scale)
-    parts = (rounded(each.astype(np.float64), dtype) for each in (cosine, sine))
-    return View(*parts, dtype, "compact")
+    cosine, sine = (rounded(each.astype(np.float64), dtype) for each in (cosine, sine))
+    return View(cosine, sine, dtype, "compact")
 
 
-def waves_of(positions: Float64s, base: float, width: int, scale: float = 1.0) -> Waves:
+def waves_of(positions: Any, base: float, width: int, scale: float = 1.0) -> Waves:
     series = Series(base, np.arange(0, width, 2) / width, width)
     return Waves(series.omega, positions[:, None], scale, series)
 
 
 def name_of(fit: Fit | None) -> str | None:
-    return fit and fit.arithmetic.name
+    return None if fit is None else fit.arithmetic.name
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -150,10 +156,10 @@ def test_what_a_fit_gives_is_nearly_given_in_float32(engine: str, dtype: str) ->
     waves = waves_of(FAR, 500000.0, 64)
     fit = fit_of(view, waves, DTYPES[dtype])
     assert fit is not None
-    near = replace(view, cosine=FLOAT(view.cosine), sine=FLOAT(view.sine))
+    cosine, sine = (each.astype(FLOAT) for each in view.parts)
 
-    assert fit.nearly(near, waves, DTYPES[dtype])
-    far = replace(near, sine=near.sine + FLOAT(0.13) * (np.arange(32) == 3))
+    assert fit.nearly(replace(view, cosine=cosine, sine=sine), waves, DTYPES[dtype])
+    far = replace(view, cosine=cosine, sine=sine + FLOAT(0.13) * (np.arange(32) == 3))
     assert not fit.nearly(far, waves, DTYPES[dtype])
 
 
@@ -280,19 +286,17 @@ def test_a_frequency_that_is_off_by_more_than_any_power_is_refused(pair: int) ->
 @pytest.mark.parametrize("row", [1, 100, 255])
 @pytest.mark.parametrize("part", ["cosine", "sine"])
 def test_a_single_number_that_is_off_by_a_few_steps_is_refused(part: str, row: int) -> None:
-    view = view_of(by_power(NEAR, 10000.0, 64), FLOAT32)
-    changed = np.array(getattr(view, part))
-    changed[row, 5] += 2.0**-19
-    view = replace(view, **{part: changed})
+    view, waves = view_of(by_power(NEAR, 10000.0, 64), FLOAT32), waves_of(NEAR, 10000.0, 64)
 
-    fit = fit_of(view, waves_of(NEAR, 10000.0, 64), FLOAT32)
+    def moved_by(error: float) -> View:
+        cosine, sine = (each.copy() for each in view.parts)
+        (cosine if part == "cosine" else sine)[row, 5] += error
+        return replace(view, cosine=cosine, sine=sine)
 
     # Repeated multiplication leaves far angles a little room.
-    assert fit is None or fit.arithmetic.name in {"float32-steps", "iterated"}
-    assert (
-        fit_of(replace(view, **{part: changed + 1e-3}), waves_of(NEAR, 10000.0, 64), FLOAT32)
-        is None
-    )
+    little = name_of(fit_of(moved_by(2.0**-19), waves, FLOAT32))
+    assert little in {None, "float32-steps", "iterated"}
+    assert fit_of(moved_by(1e-3), waves, FLOAT32) is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,4 +1,4 @@
-"""The float64 formulas of scaling rules, with which tables are proposed, are those of the tables."""
+"""The float64 formulas of scaling rules, by which tables are proposed, are those of tables."""
 
 from typing import Any
 

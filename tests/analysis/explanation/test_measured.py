@@ -1,6 +1,7 @@
 """Measured frequencies, phases and bases are within their stated errors."""
 
 from math import exp, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from service.analysis.explanation.measured import (
     refined_base,
 )
 from service.analysis.explanation.sampling import sampled_rows
-from service.analysis.explanation.views import View
+from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.precision import rounded
 from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
@@ -33,7 +34,7 @@ def view_of(cosine: Float64s | None, sine: Float64s | None, dtype: DType) -> Vie
 
 
 def measured_of(
-    omega: Float64s, positions: Float64s, dtype: DType = FLOAT32, scale: float = 1.0
+    omega: Float64s, positions: Any, dtype: DType = FLOAT32, scale: float = 1.0
 ) -> Measured:
     return measure(view_of(*turned(omega, positions, scale), dtype), positions)
 
@@ -171,9 +172,10 @@ def test_rows_of_little_weight_count_little() -> None:
 def test_one_component_alone_is_measured(component: str, base: float, dtype: str) -> None:
     omega, positions = powers(16, base), np.arange(256.0)
     cosine, sine = turned(omega, positions)
-    parts = (cosine, None) if component == "cosine" else (None, sine)
+    is_cosine = component == "cosine"
+    view = view_of(cosine if is_cosine else None, None if is_cosine else sine, DTYPES[dtype])
 
-    found = measure(view_of(*parts, DTYPES[dtype]), positions)
+    found = measure(view, positions)
 
     assert (np.abs(found.omega - omega) <= found.error).all()
     assert found.phasors is None
@@ -287,7 +289,7 @@ def test_an_error_that_is_stated_too_small_is_seen(monkeypatch: pytest.MonkeyPat
     view = view_of(*turned(omega, positions), DTYPES["bfloat16"])
     assert within(measure(view, positions), omega)
 
-    tight = {dtype: step / 2**12 for dtype, step in measured.HALF_STEP.items()}
+    tight = {dtype: step / 2**12 for dtype, step in HALF_STEP.items()}
     monkeypatch.setattr(measured, "HALF_STEP", tight)
 
     assert not within(measure(view, positions), omega)

@@ -1,4 +1,4 @@
-"""Every packing and wrapper is read as cosines and sines; nothing is copied; the plausible first."""
+"""Every packing and wrapper is read, without copies, and the plausible reading comes first."""
 
 from collections.abc import Callable
 

@@ -8,7 +8,7 @@ import pytest
 
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest, read_rows
 from service.analysis.identification.structures import ArrayRows, matching_tables
-from service.analysis.identification.verification import Match, Verdict, compared
+from service.analysis.identification.verification import TableMatch, Verdict, compared
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -157,7 +157,7 @@ def test_proposal_without_a_table_has_no_verdict() -> None:
     assert verify(float_input(in_float64(4, 4)), impossible, tables) is None
 
 
-def sampled(table: Numbers, given: Proposal | None = None) -> Match:
+def sampled(table: Numbers, given: Proposal | None = None) -> TableMatch:
     match = compared(float_input(table), given or proposal(*table.shape), tables)
     assert match is not None
     return match

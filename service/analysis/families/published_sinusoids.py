@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.families.readings import Fit, Frequencies, Reading
+from service.analysis.families.readings import FrequencyFit, MeasuredFrequencies, RowReading
 from service.analysis.families.requests import USUAL_BASE, unless_default
 from service.analysis.families.series import (
     GeometricSeries,
@@ -37,7 +37,7 @@ def falling(base: float, span: float, count: int) -> Float64s:
     return omega
 
 
-def series_of(measured: Frequencies | None) -> GeometricSeries | None:
+def series_of(measured: MeasuredFrequencies | None) -> GeometricSeries | None:
     """Return the series of frequencies; one that determines nothing if they are unknown."""
     if measured is None:
         return _UNKNOWN
@@ -45,15 +45,15 @@ def series_of(measured: Frequencies | None) -> GeometricSeries | None:
 
 
 def base_fits(
-    measured: Frequencies | None, span: float, count: int, name: str = "base"
-) -> Iterator[Fit]:
+    measured: MeasuredFrequencies | None, span: float, count: int, name: str = "base"
+) -> Iterator[FrequencyFit]:
     """Yield fits of frequencies base^(−2k/span), k = 0 … count - 1.
 
     Frequencies that are unknown, or determine no base, such as a single one, get the usual base.
     """
     series = series_of(measured)
     for base in () if series is None else plain_bases(series, span if count > 1 else 0):
-        yield Fit(
+        yield FrequencyFit(
             dict(unless_default(name, base, USUAL_BASE)),
             falling(base, span, count),
             (_support(count, base, span, series),),
@@ -70,8 +70,8 @@ def _support(count: int, base: float, span: float, series: GeometricSeries | Non
 
 
 def convention_fits(
-    name: str, d_model: int, measured: Frequencies | None, *, has_first: bool = True
-) -> Iterator[Fit]:
+    name: str, d_model: int, measured: MeasuredFrequencies | None, *, has_first: bool = True
+) -> Iterator[FrequencyFit]:
     """Yield the parameters and frequencies of a convention that fit measured ones.
 
     Args:
@@ -90,7 +90,7 @@ def convention_fits(
         for parameters, base in _ends(convention, number, series, span if count > 1 else 0):
             omega = fastest * falling(base, span, count)
             support = _support(count, base, span, series)
-            yield Fit({**unit, **parameters}, omega, (support,))
+            yield FrequencyFit({**unit, **parameters}, omega, (support,))
 
 
 def _first_numbers(
@@ -144,7 +144,7 @@ _LAYOUTS: Mapping[str, tuple[str, bool]] = {
 """For each packing, the layout of encodings, and whether cosines come first."""
 
 
-def layout_of(reading: Reading) -> tuple[str, bool] | None:
+def layout_of(reading: RowReading) -> tuple[str, bool] | None:
     """Return the layout of a reading and whether cosines come first; None if it is of another."""
     return _LAYOUTS.get(reading.packing)
 
@@ -171,7 +171,7 @@ def possible_widths(
     return [each for each in possible if each == d_model] or possible
 
 
-def forms_of(reading: Reading, d_model: int | None) -> list[tuple[str, int, Parameters]]:
+def forms_of(reading: RowReading, d_model: int | None) -> list[tuple[str, int, Parameters]]:
     """Return the conventions that may have a reading, with d_model and other parameters."""
     layout = layout_of(reading)
     if layout is None:
@@ -230,8 +230,8 @@ def _scales(
     return [{"scale": each} for each in plain_numbers(scale, error, ())[:1]]
 
 
-def usual_convention_fits(count: int) -> Iterator[Fit]:
+def usual_convention_fits(count: int) -> Iterator[FrequencyFit]:
     """Yield the frequencies of the usual base with each span that conventions have."""
     for base, span in product((USUAL_BASE,), (2 * count, 2 * (count - 1), 2 * count + 1)):
         if span > 0:
-            yield Fit({"base": base, "span": span}, falling(base, span, count))
+            yield FrequencyFit({"base": base, "span": span}, falling(base, span, count))
