@@ -35,7 +35,7 @@ from service.numerics.phase import Float64s
 
 MOST_MISTAKES = 3
 _MOST_BITS = 24.0
-_MOST_UNMEASURED_BITS = 12.0
+_MOST_UNMEASURED_BITS = 14.0
 # Pairs slower than this do not pass a whole turn between rows.
 _SLOW = 0.02
 

@@ -270,8 +270,8 @@ class _Search:
         numbers may fit it by chance.
         """
         sent, held = reading.view.dtype, reading.dtype
-        if held is sent:
-            return [(sent, False)]
+        if held is sent or (sent, held) == (FLOAT64, FLOAT32):
+            return [(held, False)]
         is_narrow = HALF_STEP[held] > 2 * HALF_STEP[self.target.dtype]
         return [(sent, False), (held, is_narrow and held in {BFLOAT16, FLOAT16})]
 
