@@ -273,8 +273,9 @@ def _in_float32(view: View, waves: Waves, dtype: DType) -> Iterator[Fit]:
         return
     if _Room(view, dtype, 2 * UNIT * waves.scale).holds(waves.values, 0.0):
         yield Fit(EXACT)
-    is_narrow = dtype in {BFLOAT16, FLOAT16}
-    if is_narrow and room.holds(waves.values, waves.loss(waves.far * waves.share)):
+    # Narrow types, and cosines or sines alone, do not show the last bits of frequencies.
+    is_vague = dtype in {BFLOAT16, FLOAT16} or not view.has_pairs
+    if is_vague and room.holds(waves.values, waves.loss(waves.far * waves.share)):
         yield Fit(IN_FLOAT32)
     if waves.is_one and view.has_pairs and view.weights is None:
         omega = _fitted(view, waves, room)
@@ -428,5 +429,5 @@ def _narrow_loss(waves: Waves) -> Float64s:
         ends = (rounded(angles + sign * most, narrow.dtype) for sign in (-1, 1))
         loss = loss + np.abs(np.subtract(*ends))
     if narrow.part == "throughout":
-        loss = loss + 3 * HALF_STEP[narrow.dtype]
+        loss = loss + HALF_STEP[narrow.dtype]
     return waves.loss(loss)

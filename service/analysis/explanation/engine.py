@@ -5,6 +5,8 @@ known arithmetic; one that gives every number ends the search. Otherwise the rea
 candidates are tried in the order of their cost. The first that gives every sampled number is the
 answer, and those that cost little more are alternatives. Then every number is checked once. Where
 nothing fits, positions are decoded, and at last ``findings`` says what the data does show.
+
+This module is long because all ways to explain one array are steps of one search.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,6 +67,7 @@ _MOST_SHIFT = 63
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
+_FEWEST_FRACTIONS, _MANY = 3, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +211,10 @@ def held_dtype(view: View) -> DType:
 
 def _decimals(view: View) -> int:
     """Return to how many decimals, 2 to 6, all numbers are rounded; 0 if to none."""
+    fractions = np.concatenate([part[part % 1 != 0] for part in view.parts])
+    # Fewer numbers may have few decimals by chance.
+    if len(np.unique(fractions[:_MANY])) < _FEWEST_FRACTIONS:
+        return 0
     for decimals in range(2, 7):
         if all(
             np.abs(np.round(part, decimals) - part).max(initial=0)

@@ -255,6 +255,11 @@ class Evidence:
             for exponents in (k / moving, self.series.exponents):
                 series = replace(self.series, exponents=exponents)
                 yield Source((narrow,), narrow.bits, series, still=moving)
+                for base, bits in USUAL_BASES.items():
+                    if base != self.series.base:
+                        other = self._of_base(base, bits)
+                        both, cost = (narrow, *other.mistakes), narrow.bits + bits
+                        yield Source(both, cost, replace(series, base=base), still=moving)
         if moving == 0:
             still = mistake("not-rotated", None, {})
             yield Source((still,), still.bits, self.series, still=0)
@@ -295,7 +300,7 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
         for value in other_values(rule, key, factors if key == "factor" else ()):
             yield _with_key(rule, key, value)
     yield from _special(evidence, rule)
-    for other in other_rules(rule, factors):
+    for other in other_rules(rule, factors, USUAL_LENGTHS):
         values = {
             "have": other.rope_type,
             "want": rule.rope_type,

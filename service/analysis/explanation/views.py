@@ -443,7 +443,7 @@ def _stacked(numbers: Numbers, dtype: DType, notes: tuple[Note, ...]) -> list[Vi
     for axis in (2, 0, 1):
         if numbers.shape[axis] != 2:
             continue
-        one, other = numbers.take(0, axis=axis), numbers.take(1, axis=axis)
+        one, other = np.moveaxis(numbers, axis, 0)
         place = {0: "first", 1: "middle", 2: "last"}[axis]
         note = Note(
             "stacked", f"cosines and sines are stacked along the {place} axis", {"axis": axis}
@@ -471,7 +471,10 @@ def _packed(rows: Numbers, dtype: DType, notes: tuple[Note, ...], bits: float) -
             first, second = (rows[:_FIRST_ROWS, columns.copies[:, each]] for each in (0, 1))
             if not np.array_equal(first, second, equal_nan=True):
                 continue
-            rest = ((rows[:, columns.copies[:, 0]], rows[:, columns.copies[:, 1]]),)
+            rest = tuple(
+                (_select(rows, part[:, 0]), _select(rows, part[:, 1]))
+                for part in np.array_split(columns.copies, 2)
+            )
         cosine, sine = _select(rows, columns.cosine), _select(rows, columns.sine)
         cost = bits + _SINE_FIRST_BITS * name.startswith("sin_")
         yield View(cosine, sine, dtype, name, notes, cost, rest=rest)
