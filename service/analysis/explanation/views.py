@@ -157,9 +157,7 @@ class View:
         bits: the cost of this reading.
         weights: the weight of each number, (S, K); None if all are the same.
         slack: an additional absolute error of each number, as of printed decimals.
-        batches: the number of copies that batch axes have.
         rest: the copies and zeros that the last pass checks, as pairs of arrays.
-        is_whole: whether the view holds all rows, and not a sample.
     """
 
     cosine: Numbers | None

@@ -5,7 +5,6 @@ or the highest and the lowest frequency.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -228,10 +227,3 @@ def _scales(
     if abs(scale - usual) <= error * usual:
         return [{}]
     return [{"scale": each} for each in plain_numbers(scale, error, ())[:1]]
-
-
-def usual_convention_fits(count: int) -> Iterator[FrequencyFit]:
-    """Yield the frequencies of the usual base with each span that conventions have."""
-    for base, span in product((USUAL_BASE,), (2 * count, 2 * (count - 1), 2 * count + 1)):
-        if span > 0:
-            yield FrequencyFit({"base": base, "span": span}, falling(base, span, count))
