@@ -302,7 +302,7 @@ IDENTIFY = Endpoint(
         example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
         copies=12,
         base_seconds=0.015,
-        root_seconds=1.2e-3,
+        root_seconds=5e-4,
     ),
     answer=identify_arrays,
     report=IdentifyReport,
