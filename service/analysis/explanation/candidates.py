@@ -38,6 +38,8 @@ _MOST_BITS = 24.0
 _MOST_UNMEASURED_BITS = 14.0
 # Pairs slower than this do not pass a whole turn between rows.
 _SLOW = 0.02
+# A size within this share of its bound is the own one; a larger bound does not tell sizes apart.
+_MOST_SURE, _COARSE = 0.25, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,8 @@ class Proposer(Evidence):
             plain = list(self._scaled_angles())
         else:
             plain = [self._plain(source, rule)]
-            if not rule.mistakes and source.sine is None and source.is_measured:
+            is_one = len(rule.mistakes) + len(source.mistakes) <= 1
+            if is_one and source.sine is None and source.is_measured:
                 plain += self._with_factor(plain[0])
         for candidate in plain:
             for placed in self._placed(candidate):
@@ -308,17 +311,22 @@ class Proposer(Evidence):
         close = 8 * HALF_STEP[self.view.dtype] + 8 * UNIT + 4 * self.view.slack
         if size is None or abs(size / own - 1) <= close:
             yield candidate
-        elif abs(size - self.target.scale) <= close:
-            yield replace(candidate, scale=self.target.scale, bits=candidate.bits + 2)
-        elif abs(size - 1) <= close:
+            if size is None or abs(size / own - 1) <= _MOST_SURE * close:
+                return
+        # Narrow types do not tell sizes apart that are near each other.
+        found = []
+        if own != self.target.scale and abs(size - self.target.scale) <= close:
+            found.append(replace(candidate, scale=self.target.scale, bits=candidate.bits + 2))
+        if own != 1 and abs(size - 1) <= close:
             values = {"factor": own, "ratio": 1 / own}
             wrong = mistake("missing-factor", None, values, {"attention_factor": 1.0})
-            yield candidate.with_mistake(wrong, scale=1.0)
-        elif abs(size / own - own) <= 2 * close:
+            found.append(candidate.with_mistake(wrong, scale=1.0))
+        if own != 1 and abs(size / own - own) <= 2 * close:
             values = {"factor": own, "ratio": own}
             wrong = mistake("extra-factor", None, values, {"attention_factor": own * own})
-            yield candidate.with_mistake(wrong, scale=own * own)
-        else:
+            found.append(candidate.with_mistake(wrong, scale=own * own))
+        yield from found
+        if not found or close > _COARSE:
             yield from self._other_scales(candidate, size, close)
 
     def _other_scales(self, candidate: Candidate, size: float, close: float) -> Iterator[Candidate]:
@@ -332,19 +340,22 @@ class Proposer(Evidence):
                 for name in ("mscale", "mscale_all_dim")
             )
             plain = 0.1 * log(factor) + 1
-            for scale in (other / one, one, other, 1 / other, plain, one * one):
-                if abs(size / scale - 1) <= close:
-                    values = {"have": scale, "want": self.target.scale}
-                    wrong = mistake("mscale-exchanged", None, values, {"attention_factor": scale})
-                    yield candidate.with_mistake(wrong, scale=scale)
-                    return
+            scales = (other / one, one, other, 1 / other, plain, one * one)
+            near = [scale for scale in scales if abs(size / scale - 1) <= close]
+            for scale in near:
+                values = {"have": scale, "want": self.target.scale}
+                wrong = mistake("mscale-exchanged", None, values, {"attention_factor": scale})
+                yield candidate.with_mistake(wrong, scale=scale)
+            if near:
+                return
         name = "wrong-factor" if candidate.own_scale != 1 else "extra-factor"
         number = size / candidate.own_scale
         shortest = fewest_digits(number * (1 - close), number * (1 + close))
-        ratio = shortest[0] if shortest else number
-        scale = ratio * candidate.own_scale
-        wrong = mistake(name, 14.0, {"factor": ratio, "ratio": ratio}, {"attention_factor": scale})
-        yield candidate.with_mistake(wrong, scale=scale)
+        for ratio in dict.fromkeys((shortest[0] if shortest else number, float(f"{number:.4g}"))):
+            scale = ratio * candidate.own_scale
+            values = {"factor": ratio, "ratio": ratio}
+            wrong = mistake(name, 14.0, values, {"attention_factor": scale})
+            yield candidate.with_mistake(wrong, scale=scale)
 
     def _narrowed(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with positions, frequencies, angles or all in a narrow type.

@@ -17,6 +17,8 @@ from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _MOST_LISTED = 8
+# A longer list of positions is cut in sentences.
+_MOST_TEXT = 80
 # Phases less exact than this, in radians, are not read.
 _MOST_NOISE = 0.5
 
@@ -31,6 +33,21 @@ def decoded(view: View, omega: Float64s, dtype: DType) -> Float64s | None:
     """
     place, is_one = nearest(view, omega, dtype)
     return place if is_one.all() else None
+
+
+def longest_run(view: View, dtype: DType) -> Indices:
+    """Return the most rows in sequence, each of which turns by the same angles from the last."""
+    phasors = view.phasors
+    turned = phasors[1:] * phasors[:-1].conj()
+    close = (16 * HALF_STEP[dtype] + 1e-3 + 4 * view.slack) * np.abs(phasors).max(initial=1e-300)
+    moves = (np.abs(turned - np.abs(turned)) > close).any(axis=1)
+    alike = moves[1:] & (np.abs(np.diff(turned, axis=0)) <= close).all(axis=1)
+    ends = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False]))))
+    if not len(ends):
+        return np.arange(0)
+    starts, stops = ends[::2], ends[1::2]
+    longest = int(np.argmax(stops - starts))
+    return np.arange(starts[longest], stops[longest] + 2)
 
 
 def nearest(
@@ -80,8 +97,11 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
         return mistake("positions-stuck", 5.0 + (first > 1), values, listed)
     few = 0 < len(breaks) <= 4 and (steps[breaks - 1] > 1).all()
     repeats = ((steps == 0) | (steps == 1)).all()
-    texts = {"have": text_of(found), "want": text_of(wanted)}
-    return mistake("other-positions", 8.0 if few or repeats else 12.0, texts, listed)
+    texts = {"have": _shortened(text_of(found)), "want": _shortened(text_of(wanted))}
+    # A list of many pieces is less plausible than a pattern and another mistake.
+    pieces = 1 + str(listed["positions"]).count(",")
+    bits = 8.0 if few or repeats else 12.0 + np.log2(pieces)
+    return mistake("other-positions", bits, texts, listed)
 
 
 def _moved(rows: float, first: float, changes: Changes) -> Mistake:
@@ -120,16 +140,22 @@ def other_axes(axis: Indices) -> Iterator[tuple[Mistake, Indices]]:
             yield mistake("sections-interleaved", None, {"have": have, "want": want}), assigned
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT].rpartition(',')[0]}, …"
+
+
 def text_of(positions: Float64s) -> str:
     """Return positions as a list of numbers and ranges, as URLs have them."""
     parts, row = [], 0
     while row < len(positions):
-        last = row
-        while last + 1 < len(positions) and positions[last + 1] == positions[last] + 1:
+        last, start = row, positions[row]
+        step = positions[row + 1] - start if row + 1 < len(positions) else 0
+        while last + 1 < len(positions) and positions[last + 1] == positions[last] + step:
             last += 1
-        start = positions[row]
-        if last - row >= 2 and start == round(start):
-            parts.append(f"{start:.0f}:{positions[last] + 1:.0f}")
+        is_range = start == round(start) and step == round(step) > 0
+        if last - row >= 2 and is_range:
+            by = "" if step == 1 else f":{step:.0f}"
+            parts.append(f"{start:.0f}:{positions[last] + 1:.0f}{by}")
             row = last + 1
         else:
             parts.append(f"{start:.12g}")

@@ -32,7 +32,7 @@ from service.analysis.explanation.candidates import (
     simplest,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.decoding import decoded, other_axes, pattern
+from service.analysis.explanation.decoding import decoded, longest_run, other_axes, pattern
 from service.analysis.explanation.faults import but_for, faults, kinds
 from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.measured import Measured, measure
@@ -68,6 +68,10 @@ _MOST_SHIFT = 63
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
 _FEWEST_FRACTIONS, _MANY = 3, 64
+# The positions of all rows of larger arrays are not decoded.
+_MOST_DECODED = 2**22
+_FEWEST_IN_A_RUN = 4
+_OF_THE_FIRST_ROW = {"position-offset", "cache-offset"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,48 +385,53 @@ class _Search:
             yield Proposer(target, own, *common, given=(other,), first=first)
 
     def _by_positions(self, readings: Sequence[Reading]) -> None:
-        """Try the positions that phases show, with and without the scale of the rule."""
+        """Try the positions that phases show, at frequencies that some rows in sequence have."""
         target = self.target
         if not target.is_along_one_axis:
             return
         usable = [
             each
             for each in readings
-            if each.is_finite and each.sample.has_pairs and each.is_constant
+            if each.is_finite
+            and each.sample.has_pairs
+            and each.is_constant
+            and each.sample.count == len(target.omega)
+            and each.view.rows * each.view.count <= _MOST_DECODED
         ]
         for reading in usable[:2]:
-            if reading.view.rows > 4096 or reading.sample.count != len(target.omega):
-                continue
-            whole = reading.view.at(slice(None))
-            whole = replace(whole, slack=reading.sample.slack)
-            found = decoded(whole, target.omega, reading.dtype)
-            if found is None:
-                continue
-            other = pattern(found, reading.places[:, 0])
-            if other is None:
-                continue
-            complete = replace(reading, sample=whole, rows=np.arange(reading.view.rows))
-            for scale, more in (
-                (target.scale, ()),
-                (
-                    1.0,
-                    (
-                        mistake(
-                            "missing-factor",
-                            None,
-                            {"factor": target.scale},
-                            {"attention_factor": 1.0},
-                        ),
-                    ),
-                ),
-            ):
-                mistakes = (other, *more)
-                bits = sum(each.bits for each in mistakes)
-                candidate = Candidate(
-                    mistakes, bits, target.omega, scale, target.series, places=found[:, None]
-                )
-                if self._accept(complete, candidate) or target.scale == 1:
-                    break
+            whole = replace(reading.view.at(slice(None)), slack=reading.sample.slack)
+            for candidate in self._turning(reading, whole):
+                found = decoded(whole, candidate.omega, reading.dtype)
+                other = None if found is None else pattern(found, reading.places[:, 0])
+                if found is None or other is None:
+                    continue
+                self._accept(reading, candidate.with_mistake(other, places=found[:, None]))
+
+    def _turning(self, reading: Reading, whole: View) -> Iterator[Candidate]:
+        """Yield the expected table, and what the longest run of rows is wherever it begins."""
+        target = self.target
+        plain = Candidate((), 0.0, target.omega, target.scale, target.series)
+        yield plain
+        if target.scale != 1:
+            changes = {"attention_factor": 1.0}
+            yield plain.with_mistake(
+                mistake("missing-factor", None, {"factor": target.scale}, changes), scale=1.0
+            )
+        run = longest_run(whole, reading.dtype)
+        step = float(np.median(np.diff(reading.places[:, 0]))) if len(run) else 0.0
+        if len(run) < _FEWEST_IN_A_RUN or not step:
+            return
+        sample = replace(whole.at(run), dtype=reading.dtype)
+        places = (step * np.arange(len(reading.places), dtype=np.float64))[:, None]
+        part = _Search(target, others=[])
+        part._try(replace(reading, sample=sample, rows=run, places=places))
+        if part.best is None:
+            return
+        for each in (part.best.candidate, *(part.others or ())):
+            named = tuple(one for one in each.mistakes if one.name not in _OF_THE_FIRST_ROW)
+            bits = each.bits - sum(one.bits for one in each.mistakes if one not in named)
+            if each.below is None and "positions-reversed" not in each.names:
+                yield replace(each, mistakes=named, bits=bits, shift=0.0)
 
     def _by_axes(self, readings: Sequence[Reading]) -> None:
         """Try the frequencies with the positions of other axes."""

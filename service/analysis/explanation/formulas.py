@@ -218,7 +218,7 @@ VARIED_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "dynamic": ("factor", ORIGINAL, "context_length"),
         "llama3": ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"),
         "yarn": ("factor", ORIGINAL, "beta_fast", "beta_slow", "truncate"),
-        "longrope": (),
+        "longrope": ("factor",),
         "proportional": ("factor", "partial_rotary_factor"),
     }
 )

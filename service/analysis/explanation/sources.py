@@ -7,7 +7,7 @@ another value of a key, and others.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import exp, isclose, log10
+from math import exp, isclose, log, log10
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ USUAL_BASES: Mapping[float, float] = {
 _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 # A base that was not measured but is usual.
 _UNMEASURED_BITS = 0.5
+# Parts of an interval in which the number of fewest digits is looked for.
+_SHARES = (1, 0.25, 0.05, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,21 +137,39 @@ class Evidence:
         if self.measured is None:
             return
         for line in self._lines():
-            middle = self._base_of(line)
             error = line.slope_error / self._exponent_step + 1e-9
-            if not (0 < middle < 250 and error < 1):
-                continue
-            interval = (exp(middle - error), exp(middle + error))
-            for share in (1, 0.25, 0.05, 0):
-                low, high = exp(middle - error * share), exp(middle + error * share)
-                for base, bits in bases_between(low, high, self.series.base):
-                    yield base, bits, interval
-            yield from self._refined(middle)
+            for middle in dict.fromkeys((self._base_of(line), self._base_of(line) - self._growth)):
+                if not (0 < middle < 250 and error < 1):
+                    continue
+                interval = (exp(middle - error), exp(middle + error))
+                for share in _SHARES:
+                    low, high = exp(middle - error * share), exp(middle + error * share)
+                    for base, bits in bases_between(low, high, self.series.base):
+                        yield base, bits, interval
+                yield from self._refined(middle)
+
+    def _lists(self) -> tuple[Rule, ...]:
+        """The rules of both lists of longrope, whose factors the base does not change."""
+        rule = self.target.rule
+        if rule.rope_type != "longrope":
+            return ()
+        original = float(rule.keys[ORIGINAL])
+        return tuple(rule.changed(context_length=times * original) for times in (1, 2))
+
+    @property
+    def _growth(self) -> float:
+        """By how much the rule raises ln base, where frequencies stay geometric."""
+        exponents, rule = self.series.exponents, self.target.rule
+        if rule.rope_type not in {"dynamic", "ntk"} or not exponents[-1]:
+            return 0.0
+        ratio = rule.frequencies(self.series)[-1] / self.series.omega[-1]
+        return -log(ratio) / float(exponents[-1])
 
     def _refined(self, middle: float) -> Iterator[tuple[float, float, tuple[float, float]]]:
         """Yield bases from all numbers at once, from a first estimate of ln base."""
         assert self.measured is not None
-        for rule in (self.target.rule, Rule()) if self.target.rule else (self.target.rule,):
+        rules = (self.target.rule, Rule()) if self.target.rule else (self.target.rule,)
+        for rule in self._lists() or rules:
 
             def frequencies(logarithm: float, rule: Rule = rule) -> Float64s:
                 return rule.frequencies(replace(self.series, base=exp(logarithm)))
@@ -179,6 +199,10 @@ class Evidence:
         if (line := fitted_line(omega, error)) is not None:
             yield line
         pairs = len(omega)
+        for rule in self._lists():
+            ratio = rule.frequencies(self.series) / self.series.omega
+            if (line := fitted_line(omega / ratio, error / ratio)) is not None:
+                yield line
         if self.target.rule.rope_type not in {"yarn", "llama3"}:
             return
         for part in (6, 3):
@@ -332,14 +356,14 @@ def _with_key(rule: Rule, key: str, value: Any) -> RuleChoice:
     name = {"truncate": "yarn-range-rounded", "context_length": "dynamic-length"}.get(
         key, "wrong-parameter"
     )
-    bits = CATALOGUE[name].bits + (_bits_of(value) if key in {"factor", "alpha"} else 0)
+    bits = CATALOGUE[name].bits + (_bits_of(value) if key in {"factor", "alpha", ORIGINAL} else 0)
     wrong = mistake(name, bits, values, {key: value})
     return RuleChoice((wrong,), bits, rule.changed(**{key: value}))
 
 
 def _bits_of(factor: float) -> float:
-    """Return the cost of a factor that is no usual one: that of its digits."""
-    if factor in USUAL_FACTORS:
+    """Return the cost of a factor or length that is no usual one: that of its digits."""
+    if factor in USUAL_FACTORS or factor in USUAL_LENGTHS:
         return 0.0
     return BITS_A_DIGIT * (len(f"{factor:.6g}".replace(".", "").strip("0")) - 1)
 
@@ -387,6 +411,9 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
         lengths = [original * (growth + factor - 1) / factor for growth in growths]
         if lengths[0] > original:
             yield from _shortest(rule, "context_length", lengths, USUAL_LENGTHS)
+        longest = [length * factor / (growth + factor - 1) for growth in reversed(growths)]
+        if 0 < longest[0] < length:
+            yield from _shortest(rule, ORIGINAL, longest, USUAL_LENGTHS)
 
 
 def _shortest(
@@ -394,9 +421,13 @@ def _shortest(
 ) -> Iterator[RuleChoice]:
     """Yield the rule with usual values of a key in an interval, else that of fewest digits."""
     values: list[float] = [each for each in usual if ends[0] <= each <= ends[1]]
-    if not values and (shortest := fewest_digits(ends[0], ends[1])) is not None:
-        values = [float(round(shortest[0])) if usual else shortest[0]]
-    for value in values:
+    if not values:
+        middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+        for share in _SHARES:
+            shortest = fewest_digits(middle - half * share, middle + half * share)
+            if shortest is not None and (not usual or shortest[0] == round(shortest[0])):
+                values.append(shortest[0])
+    for value in dict.fromkeys(values):
         if value != rule.keys.get(key):
             yield _with_key(rule, key, int(value) if usual else value)
 

@@ -302,8 +302,8 @@ def target_of(
     packing = _PACKS.get(document.pack, document.pack) if document.pack else _LAYOUTS.get(layout)
     wanted = Wanted(packing or layout, lengths, columns, row_axes)
     dtype = COMPONENT_DTYPES.get(table.dtype, table.dtype)
-    series, own, parameter = _settings(first, given, rule)
     named = request.parameters if request else given
+    series, own, parameter = _settings(first, {**named, **given}, rule)
     head_dim = int(str(named.get("head_dim", 2 * len(first.omega))))
     return Target(
         first,
@@ -336,6 +336,9 @@ def _settings(
         values = {name: value for name, value in vars(rule).items() if value is not None}
         width, base = values.pop("rotary_dim"), float(values.pop("rope_theta"))
         keys = {name: value for name, value in values.items() if value != ()}
+        if "factor" in given:
+            # longrope keeps only the attention factor that follows from it.
+            keys["factor"] = float(str(given["factor"]))
         own = Rule(rule.rope_type, {k: v for k, v in keys.items() if k != "attention_factor"})
         if isclose(own.scale, rule.scale, rel_tol=1e-12):
             keys.pop("attention_factor", None)
