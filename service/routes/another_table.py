@@ -28,13 +28,12 @@ _MAX_ELEMENTS = 2**19
 # What no table has.
 _HOPELESS = {"element", "not-finite", "uninitialised"}
 
+# A narrow arithmetic lets a few numbers be almost any table.
 _NARROW = {
-    Narrowing(dtype, part).arithmetic: (part, dtype)
-    for dtype in (BFLOAT16, FLOAT16)
-    for part in NARROW_PARTS
+    Narrowing(dtype, part).arithmetic for dtype in (BFLOAT16, FLOAT16) for part in NARROW_PARTS
 }
 # Lists of frequencies can be any numbers.
-_LISTS = {"inv_freq", "freq_factors"}
+_LISTS = {"inv_freq", "freq_factors", "short_factor", "long_factor"}
 
 
 def as_another_table(
@@ -56,7 +55,8 @@ def as_another_table(
     match = _identified(have, expected)
     if match is None:
         return found
-    request, further = match.proposal.request, tuple(_further(match))
+    request = match.proposal.request
+    further = (mistake("transposed"),) if match.proposal.is_transposed else ()
     if expected is not None and are_alike(request, expected, tables):
         return found
     url, want = str(TableLink(**link_to(request, match.document, settings))), "what is wanted"
@@ -113,6 +113,7 @@ def _identified(have: Mapping[str, StoredTable], expected: TableRequest | None) 
         each
         for each in hypotheses
         if sum(map(size, each.document.arrays.values())) == elements
+        and each.arithmetic[0] not in _NARROW
         and not _LISTS & each.proposal.request.parameters.keys()
     ]
     wanted = {} if expected is None else {**expected.parameters, "": expected.resource}
@@ -123,14 +124,3 @@ def _identified(have: Mapping[str, StoredTable], expected: TableRequest | None) 
         return sum(str(given.get(name)) == str(value) for name, value in wanted.items())
 
     return max(whole, key=alike, default=None)
-
-
-def _further(match: Verdict) -> list[Mistake]:
-    """Return the mistakes that remain between arrays and the table that matches them."""
-    found = [mistake("transposed")] if match.proposal.is_transposed else []
-    narrow = _NARROW.get(match.arithmetic[0])
-    if narrow is not None:
-        part, dtype = narrow
-        values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
-        found.append(mistake(f"narrow-{part}", None, values))
-    return found

@@ -194,7 +194,7 @@ class Fit:
             return room.bad(
                 _turned(waves, _products(waves, self.ratio)), waves.loss(waves.far * UNIT)
             )
-        if self.arithmetic is EXACT and dtype in {FLOAT32, FLOAT64}:
+        if self.arithmetic is EXACT and dtype in {FLOAT32, FLOAT64} and not view.slack:
             return room.bad(waves.values, 0.0)
         loose = 1.5 * waves.share + 2 * UNIT * np.arange(len(waves.omega))
         return room.bad(waves.values, waves.loss(waves.far * loose))
@@ -217,7 +217,8 @@ class Fit:
             angles = (waves.places.astype(np.float32) * self.omega).astype(np.float64)
         elif self.ratio is not None:
             angles = _products(waves, self.ratio)
-        if self.omega is not None or (self.arithmetic is EXACT and dtype is FLOAT32):
+        is_exact = self.arithmetic is EXACT and dtype is FLOAT32 and not view.slack
+        if self.omega is not None or is_exact:
             share = np.zeros(len(share))
         elif self.ratio is not None:
             share = np.full(len(share), UNIT)

@@ -19,7 +19,7 @@ import numpy as np
 
 from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing, Waves
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.formulas import ORIGINAL, Series
+from service.analysis.explanation.formulas import Series
 from service.analysis.explanation.measured import UNIT, fewest_digits, fold
 from service.analysis.explanation.sources import (
     BITS_A_DIGIT,
@@ -34,6 +34,7 @@ from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from service.numerics.phase import Float64s
 
 MOST_MISTAKES = 3
+DEGREES = ((180 / pi, "degrees"), (pi / 180, "radians taken for degrees"))
 _MOST_BITS = 24.0
 _MOST_UNMEASURED_BITS = 14.0
 # Pairs slower than this do not pass a whole turn between rows.
@@ -156,7 +157,8 @@ class Proposer(Evidence):
         else:
             plain = [self._plain(source, rule)]
             is_one = len(rule.mistakes) + len(source.mistakes) <= 1
-            if is_one and source.sine is None and source.is_measured:
+            may_be_scaled = source.is_measured or not rule.mistakes
+            if is_one and source.sine is None and may_be_scaled:
                 plain += self._with_factor(plain[0])
         for candidate in plain:
             for placed in self._placed(candidate):
@@ -194,21 +196,9 @@ class Proposer(Evidence):
         omega, scale = self.target.rule.frequencies(self.series), self.target.scale
         plain = Candidate(self.given, 0.0, omega, scale, self.series, own_scale=scale)
         yield plain.with_mistake(mistake("rotated-twice", None, {}), omega=2 * omega)
-        for factor, have in ((180 / pi, "degrees"), (pi / 180, "radians taken for degrees")):
+        for factor, have in DEGREES:
             wrong = mistake("angles-in-degrees", None, {"factor": factor, "have": have})
             yield plain.with_mistake(wrong, omega=omega * factor)
-        if self.target.rule.rope_type == "longrope":
-            yield from self._by_position(plain)
-
-    def _by_position(self, plain: Candidate) -> Iterator[Candidate]:
-        """Yield longrope with the list chosen by the position instead of by the length."""
-        keys = self.target.rule.keys
-        long, short = (
-            self.target.rule.changed(context_length=length).frequencies(self.series)
-            for length in (2 * float(keys[ORIGINAL]), float(keys[ORIGINAL]))
-        )
-        wrong = mistake("list-by-position", None, {"length": keys[ORIGINAL]})
-        yield plain.with_mistake(wrong, omega=long, boundary=float(keys[ORIGINAL]), below=short)
 
     def _with_factor(self, plain: Candidate) -> Iterator[Candidate]:
         """Yield the frequencies times the one factor that all slow pairs show, if there is one."""
@@ -229,6 +219,11 @@ class Proposer(Evidence):
         spread = 4 * error[usable] / plain.omega[usable] + 1e-6 * factor
         if abs(factor - 1) <= slack or not (np.abs(ratio - factor) <= spread).all():
             return
+        for degrees, have in DEGREES:
+            if plain.mistakes and abs(factor / degrees - 1) <= slack / factor:
+                wrong = mistake("angles-in-degrees", None, {"factor": degrees, "have": have})
+                yield plain.with_mistake(wrong, omega=plain.omega * degrees)
+                return
         is_greater = factor > 1
         ends = (factor - slack, factor + slack)
         if not is_greater:
@@ -251,13 +246,13 @@ class Proposer(Evidence):
         """Yield the candidate with the scale and the shift that the numbers show, if it may be."""
         measured = self.measured
         if measured is None:
-            for scaled in self._scaled(candidate):
+            for scaled in self.scaled(candidate, self.size):
                 yield scaled
                 yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
                 yield scaled.with_mistake(mistake("sine-sign"), omega=-scaled.omega)
             return
         if candidate.sine is not None or candidate.below is not None:
-            for scaled in self._scaled(candidate):
+            for scaled in self.scaled(candidate, self.size):
                 yield scaled
                 yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
             return
@@ -268,7 +263,7 @@ class Proposer(Evidence):
         alone = measured.phasors is None
         shift = None if alone or not omega.any() else measured.shift(omega)
         first = self.first
-        for scaled in self._scaled(candidate):
+        for scaled in self.scaled(candidate, self.size):
             for each in dict.fromkeys((0.0, shift or 0.0)):
                 if measured.is_backward:
                     yield from self._backward(scaled, omega, each, first)
@@ -305,9 +300,9 @@ class Proposer(Evidence):
         wrong = mistake("position-offset", bits, values, changes)
         return candidate.with_mistake(wrong, shift=shift)
 
-    def _scaled(self, candidate: Candidate) -> Iterator[Candidate]:
+    def scaled(self, candidate: Candidate, size: float | None) -> Iterator[Candidate]:
         """Yield the candidate with the size of the numbers, and what is wrong with it."""
-        own, size = candidate.own_scale, self.size
+        own = candidate.own_scale
         close = 8 * HALF_STEP[self.view.dtype] + 8 * UNIT + 4 * self.view.slack
         if size is None or abs(size / own - 1) <= close:
             yield candidate

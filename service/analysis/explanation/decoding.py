@@ -19,6 +19,8 @@ from service.numerics.phasors import Indices
 _MOST_LISTED = 8
 # A longer list of positions is cut in sentences.
 _MOST_TEXT = 80
+# Rows of one part are matched with positions so far beyond the wanted ones, and up to this one.
+_MOST_SHIFT, _MOST_MATCHED, _BLOCK, _EQUALLY = 64, 4096, 256, 1e-9
 # Phases less exact than this, in radians, are not read.
 _MOST_NOISE = 0.5
 
@@ -48,6 +50,41 @@ def longest_run(view: View, dtype: DType) -> Indices:
     starts, stops = ends[::2], ends[1::2]
     longest = int(np.argmax(stops - starts))
     return np.arange(starts[longest], stops[longest] + 2)
+
+
+def matched(view: View, omega: Float64s, scale: float, wanted: Float64s) -> Float64s:
+    """Return the position whose cosines, or sines, each row comes nearest to, (S,).
+
+    One of cosines and sines shows no phase, so rows are compared with those of all positions near
+    the wanted ones; where two come as near, the wanted position is returned, or else the lowest.
+
+    Args:
+        view: cosines or sines alone, as float64.
+        omega: the frequencies, (K,).
+        scale: the size of the numbers.
+        wanted: the whole position, not below 0, that each row should have, (S,).
+    """
+    part = view.parts[0] / scale
+    low, high = float(wanted.min()), float(wanted.max())
+    most = max(abs(low), abs(high)) * 2 + _MOST_SHIFT
+    if most > _MOST_MATCHED:
+        most = high - low + _MOST_SHIFT
+    around = np.arange(-most, most + 1)
+    places = around if most > abs(high) else np.concatenate((around, around + low))
+    is_sine = view.cosine is None
+    places = np.unique(places if is_sine else np.abs(places))
+    wave = np.sin if is_sine else np.cos
+    table = wave(places[:, None] * omega[: part.shape[1]])
+    size, order = (table * table).sum(axis=1), np.argsort(np.abs(places), kind="stable")
+    found = np.empty(len(part))
+    for start in range(0, len(part), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        apart = size - 2 * (part[rows] @ table.T)
+        best = order[np.argmin(apart[:, order], axis=1)]
+        each = np.arange(len(apart))
+        own = apart[each, np.searchsorted(places, wanted[rows])]
+        found[rows] = np.where(own <= apart[each, best] + _EQUALLY, wanted[rows], places[best])
+    return found
 
 
 def nearest(

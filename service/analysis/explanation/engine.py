@@ -12,7 +12,6 @@ This module is long because all ways to explain one array are steps of one searc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log2
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,9 +31,16 @@ from service.analysis.explanation.candidates import (
     simplest,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.decoding import decoded, longest_run, other_axes, pattern
+from service.analysis.explanation.decoding import (
+    decoded,
+    longest_run,
+    matched,
+    other_axes,
+    pattern,
+)
 from service.analysis.explanation.faults import but_for, faults, kinds
 from service.analysis.explanation.findings import slices, unexplained
+from service.analysis.explanation.formulas import ORIGINAL
 from service.analysis.explanation.measured import Measured, measure
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sampling import sampled_rows
@@ -62,8 +68,8 @@ _NEAR_BITS = 3.0
 _MOST_ALTERNATIVES = 6
 # Several mistakes that cost more than this may be other positions.
 _FAR_BITS = 8.0
-# The farthest first row that is looked for where phases do not show it.
-_MOST_SHIFT = 63
+# More rows are not matched with positions where phases do not show them.
+_MOST_MATCHED_ROWS = 2048
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
@@ -71,7 +77,7 @@ _FEWEST_FRACTIONS, _MANY = 3, 64
 # The positions of all rows of larger arrays are not decoded.
 _MOST_DECODED = 2**22
 _FEWEST_IN_A_RUN = 4
-_OF_THE_FIRST_ROW = {"position-offset", "cache-offset"}
+_OF_THE_FIRST_ROW = frozenset({"position-offset", "cache-offset"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +124,16 @@ class Reading:
         tolerance = (
             16 * HALF_STEP[self.dtype] + 1e-5 + 4 * (10.0**-self.decimals if self.decimals else 0)
         )
-        return is_constant(self.sample, tolerance)
+        return is_constant(self._of_positions, tolerance)
+
+    @property
+    def _of_positions(self) -> View:
+        """The sampled rows that are not those of padding."""
+        return (
+            self.sample
+            if self.blank is None
+            else self.sample.at(np.flatnonzero(~self.blank[self.rows]))
+        )
 
     @cached_property
     def measured(self) -> Measured | None:
@@ -126,11 +141,16 @@ class Reading:
         if len(self.rows) < 2 or self.places.shape[1] > 1:
             return None
         positions = self.places[self.rows, 0]
+        if self.blank is not None:
+            positions = positions[~self.blank[self.rows]]
+        if not self.sample.has_pairs and positions[0] != 0:
+            # One of cosines and sines shows its angles only from position 0 on.
+            return None
         steps = np.diff(np.unique(positions))
         # Frequencies are known modulo 2π over the smallest step, if all steps are multiples of it.
         if not len(steps) or (steps % steps.min()).any() or not self.is_constant:
             return None
-        return measure(self.sample, positions, self.scale)
+        return measure(self._of_positions, positions, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,21 +263,14 @@ class _Search:
             readings.append(reading)
             if self.best is not None and reading.view.bits >= self.best.bits:
                 break
-            if not reading.is_finite:
-                continue
-            if self._as_expected(reading):
-                if reading.view.bits == 0:
-                    break
-                continue
-            self._try(reading)
-        if self.best is None or (
-            self.best.bits > _FAR_BITS and len(self.best.candidate.mistakes) > 1
-        ):
+            if reading.is_finite and not self._as_expected(reading):
+                self._try(reading)
+        best = self.best
+        if best is not None and best.bits > _FAR_BITS and len(best.candidate.mistakes) > 1:
             self._by_positions(readings)
-        if self.best is None and not self.target.is_along_one_axis:
-            self._by_axes(readings)
-        if self.best is None:
-            self._of_one_part(readings)
+        for way in (self._by_positions, self._by_lists, self._by_axes, self._of_one_part):
+            if self.best is None:
+                way(readings)
         if self.best is None:
             findings = unexplained(readings, self.target)
             sampled = len(readings[0].rows) if readings else 0
@@ -269,10 +282,12 @@ class _Search:
         target = self.target
         if reading.sample.count != len(target.omega):
             return False
-        expected = Candidate(
-            (), 0.0, target.omega, target.scale, target.series, own_scale=target.scale
-        )
-        return self._accept(reading, expected, target.exact(reading.rows))
+        return self._accept(reading, self._expected, target.exact(reading.rows))
+
+    @property
+    def _expected(self) -> Candidate:
+        target = self.target
+        return Candidate((), 0.0, target.omega, target.scale, target.series, own_scale=target.scale)
 
     def _dtypes(self, reading: Reading) -> list[tuple[DType, bool]]:
         """Return the types in which a reading is judged, and whether it is a mistake to have one.
@@ -410,7 +425,7 @@ class _Search:
     def _turning(self, reading: Reading, whole: View) -> Iterator[Candidate]:
         """Yield the expected table, and what the longest run of rows is wherever it begins."""
         target = self.target
-        plain = Candidate((), 0.0, target.omega, target.scale, target.series)
+        plain = self._expected
         yield plain
         if target.scale != 1:
             changes = {"attention_factor": 1.0}
@@ -423,19 +438,57 @@ class _Search:
             return
         sample = replace(whole.at(run), dtype=reading.dtype)
         places = (step * np.arange(len(reading.places), dtype=np.float64))[:, None]
-        part = _Search(target, others=[])
-        part._try(replace(reading, sample=sample, rows=run, places=places))
-        if part.best is None:
+        part = replace(reading, sample=sample, rows=run, places=places)
+        for each in self._of_rows(part, _OF_THE_FIRST_ROW):
+            if each.below is not None or "positions-reversed" in each.names:
+                continue
+            yield replace(each, shift=0.0)
+            kept = tuple(one for one in each.mistakes if one.name != "sine-sign")
+            if len(kept) < len(each.mistakes):
+                # Angles that fall may be those of rows in reverse order.
+                bits = sum(one.bits for one in kept)
+                yield replace(each, mistakes=kept, bits=bits, omega=-each.omega, shift=0.0)
+
+    def _of_rows(self, reading: Reading, hidden: frozenset[str]) -> Iterator[Candidate]:
+        """Yield what explains some rows, without some of its mistakes."""
+        part = _Search(self.target, others=[])
+        if not part._as_expected(reading):
+            part._try(reading)
+        for each in (part.best.candidate, *(part.others or ())) if part.best else ():
+            kept = tuple(one for one in each.mistakes if one.name not in hidden)
+            bits = each.bits - sum(one.bits for one in each.mistakes if one not in kept)
+            yield replace(each, mistakes=kept, bits=bits)
+
+    def _by_lists(self, readings: Sequence[Reading]) -> None:
+        """Try longrope with the list chosen by the position instead of by the length.
+
+        The rows from the original length on show what else is wrong.
+        """
+        target, rule, series = self.target, self.target.rule, self.target.series
+        if rule.rope_type != "longrope" or series is None or not target.is_along_one_axis:
             return
-        for each in (part.best.candidate, *(part.others or ())):
-            named = tuple(one for one in each.mistakes if one.name not in _OF_THE_FIRST_ROW)
-            bits = each.bits - sum(one.bits for one in each.mistakes if one not in named)
-            if each.below is None and "positions-reversed" not in each.names:
-                yield replace(each, mistakes=named, bits=bits, shift=0.0)
+        original = float(rule.keys[ORIGINAL])
+        short, long = (
+            rule.changed(context_length=times * original).frequencies(series) for times in (1, 2)
+        )
+        wrong = mistake("list-by-position", None, {"length": original})
+        for reading in readings:
+            rows = reading.rows[reading.places[reading.rows, 0] >= original]
+            is_usable = reading.is_finite and reading.sample.count == len(target.omega)
+            if not is_usable or not 1 < len(rows) < len(reading.rows):
+                continue
+            part = replace(reading, sample=reading.sample.at(slice(-len(rows), None)), rows=rows)
+            for each in self._of_rows(part, frozenset({"short-for-long-factors"})):
+                below = each.omega * short / long
+                placed = each.with_mistake(wrong, boundary=original, below=below)
+                if self._accept(reading, placed):
+                    return
 
     def _by_axes(self, readings: Sequence[Reading]) -> None:
         """Try the frequencies with the positions of other axes."""
         target = self.target
+        if target.is_along_one_axis:
+            return
         axis, places = target.structure.axis, target.structure.places
         _, first = np.unique(axis, return_index=True)
         coordinates = places[:, first]
@@ -445,6 +498,7 @@ class _Search:
                 continue
             moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
             moved.append((mistake("positions-reversed"), places[:rows][::-1]))
+            moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
             for wrong, where in moved:
                 candidate = Candidate(
                     (wrong,), wrong.bits, target.omega, target.scale, places=where
@@ -462,28 +516,39 @@ class _Search:
             alone = reading.is_finite and not reading.sample.has_pairs
             if not alone or reading.sample.count != len(target.omega):
                 continue
-            plain = Candidate((), 0.0, target.omega, target.scale, target.series)
+            plain = self._expected
             numbers = reading.sample.parts[0]
             predicted = plain.waves(reading.places[reading.rows]).values
             own = predicted[0 if reading.sample.sine is None else 1][:, : numbers.shape[1]]
-            scale = float((numbers * own).sum() / max((own * own).sum(), 1e-300))
-            if scale > 0:
-                ratio = float(f"{scale:.6g}")
-                is_odd = target.scale != 1 or abs(ratio - 1) < 0.01
-                name = "wrong-factor" if is_odd else "extra-factor"
-                wrong = mistake(name, 14.0, {"factor": ratio, "ratio": ratio})
-                for each in (ratio, scale):
-                    if self._accept(reading, plain.with_mistake(wrong, scale=each * target.scale)):
+            size = float((numbers * own).sum() / max((own * own).sum(), 1e-300)) * target.scale
+            for proposer in self._proposers(reading) if size > 0 else ():
+                for scaled in proposer.scaled(plain, size):
+                    if scaled.mistakes and self._accept(reading, scaled):
                         return
-            first = float(reading.places[0, 0])
-            for shift in range(1, _MOST_SHIFT + 1):
-                for moved in (float(shift), float(-shift)):
-                    values = {"rows": int(moved), "have": first + moved, "want": first}
-                    changes = {"start": int(first + moved)}
-                    bits = 4.0 + log2(shift + 1)
-                    wrong = mistake("position-offset", bits, values, changes)
-                    if self._accept(reading, plain.with_mistake(wrong, shift=moved)):
-                        return
+            for factor, given in ((1.0, ()), (2.0, (mistake("rotated-twice"),))):
+                omega = factor * target.omega
+                bits = sum(each.bits for each in given)
+                turned = replace(plain, mistakes=given, bits=bits, omega=omega)
+                if self._at_other_positions(reading, turned):
+                    return
+
+    def _at_other_positions(self, reading: Reading, candidate: Candidate) -> bool:
+        """Try the positions whose cosines, or sines, rows come nearest to."""
+        if not self.target.is_along_one_axis or reading.view.rows > _MOST_MATCHED_ROWS:
+            return False
+        wanted = reading.places[:, 0]
+        if (wanted % 1).any() or (wanted < 0).any():
+            return False
+        whole = reading.view.at(slice(None))
+        found = matched(whole, candidate.omega, candidate.scale, wanted)
+        signed = candidate
+        if whole.cosine is None and (found <= 0).all():
+            found, signed = -found, candidate.with_mistake(mistake("sine-sign"))
+            signed = replace(signed, omega=-candidate.omega)
+        other = pattern(found, wanted)
+        if other is not None:
+            signed = signed.with_mistake(other, places=found[:, None])
+        return bool(signed.mistakes) and self._accept(reading, signed)
 
     def _report(self, match: Match) -> Explanation:
         """Check every number with the winner, and return the explanation."""
@@ -541,7 +606,7 @@ class _Search:
             yield mistake("transposed")
         if "exchanged" in noted:
             yield mistake("halves-swapped")
-        elif "alone" not in noted:
+        elif "alone" not in noted or view.packing != "compact":
             yield from _packing_mistake(view.packing, target)
         if target.rows is not None and view.rows > target.rows:
             yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})

@@ -56,7 +56,12 @@ class Rule:
             return float(self.keys["attention_factor"])
         factor = float(self.keys.get("factor", 1))
         if self.rope_type == "yarn":
-            return 1.0 if factor <= 1 else 0.1 * log(factor) + 1
+            if factor <= 1:
+                return 1.0
+            one, other = (float(self.keys.get(name, 0)) for name in ("mscale", "mscale_all_dim"))
+            if one and other:
+                return (0.1 * one * log(factor) + 1) / (0.1 * other * log(factor) + 1)
+            return 0.1 * log(factor) + 1
         if self.rope_type == "longrope" and factor > 1:
             return sqrt(1 + log(factor) / log(float(self.keys[ORIGINAL])))
         return 1.0

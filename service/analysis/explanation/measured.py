@@ -70,8 +70,9 @@ class Measured:
         What a frequency loses in bfloat16 or float16, whose step is at least 2^-24, is allowed.
         """
         if self.phasors is None:
-            # A cosine does not show the sign of its angle.
-            distance = np.abs(np.abs(self.omega) - np.minimum(np.abs(omega), np.abs(fold(omega))))
+            # A cosine shows the sign of no angle, and a sine none beyond a quarter of a turn.
+            slow = np.abs(omega) * self.step < 1
+            distance = np.where(slow, np.abs(np.abs(self.omega) - np.abs(omega)), 0.0)
         else:
             distance = np.abs(fold((self.omega - omega) * self.step)) / self.step
         narrow = np.maximum(2.0**-8 * np.abs(omega), 2.0**-25 * (omega != 0))

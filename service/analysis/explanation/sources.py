@@ -276,11 +276,19 @@ class Evidence:
         if 0 < moving < pairs:
             values = {"have": 2 * moving, "want": 2 * pairs}
             narrow = mistake("partial-width", None, values, {"rotary_dim": 2 * moving})
+            omega, error = np.abs(self.measured.omega[:moving]), self.measured.error[:moving]
+            line = fitted_line(omega, error)
             for exponents in (k / moving, self.series.exponents):
                 series = replace(self.series, exponents=exponents)
                 yield Source((narrow,), narrow.bits, series, still=moving)
-                for base, bits in USUAL_BASES.items():
-                    if base != self.series.base:
+                step = float(exponents[1] - exponents[0])
+                for share in _SHARES if line is not None else ():
+                    assert line is not None
+                    middle, half = -line.slope / step, share * line.slope_error / step + 1e-9
+                    if not 0 < middle < 250 or half > 1:
+                        continue
+                    ends = exp(middle - half), exp(middle + half)
+                    for base, bits in bases_between(*ends, self.series.base):
                         other = self._of_base(base, bits)
                         both, cost = (narrow, *other.mistakes), narrow.bits + bits
                         yield Source(both, cost, replace(series, base=base), still=moving)
@@ -324,7 +332,8 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
         for value in other_values(rule, key, factors if key == "factor" else ()):
             yield _with_key(rule, key, value)
     yield from _special(evidence, rule)
-    for other in other_rules(rule, factors, USUAL_LENGTHS):
+    grown = _grown(evidence) if rule.rope_type not in {"dynamic", "ntk"} else ()
+    for other in (*grown, *other_rules(rule, factors, USUAL_LENGTHS)):
         values = {
             "have": other.rope_type,
             "want": rule.rope_type,
@@ -416,6 +425,15 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
             yield from _shortest(rule, ORIGINAL, longest, USUAL_LENGTHS)
 
 
+def _grown(evidence: Evidence) -> Iterator[Rule]:
+    """Yield dynamic NTK with the growth that the measured base shows."""
+    width = evidence.series.width
+    for base, _, _ in evidence.measured_bases() if width > 2 else ():
+        growth = float(f"{(base / evidence.series.base) ** (1 - 2 / width):.4g}")
+        if growth > 1:
+            yield Rule("dynamic", {"alpha": growth})
+
+
 def _shortest(
     rule: Rule, key: str, ends: list[float], usual: tuple[int, ...] = ()
 ) -> Iterator[RuleChoice]:
@@ -448,4 +466,7 @@ def _factors(evidence: Evidence) -> tuple[float, ...]:
                 float(round(ratio)),
                 *([shortest[0]] if shortest else []),
             ]
+        if not len(good) or good[-1] < len(omega) - 1:
+            # The slowest pairs show no factor.
+            found += USUAL_FACTORS
     return tuple(dict.fromkeys(each for each in found if each > 1))

@@ -336,9 +336,10 @@ def _settings(
         values = {name: value for name, value in vars(rule).items() if value is not None}
         width, base = values.pop("rotary_dim"), float(values.pop("rope_theta"))
         keys = {name: value for name, value in values.items() if value != ()}
-        if "factor" in given:
-            # longrope keeps only the attention factor that follows from it.
-            keys["factor"] = float(str(given["factor"]))
+        # Rules keep only the attention factor that follows from these.
+        for name in ("factor", "mscale", "mscale_all_dim"):
+            if name in given:
+                keys[name] = float(str(given[name]))
         own = Rule(rule.rope_type, {k: v for k, v in keys.items() if k != "attention_factor"})
         if isclose(own.scale, rule.scale, rel_tol=1e-12):
             keys.pop("attention_factor", None)

@@ -47,6 +47,7 @@ HALF_STEP: Mapping[DType, float] = {
 # Duplicated channels and equal batches are looked for in this many rows; the last pass, which
 # compares every number, finds the others.
 _FIRST_ROWS = 64
+_FEWEST_BEFORE_A_TAIL = 2
 
 
 @dataclass(frozen=True)
@@ -335,11 +336,7 @@ def _select(rows: Numbers, columns: Indices) -> Numbers:
 
 def _without_copies(numbers: Numbers, axes: int) -> tuple[Numbers, tuple[Note, ...]]:
     """Return an array without axes of length 1, and, down to so many, without equal slices."""
-    notes = []
-    squeezed = numbers.reshape([length for length in numbers.shape if length != 1] or [1])
-    if squeezed.ndim < numbers.ndim and numbers.ndim > 2:
-        text = f"axes of length 1 were left out of {numbers.shape}"
-        notes.append(Note("squeezed", text, {"shape": list(numbers.shape)}))
+    squeezed, notes = _squeezed(numbers)
     while squeezed.ndim > axes:
         axis = next(
             (each for each in range(squeezed.ndim - 1) if _is_repeated(squeezed, each)), None
@@ -351,6 +348,14 @@ def _without_copies(numbers: Numbers, axes: int) -> tuple[Numbers, tuple[Note, .
         notes.append(Note("batch", text, {"axis": axis, "count": count}))
         squeezed = squeezed.take(0, axis=axis)
     return squeezed, tuple(notes)
+
+
+def _squeezed(numbers: Numbers) -> tuple[Numbers, list[Note]]:
+    squeezed = numbers.reshape([length for length in numbers.shape if length != 1] or [1])
+    if squeezed.ndim == numbers.ndim or numbers.ndim <= 2:
+        return squeezed, []
+    text = f"axes of length 1 were left out of {numbers.shape}"
+    return squeezed, [Note("squeezed", text, {"shape": list(numbers.shape)})]
 
 
 def _is_repeated(numbers: Numbers, axis: int) -> bool:
@@ -424,6 +429,9 @@ def _singles(name: str, table: StoredTable) -> Iterator[Iterable[View]]:
     plain, notes = _without_copies(numbers, 2 if table.dtype not in COMPLEX_PARTS else 3)
     if plain.ndim == 3:
         yield _stacked(plain, dtype, notes)
+    elif (whole := _squeezed(numbers)[0]).ndim == 3:
+        # Rows of a table that does not turn are equal slices, too.
+        yield _stacked(whole, dtype, ())
     if plain.ndim == 1:
         plain = plain.reshape(1, -1)
     if plain.ndim != 2:
@@ -511,6 +519,9 @@ def without_tail(view: View) -> tuple[View, Note | None]:
     if bad.all():
         return view, None
     first = int(len(bad) - np.argmin(bad[::-1]))
+    if is_zero[first] and first < _FEWEST_BEFORE_A_TAIL:
+        # One row before zeros may as well be the cosines of position 0, and their sines.
+        return view, None
     what = "zero" if is_zero[first] else "NaN"
     note = Note("tail", f"rows from {first} on are {what}", {"from": first, "are": what})
     return view.beginning(first), note
