@@ -321,7 +321,8 @@ class Proposer(Evidence):
             wrong = mistake("extra-factor", None, values, {"attention_factor": own * own})
             found.append(candidate.with_mistake(wrong, scale=own * own))
         yield from found
-        if not found or close > _COARSE:
+        is_plausible = len(candidate.mistakes) < MOST_MISTAKES - 1
+        if is_plausible and (not found or close > _COARSE):
             yield from self._other_scales(candidate, size, close)
 
     def _other_scales(self, candidate: Candidate, size: float, close: float) -> Iterator[Candidate]:

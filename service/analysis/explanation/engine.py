@@ -9,7 +9,7 @@ nothing fits, positions are decoded, and at last ``findings`` says what the data
 This module is long because all ways to explain one array are steps of one search.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -552,8 +552,16 @@ class _Search:
 
     def _report(self, match: Match) -> Explanation:
         """Check every number with the winner, and return the explanation."""
-        match = with_interval(match)
-        reading, candidate = match.reading, match.candidate
+        reading = match.reading
+        few = np.array(evenly(len(reading.rows), INTERVAL_ROWS))
+        sample = reading.sample.at(few)
+
+        def fits(each: Candidate) -> bool:
+            waves = reading.waves(each, reading.rows[few])
+            return fit_of(sample, waves, match.dtype) is not None
+
+        candidate = with_interval(match.candidate, fits)
+        match = replace(match, candidate=candidate)
         mistakes = (*candidate.mistakes, *self._around(match))
         findings: list[Finding] = []
         if reading.tail is not None:
@@ -614,33 +622,34 @@ class _Search:
 
 # The rows that an interval is measured with, the halvings of each end, and the width from which on
 # the table of its middle is not linked.
-_INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
 
 
-def with_interval(match: Match) -> Match:
-    """Return a match whose base, if it is no usual one, has the interval that explains the numbers.
+def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Candidate:
+    """Return a candidate whose base, if it is no usual one, has the interval that may be.
 
-    Both ends are found by halving: every number of up to 64 rows is verified each time.
+    Both ends are found by halving.
+
+    Args:
+        candidate: the candidate.
+        fits: returns whether a candidate with another base explains the numbers.
     """
-    reading, candidate = match.reading, match.candidate
     wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
     if wrong is None or wrong.values["have"] in USUAL_BASES or candidate.frequencies is None:
-        return match
-    few = np.array(evenly(len(reading.rows), _INTERVAL_ROWS))
-    sample, have = reading.sample.at(few), float(wrong.values["have"])
+        return candidate
+    have, ends = float(wrong.values["have"]), []
 
-    def fits(base: float) -> bool:
-        waves = reading.waves(candidate.with_base(base), reading.rows[few])
-        return base > 1 and fit_of(sample, waves, match.dtype) is not None
+    def may_be(change: float) -> bool:
+        base = have * (1 + change)
+        return base > 1 and fits(candidate.with_base(base))
 
-    ends = []
     for sign in (-1.0, 1.0):
         good, bad = 0.0, 1e-7
-        while bad < 1 and fits(have * (1 + sign * bad)):
+        while bad < 1 and may_be(sign * bad):
             good, bad = bad, 4 * bad
         for _ in range(_HALVINGS):
             middle = (good + bad) / 2
-            good, bad = (middle, bad) if fits(have * (1 + sign * middle)) else (good, middle)
+            good, bad = (middle, bad) if may_be(sign * middle) else (good, middle)
         ends.append(float(f"{have * (1 + sign * good):.7g}"))
     low, high = ends
     is_wide = high - low > _WIDE * have
@@ -652,7 +661,7 @@ def with_interval(match: Match) -> Match:
         changes=None if is_wide else wrong.changes,
     )
     mistakes = tuple(measured if each is wrong else each for each in candidate.mistakes)
-    return replace(match, candidate=replace(candidate, mistakes=mistakes))
+    return replace(candidate, mistakes=mistakes)
 
 
 _OTHER_ORDER = {

@@ -36,11 +36,17 @@ from service.analysis.explanation.candidates import (
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import decoded, pattern
-from service.analysis.explanation.engine import Explanation, Match, Reading
+from service.analysis.explanation.engine import (
+    INTERVAL_ROWS,
+    Explanation,
+    Match,
+    Reading,
+    with_interval,
+)
 from service.analysis.explanation.measured import UNIT, fewest_digits
 from service.analysis.explanation.sampling import sampled_rows
 from service.analysis.explanation.target import Target
-from service.analysis.explanation.views import HALF_STEP, View
+from service.analysis.explanation.views import HALF_STEP, View, evenly
 from service.analysis.explanation.wirings import (
     FIRST_ROWS,
     LAYOUTS,
@@ -480,6 +486,15 @@ class _RotationSearch:
     def report(self) -> Explanation:
         """Check every number with what was found, and return the explanation."""
         assert self.best is not None
+        few = np.array(evenly(len(self._rows), INTERVAL_ROWS))
+        part, own = self._sample.at(few), self.best
+
+        def fits(each: Candidate) -> bool:
+            waves = self._waves(each, part.places[:, : own.wiring.count])
+            return not part.bad(own.wiring, waves, own.kind, self.slack).any()
+
+        if own.candidate.places is None:
+            self.best = replace(own, candidate=with_interval(own.candidate, fits))
         mistakes, match = self.best.candidate.mistakes, self.match(self.best)
         bad, counts = self.faults(self.best), (self.sides.x.size, len(self._rows))
         if bad is not None:
@@ -489,8 +504,8 @@ class _RotationSearch:
         if not mistakes:
             return Explanation("equal", (), match, (), (), *counts)
         near = [each for each in self.others if each.bits <= self.best.bits + _NEAR_BITS]
-        own = set(self.best.candidate.names)
-        others = tuple(each for each in simplest(near) if set(each.names) != own)
+        names = set(self.best.candidate.names)
+        others = tuple(each for each in simplest(near) if set(each.names) != names)
         return Explanation("diagnosed", mistakes, match, others[:_MOST_ALTERNATIVES], (), *counts)
 
     def match(self, best: _Found) -> Match:

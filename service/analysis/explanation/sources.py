@@ -7,7 +7,7 @@ another value of a key, and others.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import exp, isclose, log, log10
+from math import exp, isclose, log, log10, pi
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from service.analysis.explanation.formulas import (
     value_of,
 )
 from service.analysis.explanation.measured import (
+    UNIT,
     Line,
     Measured,
     fewest_digits,
@@ -33,7 +34,7 @@ from service.analysis.explanation.measured import (
     refined_base,
 )
 from service.analysis.explanation.target import Target
-from service.analysis.explanation.views import View
+from service.analysis.explanation.views import HALF_STEP, View
 from service.numerics.phase import Float64s
 
 USUAL_BASES: Mapping[float, float] = {
@@ -47,6 +48,8 @@ _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 _UNMEASURED_BITS = 0.5
 # Parts of an interval in which the number of fewest digits is looked for.
 _SHARES = (1, 0.25, 0.05, 0)
+# Logarithms of bases that are tried under rules that bend the line.
+_SCANNED = np.linspace(log(100), log(1e11), 120)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +150,8 @@ class Evidence:
                     for base, bits in bases_between(low, high, self.series.base):
                         yield base, bits, interval
                 yield from self._refined(middle)
+        if (scanned := self._scanned()) is not None:
+            yield from self._refined(scanned)
 
     def _lists(self) -> tuple[Rule, ...]:
         """The rules of both lists of longrope, whose factors the base does not change."""
@@ -207,19 +212,26 @@ class Evidence:
             return
         for part in (6, 3):
             kept = max(2, pairs // part)
-            line = fitted_line(omega[:kept], error[:kept])
-            if line is None:
-                continue
-            yield line
-            for _ in range(2):
-                # Undo the rule at this estimate of the base, and fit all pairs.
-                logarithm = min(max(self._base_of(line), 0.1), 80.0)
-                series = replace(self.series, base=exp(logarithm))
-                ratio = self.target.rule.frequencies(series) / series.omega
-                line = fitted_line(omega / ratio, 2 * error / ratio)
-                if line is None:
-                    break
+            if (line := fitted_line(omega[:kept], error[:kept])) is not None:
                 yield line
+
+    def _scanned(self) -> float | None:
+        """Return ln base whose frequencies by the rule come nearest to the measured ones."""
+        assert self.measured is not None
+        rule = self.target.rule
+        if rule.rope_type not in {"yarn", "llama3"}:
+            return None
+        omega = np.abs(self.measured.omega)
+        known = (omega > 3 * self.measured.error) & (omega < pi)
+        if not known.any():
+            return None
+        logarithms = np.log(omega[known])
+
+        def misfit(logarithm: float) -> float:
+            found = rule.frequencies(replace(self.series, base=exp(logarithm)))[known]
+            return float(np.abs(np.log(found) - logarithms).sum())
+
+        return min((float(each) for each in _SCANNED), key=misfit)
 
     def slips(self) -> Iterator[Source]:
         """Yield exponents that code has by mistake."""
@@ -388,6 +400,13 @@ def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
         yield RuleChoice((band,), band.bits, rule, by_wavelength=True)
     elif rule.rope_type == "longrope":
         original = float(rule.keys[ORIGINAL])
+        if evidence.size is not None and "factor" in rule.keys:
+            # The attention factor shows the factor that it follows from.
+            close = 4 * HALF_STEP[evidence.view.dtype] + 8 * UNIT + evidence.view.slack
+            sizes = (evidence.size * (1 - close), evidence.size * (1 + close))
+            if sizes[0] > 1:
+                ends = [exp((size * size - 1) * log(original)) for size in sizes]
+                yield from _shortest(rule, "factor", ends)
         is_long = float(rule.keys.get("context_length", original)) > original
         names = ("short_factor", "long_factor") if is_long else ("long_factor", "short_factor")
         length = original if is_long else 2 * original
