@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     cache_entry_bytes: Integer = _setting(
         16 * MIB, "Largest body that is built whole and cached.", ge=0
     )
-    max_body_bytes: Integer = _setting(64 * MIB, "Largest binary request body.", ge=1)
+    max_body_bytes: Integer = _setting(65 * MIB, "Largest binary request body.", ge=1)
     max_json_body_bytes: Integer = _setting(4 * MIB, "Largest JSON request body.", ge=1)
     max_text_bytes: Integer = _setting(
         128 * MIB, "Largest JSON or CSV answer, estimated before it is computed.", ge=1

@@ -24,7 +24,7 @@ from service.routes.table_urls import TableLink, link_to, tables
 from service.settings import Settings
 
 # Identifying a larger array takes longer than diagnosing it.
-_MAX_ELEMENTS = 2**19
+_MAX_ELEMENTS, _FIRST_ROWS = 2**19, 16
 # What no table has.
 _HOPELESS = {"element", "not-finite", "uninitialised"}
 
@@ -99,22 +99,37 @@ def _positions(given: Mapping[str, ParameterValue]) -> Float64s | None:
     return None
 
 
+def _of_first_rows(table: StoredTable) -> StoredTable:
+    """Return the first rows, which are no table if the whole is none; all of a square table."""
+    if len(table.shape) != 2 or table.shape[0] <= max(_FIRST_ROWS, table.shape[1]):
+        return table
+    return StoredTable(table.elements[:_FIRST_ROWS], table.dtype)
+
+
+def _hypotheses(have: Mapping[str, StoredTable]) -> list[Verdict]:
+    samples = {name: Sample.of(table) for name, table in have.items()}
+    if not all(sample.is_finite for sample in samples.values()):
+        return []
+    return [
+        each
+        for each in identify(IdentifyInput(samples), tables).hypotheses
+        if each.arithmetic[0] not in _NARROW
+        and not _LISTS & each.proposal.request.parameters.keys()
+    ]
+
+
 def _identified(have: Mapping[str, StoredTable], expected: TableRequest | None) -> Verdict | None:
     """Return the table of this server that arrays are, if one is, most like the expected one."""
     elements = sum(map(size, have.values()))
     if elements > _MAX_ELEMENTS:
         return None
-    samples = {name: Sample.of(table) for name, table in have.items()}
-    if not all(sample.is_finite for sample in samples.values()):
-        return None
-    hypotheses = identify(IdentifyInput(samples), tables).hypotheses
+    first = {name: _of_first_rows(table) for name, table in have.items()}
+    hypotheses = _hypotheses(first)
+    if hypotheses and any(first[name] is not table for name, table in have.items()):
+        hypotheses = _hypotheses(have)
     # identify() looks at one copy along a batch axis; its size then differs.
     whole = [
-        each
-        for each in hypotheses
-        if sum(map(size, each.document.arrays.values())) == elements
-        and each.arithmetic[0] not in _NARROW
-        and not _LISTS & each.proposal.request.parameters.keys()
+        each for each in hypotheses if sum(map(size, each.document.arrays.values())) == elements
     ]
     wanted = {} if expected is None else {**expected.parameters, "": expected.resource}
 

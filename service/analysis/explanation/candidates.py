@@ -39,6 +39,8 @@ _MOST_BITS = 24.0
 _MOST_UNMEASURED_BITS = 14.0
 # Pairs slower than this do not pass a whole turn between rows.
 _SLOW = 0.02
+# Parts of an interval in which the factor of fewest digits is looked for.
+_SHARES = (1, 0.25, 0.05)
 # A size within this share of its bound is the own one; a larger bound does not tell sizes apart.
 _MOST_SURE, _COARSE = 0.25, 1e-3
 
@@ -217,30 +219,9 @@ class Proposer(Evidence):
         factor = float((ratio * weight).sum() / weight.sum())
         slack = 3 / float(weight.sum()) ** 0.5 + 1e-7 * factor
         spread = 4 * error[usable] / plain.omega[usable] + 1e-6 * factor
-        if abs(factor - 1) <= slack or not (np.abs(ratio - factor) <= spread).all():
+        if not (np.abs(ratio - factor) <= spread).all():
             return
-        for degrees, have in DEGREES:
-            if plain.mistakes and abs(factor / degrees - 1) <= slack / factor:
-                wrong = mistake("angles-in-degrees", None, {"factor": degrees, "have": have})
-                yield plain.with_mistake(wrong, omega=plain.omega * degrees)
-                return
-        is_greater = factor > 1
-        ends = (factor - slack, factor + slack)
-        if not is_greater:
-            ends = (1 / ends[1], 1 / ends[0] if ends[0] > 0 else 1e9)
-        shortest = fewest_digits(*ends)
-        if shortest is None or shortest[0] <= 1:
-            return
-        number, digits = shortest
-        times = number if is_greater else 1 / number
-        name = "rotated-twice" if times == 2 else "linear-factor"
-        bits = 5.5 + BITS_A_DIGIT * (digits - 1) + (0 if number == int(number) else 3)
-        values = {
-            "factor": number,
-            "how": "multiplied" if is_greater else "divided",
-            "ratio": times,
-        }
-        yield plain.with_mistake(mistake(name, bits, values), omega=plain.omega * times)
+        yield from with_factor(plain, factor, slack)
 
     def _placed(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with the scale and the shift that the numbers show, if it may be."""
@@ -382,6 +363,39 @@ class Proposer(Evidence):
             distance = np.abs(fold((measured.omega - omega) * measured.step)) / measured.step
             return bool((distance <= 4 * measured.error).all())
         return True
+
+
+def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candidate]:
+    """Yield a candidate whose frequencies are multiplied by a factor of few digits near a number.
+
+    Args:
+        plain: the candidate.
+        factor: the number.
+        slack: a bound of its error.
+    """
+    if abs(factor - 1) <= slack:
+        return
+    for degrees, have in DEGREES:
+        if abs(factor - degrees) <= slack:
+            if plain.mistakes:
+                wrong = mistake("angles-in-degrees", None, {"factor": degrees, "have": have})
+                yield plain.with_mistake(wrong, omega=plain.omega * degrees)
+            return
+    is_greater = factor > 1
+    ends = (factor - slack, factor + slack)
+    if not is_greater:
+        ends = (1 / ends[1], 1 / ends[0] if ends[0] > 0 else 1e9)
+    middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+    tried = [fewest_digits(middle - half * share, middle + half * share) for share in _SHARES]
+    for number, digits in dict.fromkeys(each for each in tried if each is not None):
+        if number <= 1:
+            continue
+        times = number if is_greater else 1 / number
+        name = "rotated-twice" if times == 2 else "linear-factor"
+        bits = 5.5 + BITS_A_DIGIT * (digits - 1) + (0 if number == int(number) else 3)
+        how = "multiplied" if is_greater else "divided"
+        values = {"factor": number, "how": how, "ratio": times}
+        yield plain.with_mistake(mistake(name, bits, values), omega=plain.omega * times)
 
 
 def simplest(found: Iterable[Candidate]) -> list[Candidate]:

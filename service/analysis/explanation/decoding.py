@@ -21,6 +21,7 @@ _MOST_LISTED = 8
 _MOST_TEXT = 80
 # Rows of one part are matched with positions so far beyond the wanted ones, and up to this one.
 _MOST_SHIFT, _MOST_MATCHED, _BLOCK, _EQUALLY = 64, 4096, 256, 1e-9
+_MOST_MATCHED_ROWS = 2048
 # Phases less exact than this, in radians, are not read.
 _MOST_NOISE = 0.5
 
@@ -52,29 +53,34 @@ def longest_run(view: View, dtype: DType) -> Indices:
     return np.arange(starts[longest], stops[longest] + 2)
 
 
-def matched(view: View, omega: Float64s, scale: float, wanted: Float64s) -> Float64s:
-    """Return the position whose cosines, or sines, each row comes nearest to, (S,).
+def matched(view: View, omega: Float64s, scale: float, wanted: Float64s) -> Float64s | None:
+    """Return the position whose cosines and sines each row comes nearest to, (S,).
 
-    One of cosines and sines shows no phase, so rows are compared with those of all positions near
-    the wanted ones; where two come as near, the wanted position is returned, or else the lowest.
+    Where phases show no position, rows are compared with those of all positions near the wanted
+    ones; where two come as near, the wanted one is returned, or else the lowest. Return None if
+    there are too many rows, or wanted positions that are not whole or below 0.
 
     Args:
-        view: cosines or sines alone, as float64.
+        view: cosines and sines, or one of them, as float64.
         omega: the frequencies, (K,).
         scale: the size of the numbers.
-        wanted: the whole position, not below 0, that each row should have, (S,).
+        wanted: the position that each row should have, (S,).
     """
-    part = view.parts[0] / scale
+    if view.rows > _MOST_MATCHED_ROWS or (wanted % 1).any() or (wanted < 0).any():
+        return None
+    part = np.concatenate(view.parts, axis=1) / scale
     low, high = float(wanted.min()), float(wanted.max())
-    most = max(abs(low), abs(high)) * 2 + _MOST_SHIFT
+    most = 2 * high + _MOST_SHIFT
     if most > _MOST_MATCHED:
         most = high - low + _MOST_SHIFT
     around = np.arange(-most, most + 1)
-    places = around if most > abs(high) else np.concatenate((around, around + low))
-    is_sine = view.cosine is None
-    places = np.unique(places if is_sine else np.abs(places))
-    wave = np.sin if is_sine else np.cos
-    table = wave(places[:, None] * omega[: part.shape[1]])
+    places = around if most > high else np.concatenate((around, around + low))
+    places = np.unique(np.abs(places) if view.sine is None else places)
+    waves = ((view.cosine, np.cos), (view.sine, np.sin))
+    table = np.concatenate(
+        [wave(places[:, None] * omega[: one.shape[1]]) for one, wave in waves if one is not None],
+        axis=1,
+    )
     size, order = (table * table).sum(axis=1), np.argsort(np.abs(places), kind="stable")
     found = np.empty(len(part))
     for start in range(0, len(part), _BLOCK):

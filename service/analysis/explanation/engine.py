@@ -12,10 +12,10 @@ This module is long because all ways to explain one array are steps of one searc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import pi
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.analysis.array import LARGEST, TableRequest
 from service.analysis.explanation.arithmetic import (
@@ -29,6 +29,7 @@ from service.analysis.explanation.candidates import (
     Candidate,
     Proposer,
     simplest,
+    with_factor,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import (
@@ -63,17 +64,19 @@ from service.numerics.tables import StoredTable, size
 
 Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
+# People make one mistake more often than several.
+MORE_BITS = 2.0
 # Candidates within this of the winner are alternatives.
 _NEAR_BITS = 3.0
 _MOST_ALTERNATIVES = 6
+# Angles that a factor does not turn beyond half a turn.
+_SLOW = 0.1
 # Several mistakes that cost more than this may be other positions.
 _FAR_BITS = 8.0
-# More rows are not matched with positions where phases do not show them.
-_MOST_MATCHED_ROWS = 2048
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
-_FEWEST_FRACTIONS, _MANY = 3, 64
+_FEWEST_FRACTIONS = 3
 # The positions of all rows of larger arrays are not decoded.
 _MOST_DECODED = 2**22
 _FEWEST_IN_A_RUN = 4
@@ -92,7 +95,7 @@ class Reading:
         dtype: the narrowest type that holds the sampled numbers.
         decimals: the number of decimals to which all of them are rounded; 0 if to none.
         tail: a note about rows of padding at the end.
-        blank: whether each row of the view should be zero, (S,); None if none should.
+        blank: the position whose row should be zero; None if none should.
         scale: the size that cosines and sines should have.
     """
 
@@ -103,7 +106,7 @@ class Reading:
     dtype: DType
     decimals: int
     tail: Note | None
-    blank: NDArray[np.bool_] | None = None
+    blank: float | None = None
     scale: float = 1.0
 
     def waves(self, candidate: Candidate, rows: Indices | slice) -> Waves:
@@ -111,8 +114,11 @@ class Reading:
         moved = candidate
         if candidate.places is not None:
             moved = replace(candidate, places=candidate.places[rows])
-        blank = None if self.blank is None else self.blank[rows]
-        return replace(moved.waves(self.places[rows]), blank=blank)
+        waves = moved.waves(self.places[rows])
+        if self.blank is None:
+            return waves
+        where = candidate.places[rows] if candidate.places is not None else self.places[rows]
+        return replace(waves, blank=(where + candidate.shift)[:, 0] == self.blank)
 
     @cached_property
     def is_finite(self) -> bool:
@@ -129,20 +135,20 @@ class Reading:
     @property
     def _of_positions(self) -> View:
         """The sampled rows that are not those of padding."""
-        return (
-            self.sample
-            if self.blank is None
-            else self.sample.at(np.flatnonzero(~self.blank[self.rows]))
-        )
+        return self.sample.at(self._with_numbers)
+
+    @property
+    def _with_numbers(self) -> Indices:
+        if self.blank is None:
+            return np.arange(len(self.rows))
+        return np.flatnonzero(np.any([part.any(axis=1) for part in self.sample.parts], axis=0))
 
     @cached_property
     def measured(self) -> Measured | None:
         """The frequencies, if the rows have one position each and there are several."""
         if len(self.rows) < 2 or self.places.shape[1] > 1:
             return None
-        positions = self.places[self.rows, 0]
-        if self.blank is not None:
-            positions = positions[~self.blank[self.rows]]
+        positions = self.places[self.rows, 0][self._with_numbers]
         if not self.sample.has_pairs and positions[0] != 0:
             # One of cosines and sines shows its angles only from position 0 on.
             return None
@@ -218,7 +224,6 @@ def _readings(arrays: Mapping[str, StoredTable], target: Target) -> Iterator[Rea
             sample = replace(sample, slack=0.5 * 10.0**-decimals + 1e-12)
         sample = replace(sample, dtype=dtype)
         blank = target.structure.blank
-        blank = None if blank is None or view.rows > len(blank) else blank[: view.rows]
         yield Reading(view, sample, rows, places, dtype, decimals, tail, blank, target.scale)
 
 
@@ -235,18 +240,22 @@ def held_dtype(view: View) -> DType:
 
 def _decimals(view: View) -> int:
     """Return to how many decimals, 2 to 6, all numbers are rounded; 0 if to none."""
-    fractions = np.concatenate([part[part % 1 != 0] for part in view.parts])
+    first = [part[:_FIRST_ROWS] for part in view.parts]
+    fractions = np.concatenate([part[part % 1 != 0] for part in first])
     # Fewer numbers may have few decimals by chance.
-    if len(np.unique(fractions[:_MANY])) < _FEWEST_FRACTIONS:
+    if len(np.unique(fractions)) < _FEWEST_FRACTIONS:
         return 0
     for decimals in range(2, 7):
-        if all(
-            np.abs(np.round(part, decimals) - part).max(initial=0)
-            <= 2.0**-24 * np.abs(part).max(initial=0)
-            for part in view.parts
+        if all(_is_rounded(part[:4], decimals) for part in view.parts) and all(
+            _is_rounded(part, decimals) for part in view.parts
         ):
             return decimals
     return 0
+
+
+def _is_rounded(numbers: Float64s, decimals: int) -> bool:
+    close = 2.0**-24 * np.abs(numbers).max(initial=0)
+    return bool(np.abs(np.round(numbers, decimals) - numbers).max(initial=0) <= close)
 
 
 @dataclass(eq=False)
@@ -325,6 +334,7 @@ class _Search:
                 continue
             extra = _NARROW_BITS * is_narrow + _DECIMAL_BITS * bool(reading.decimals)
             bits = candidate.bits + reading.view.bits + extra
+            bits += MORE_BITS * max(len(candidate.mistakes) - 1, 0)
             match = Match(bits, candidate, fit, reading, dtype, is_narrow)
             if len(candidate.mistakes) + len(list(self._around(match))) > MOST_MISTAKES:
                 continue
@@ -416,7 +426,7 @@ class _Search:
         for reading in usable[:2]:
             whole = replace(reading.view.at(slice(None)), slack=reading.sample.slack)
             for candidate in self._turning(reading, whole):
-                found = decoded(whole, candidate.omega, reading.dtype)
+                found = _positions(reading, whole, candidate)
                 other = None if found is None else pattern(found, reading.places[:, 0])
                 if found is None or other is None:
                     continue
@@ -434,7 +444,8 @@ class _Search:
             )
         run = longest_run(whole, reading.dtype)
         step = float(np.median(np.diff(reading.places[:, 0]))) if len(run) else 0.0
-        if len(run) < _FEWEST_IN_A_RUN or not step:
+        is_known = len(run) == len(reading.places) and not np.ptp(np.diff(reading.places[:, 0]))
+        if len(run) < _FEWEST_IN_A_RUN or not step or is_known:
             return
         sample = replace(whole.at(run), dtype=reading.dtype)
         places = (step * np.arange(len(reading.places), dtype=np.float64))[:, None]
@@ -499,12 +510,30 @@ class _Search:
             moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
             moved.append((mistake("positions-reversed"), places[:rows][::-1]))
             moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
-            for wrong, where in moved:
-                candidate = Candidate(
-                    (wrong,), wrong.bits, target.omega, target.scale, places=where
-                )
+            plain = self._expected
+            placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
+            for candidate in placed:
                 if self._accept(reading, candidate):
                     return
+            for candidate in (replace(plain, places=places[:rows]), *placed):
+                if self._with_factor(reading, candidate):
+                    return
+
+    def _with_factor(self, reading: Reading, candidate: Candidate) -> bool:
+        """Try the one factor of all positions that the slowest pairs of an axis show."""
+        assert candidate.places is not None
+        where, omega = candidate.places[reading.rows], candidate.omega
+        angles = (where * omega).ravel()
+        slow = (np.abs(angles) < _SLOW) & (angles != 0)
+        if not reading.sample.has_pairs or not slow.any():
+            return False
+        phases, known = np.angle(reading.sample.phasors).ravel()[slow], angles[slow]
+        factor = float((phases * known).sum() / (known * known).sum())
+        if factor <= 0:
+            return False
+        slack = 4 * HALF_STEP[reading.dtype] + 2 * reading.sample.slack
+        slack /= float(np.sqrt((known * known).sum()))
+        return any(self._accept(reading, each) for each in with_factor(candidate, factor, slack))
 
     def _of_one_part(self, readings: Sequence[Reading]) -> None:
         """Try other first rows, and another scale, of cosines or sines alone.
@@ -529,26 +558,25 @@ class _Search:
                 omega = factor * target.omega
                 bits = sum(each.bits for each in given)
                 turned = replace(plain, mistakes=given, bits=bits, omega=omega)
-                if self._at_other_positions(reading, turned):
-                    return
+                self._at_other_positions(reading, turned)
 
-    def _at_other_positions(self, reading: Reading, candidate: Candidate) -> bool:
+    def _at_other_positions(self, reading: Reading, candidate: Candidate) -> None:
         """Try the positions whose cosines, or sines, rows come nearest to."""
-        if not self.target.is_along_one_axis or reading.view.rows > _MOST_MATCHED_ROWS:
-            return False
+        if not self.target.is_along_one_axis:
+            return
         wanted = reading.places[:, 0]
-        if (wanted % 1).any() or (wanted < 0).any():
-            return False
-        whole = reading.view.at(slice(None))
-        found = matched(whole, candidate.omega, candidate.scale, wanted)
+        found = matched(reading.view.at(slice(None)), candidate.omega, candidate.scale, wanted)
+        if found is None:
+            return
         signed = candidate
-        if whole.cosine is None and (found <= 0).all():
+        if reading.view.cosine is None and (found <= 0).all():
             found, signed = -found, candidate.with_mistake(mistake("sine-sign"))
             signed = replace(signed, omega=-candidate.omega)
         other = pattern(found, wanted)
         if other is not None:
             signed = signed.with_mistake(other, places=found[:, None])
-        return bool(signed.mistakes) and self._accept(reading, signed)
+        if signed.mistakes:
+            self._accept(reading, signed)
 
     def _report(self, match: Match) -> Explanation:
         """Check every number with the winner, and return the explanation."""
@@ -618,6 +646,19 @@ class _Search:
             yield from _packing_mistake(view.packing, target)
         if target.rows is not None and view.rows > target.rows:
             yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})
+
+
+def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s | None:
+    """Return the position of each row by the frequencies of a candidate; None if they show none."""
+    omega, wanted = candidate.omega, reading.places[:, 0]
+    few = whole.at(np.array(evenly(whole.rows, _FIRST_ROWS)))
+    if decoded(few, omega, reading.dtype) is not None:
+        return decoded(whole, omega, reading.dtype)
+    moving = np.abs(omega[omega != 0])
+    if len(moving) and moving.min() * np.abs(wanted).max() > pi:
+        # The slowest pair turns more than once.
+        return matched(whole, omega, candidate.scale, wanted)
+    return None
 
 
 # The rows that an interval is measured with, the halvings of each end, and the width from which on

@@ -528,10 +528,14 @@ def slices(
             wrong = np.array([each.mistakes != found[0].mistakes for each in found])
         if wrong.all() or not wrong.any():
             continue
+        right = found[int(np.argmin(wrong))].mistakes
+        if any(each.name == "not-rotated" for each in right):
+            # These are rows.
+            continue
         span = span_of(np.flatnonzero(wrong), count, "batch")
         first = int(np.argmax(wrong))
         place = Finding("batches", span.text.replace("batchs", "batches"), span.values)
-        whole = with_mistakes(found[int(np.argmin(wrong))].mistakes, place)
+        whole = with_mistakes(right, place)
         of_first = [
             Finding(each.name, f"batch {first}: {each.text}", {**each.values, "batch": first})
             for each in found[first].findings
@@ -545,7 +549,10 @@ def _additional_axes(arrays: Mapping[str, StoredTable], target: Target) -> Itera
     shape = next(iter(arrays.values())).shape
     wanted = target.wanted.shape
     row_axes = target.wanted.row_axes
+    is_stacked = len(arrays) < len(target.wanted.columns)
     for axis in range(len(shape) - 1):
+        if is_stacked and shape[axis] == 2:
+            continue
         others = [length for at, length in enumerate(shape) if at != axis and length != 1]
         if len(others) < len(wanted):
             continue

@@ -38,6 +38,7 @@ from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import decoded, pattern
 from service.analysis.explanation.engine import (
     INTERVAL_ROWS,
+    MORE_BITS,
     Explanation,
     Match,
     Reading,
@@ -64,6 +65,8 @@ from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _NEAR_BITS, _MOST_ALTERNATIVES = 3.0, 6
+# What explains the numbers less exactly is less plausible.
+_INEXACT_BITS = 2.0
 _MOST_DECODED_ROWS, _BLOCK_ELEMENTS = 4096, 2**20
 # Mistakes of positions cost as much, at least.
 _POSITIONS_BITS = 5.0
@@ -449,7 +452,9 @@ class _RotationSearch:
                 for each, some in ((part, first), (sides, waves))
             ):
                 continue
-            bits = sum(each.bits for each in mistakes)
+            bits = sum(each.bits for each in mistakes) + MORE_BITS * max(len(mistakes) - 1, 0)
+            if mistakes and sides.bad(variant.wiring, waves, kind, self.slack, 0).any():
+                bits += _INEXACT_BITS
             whole = replace(candidate, mistakes=mistakes, bits=bits)
             if self.best is None or bits < self.best.bits:
                 self.others += [self.best.candidate] if self.best else []

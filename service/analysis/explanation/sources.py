@@ -46,6 +46,8 @@ USUAL_BASES: Mapping[float, float] = {
 _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 # A base that was not measured but is usual.
 _UNMEASURED_BITS = 0.5
+# No base has a larger logarithm.
+_MOST_LOG = 250.0
 # Parts of an interval in which the number of fewest digits is looked for.
 _SHARES = (1, 0.25, 0.05, 0)
 # Logarithms of bases that are tried under rules that bend the line.
@@ -142,7 +144,7 @@ class Evidence:
         for line in self._lines():
             error = line.slope_error / self._exponent_step + 1e-9
             for middle in dict.fromkeys((self._base_of(line), self._base_of(line) - self._growth)):
-                if not (0 < middle < 250 and error < 1):
+                if not (0 < middle < _MOST_LOG and error < 1):
                     continue
                 interval = (exp(middle - error), exp(middle + error))
                 for share in _SHARES:
@@ -183,9 +185,9 @@ class Evidence:
             if fitted is None:
                 continue
             base, error = fitted
-            interval = (exp(base - error), exp(base + error))
+            interval = (exp(base - error), exp(min(base + error, _MOST_LOG)))
             for share in (6, 2, 1, 0.3, 0.05):
-                low, high = exp(base - error * share), exp(base + error * share)
+                low, high = exp(base - error * share), exp(min(base + error * share, _MOST_LOG))
                 for each, bits in bases_between(low, high, self.series.base):
                     yield each, bits, interval
 
@@ -297,7 +299,7 @@ class Evidence:
                 for share in _SHARES if line is not None else ():
                     assert line is not None
                     middle, half = -line.slope / step, share * line.slope_error / step + 1e-9
-                    if not 0 < middle < 250 or half > 1:
+                    if not 0 < middle < _MOST_LOG or half > 1:
                         continue
                     ends = exp(middle - half), exp(middle + half)
                     for base, bits in bases_between(*ends, self.series.base):

@@ -37,7 +37,7 @@ class Structure:
         is_sine: whether each channel is a sine, (C,).
         zeros: the number of channels at the end that are zero.
         scale: the factor of sines and cosines.
-        blank: whether each row is zero, as that of padding is, (S,); None if none is.
+        blank: the position whose row is zero, as that of padding is; None if none is.
     """
 
     omega: Float64s
@@ -47,7 +47,7 @@ class Structure:
     is_sine: NDArray[np.bool_]
     zeros: int = 0
     scale: float = 1.0
-    blank: NDArray[np.bool_] | None = None
+    blank: float | None = None
 
 
 def structure_of(table: Table) -> Structure | None:
@@ -56,7 +56,7 @@ def structure_of(table: Table) -> Structure | None:
         return structure_of(table.table)
     if isinstance(table, ZeroRow):
         inner = structure_of(table.table)
-        return inner and replace(inner, blank=inner.places[:, 0] == table.zero)
+        return inner and replace(inner, blank=float(table.zero))
     if isinstance(table, RepeatedRows):
         return _of_repeated(table)
     if isinstance(table, PhasorTable):

@@ -502,12 +502,10 @@ def _alone(
 
 def without_tail(view: View) -> tuple[View, Note | None]:
     """Return the view without rows of padding, NaN or zero, at its end, and a note about them."""
-    # Sines alone are zero where the position is.
-    counts_zeros = view.cosine is not None
 
     def is_padding(part: View) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         finite = np.ones(part.rows, dtype=np.bool_)
-        zero = np.full(part.rows, counts_zeros)
+        zero = np.ones(part.rows, dtype=np.bool_)
         for each in part.parts:
             finite &= np.isfinite(each).all(axis=1)
             zero &= ~each.any(axis=1)
@@ -519,8 +517,10 @@ def without_tail(view: View) -> tuple[View, Note | None]:
     if bad.all():
         return view, None
     first = int(len(bad) - np.argmin(bad[::-1]))
-    if is_zero[first] and first < _FEWEST_BEFORE_A_TAIL:
-        # One row before zeros may as well be the cosines of position 0, and their sines.
+    is_one_row = first == view.rows - 1 and view.cosine is None
+    if is_zero[first] and (first < _FEWEST_BEFORE_A_TAIL or is_one_row):
+        # One row before zeros may as well be the cosines of position 0, and their sines; and sines
+        # alone are zero where the position is.
         return view, None
     what = "zero" if is_zero[first] else "NaN"
     note = Note("tail", f"rows from {first} on are {what}", {"from": first, "are": what})
@@ -528,10 +528,11 @@ def without_tail(view: View) -> tuple[View, Note | None]:
 
 
 def is_constant(view: View, tolerance: float) -> bool:
-    """Return whether cos² + sin² is the same in nine of ten pairs, as it is of a true reading."""
+    """Return whether cos² + sin² is the same in nine of ten pairs, as if read right."""
     if not view.has_pairs:
         return True
-    sizes = np.abs(view.phasors)
+    few = view.at(np.array(evenly(view.rows, _FIRST_ROWS)))
+    sizes = np.abs(few.phasors)
     middle = float(np.median(sizes))
     spread = float(np.quantile(np.abs(sizes - middle), 0.9))
     return spread <= tolerance * max(middle, 1e-30)

@@ -135,13 +135,13 @@ def rebuilt(case: Case, mistakes: list[Mapping[str, Any]]) -> bool:
     right = replace(case.right_recipe, kind=case.kind)
     candidates: Iterator[Recipe] = iter([right])
     for mistake in mistakes:
-        name, numbers = str(mistake.get("name")), numbers_in(mistake)
-        candidates = (
-            changed
-            for recipe in candidates
-            for changed in islice(_rebuilt(name, recipe, numbers, case), 40)
-        )
+        candidates = _changed(candidates, str(mistake.get("name")), numbers_in(mistake), case)
     return any(agrees(case, _numbers(recipe, case)) for recipe in islice(candidates, _MOST_REBUILT))
+
+
+def _changed(recipes: Iterator[Recipe], name: str, numbers: list[float], case: Case) -> "Remade":
+    for recipe in recipes:
+        yield from islice(_rebuilt(name, recipe, numbers, case), 40)
 
 
 def _numbers(recipe: Recipe, case: Case) -> Packed:
