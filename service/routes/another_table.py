@@ -11,6 +11,7 @@ from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import pattern
 from service.analysis.explanation.engine import Explanation
+from service.analysis.explanation.places import Finding
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
@@ -24,8 +25,9 @@ from service.routes.table_urls import TableLink, link_to, tables
 from service.settings import Settings
 
 # Identifying a larger array takes longer than diagnosing it.
-_MAX_ELEMENTS, _FIRST_ROWS = 2**19, 16
-# What no table has.
+_MAX_ELEMENTS, _FEW_ELEMENTS, _FIRST_ROWS = 2**19, 2**14, 16
+# What no table has; and the share of pairs that are no cosine and sine of noise.
+_NOISE = 0.95
 _HOPELESS = {"element", "not-finite", "uninitialised"}
 
 # A narrow arithmetic lets a few numbers be almost any table.
@@ -50,7 +52,10 @@ def as_another_table(
         expected: the request for the expected table; None if it has none.
         settings: the limits of the tables that mistakes name.
     """
-    if found.verdict != "none" or any(each.name in _HOPELESS for each in found.findings):
+    is_large = found.elements > _FEW_ELEMENTS
+    if found.verdict != "none" or any(
+        _is_hopeless(each, is_large=is_large) for each in found.findings
+    ):
         return found
     match = _identified(have, expected)
     if match is None:
@@ -74,6 +79,12 @@ def as_another_table(
         elements=sum(map(size, have.values())),
         request=None if further else request,
     )
+
+
+def _is_hopeless(finding: Finding, *, is_large: bool) -> bool:
+    """Return whether no table has what was found, or a large one does not seem to."""
+    is_noise = finding.name == "unit-length" and float(finding.values.get("share", 0)) > _NOISE
+    return (is_noise and is_large) or finding.name in _HOPELESS
 
 
 def _of_other_positions(request: TableRequest, expected: TableRequest | None) -> Mistake | None:

@@ -43,6 +43,8 @@ _SLOW = 0.02
 _SHARES = (1, 0.25, 0.05)
 # A size within this share of its bound is the own one; a larger bound does not tell sizes apart.
 _MOST_SURE, _COARSE = 0.25, 1e-3
+# No factor of a rule is nearer to 1, and none is larger.
+_MOST_ODD, _LARGEST_FACTOR = 0.01, 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +309,7 @@ class Proposer(Evidence):
             yield from self._other_scales(candidate, size, close)
 
     def _other_scales(self, candidate: Candidate, size: float, close: float) -> Iterator[Candidate]:
-        if size == 0:
+        if not 1 / _LARGEST_FACTOR < size < _LARGEST_FACTOR:
             return
         given = self.target.request.parameters if self.target.request else {}
         factor = float(self.target.rule.keys.get("factor", 1))
@@ -325,8 +327,9 @@ class Proposer(Evidence):
                 yield candidate.with_mistake(wrong, scale=scale)
             if near:
                 return
-        name = "wrong-factor" if candidate.own_scale != 1 else "extra-factor"
         number = size / candidate.own_scale
+        is_odd = candidate.own_scale != 1 or abs(number - 1) < _MOST_ODD
+        name = "wrong-factor" if is_odd else "extra-factor"
         shortest = fewest_digits(number * (1 - close), number * (1 + close))
         for ratio in dict.fromkeys((shortest[0] if shortest else number, float(f"{number:.4g}"))):
             scale = ratio * candidate.own_scale

@@ -547,6 +547,8 @@ class _Search:
                 continue
             plain = self._expected
             numbers = reading.sample.parts[0]
+            if not numbers.any():
+                continue
             predicted = plain.waves(reading.places[reading.rows]).values
             own = predicted[0 if reading.sample.sine is None else 1][:, : numbers.shape[1]]
             size = float((numbers * own).sum() / max((own * own).sum(), 1e-300)) * target.scale

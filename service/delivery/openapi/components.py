@@ -511,7 +511,7 @@ _EXAMPLES = _by_type(
         "table"
     ),
     errors.BodyTooLarge(
-        "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES): send the first rows"
+        "the body is longer than 68157440 bytes (POSREF_MAX_BODY_BYTES): send the first rows"
     ),
     errors.RequestTooLarge(
         "the request takes about 61 seconds of a processor, and at most 60 are possible "
