@@ -37,6 +37,7 @@ from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, size
 from service.routes.another_table import as_another_table
+from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
     Expected,
     bad_url,
@@ -188,6 +189,8 @@ def diagnose_arrays(
 ) -> DiagnoseReport:
     """Return the report about the arrays of a body; raises PosrefError."""
     arrays, url = content.arrays, parameters.to
+    if url is not None and is_composed(url):
+        return report_of(explain_composed(url, content), None, None, settings)
     _check_names(content, url)
     if "rotated" in arrays:
         if set(arrays) != {"x", "rotated"}:
@@ -562,7 +565,9 @@ def sentence_of(found: Explanation, target: Target | None, rotated: DType | None
     if match and rotated and HALF_STEP[match.dtype] > HALF_STEP[rotated]:
         text += f" Its numbers are rounded to {match.dtype.name}."
     view = match.reading.view if match and rotated is None else None
-    if view is not None and target is not None and view.packing != target.wanted.packing:
+    if view is not None and any(note.name == "angles" for note in view.notes):
+        text = f"These are the angles of the table{made}: take their cosines and sines."
+    elif view is not None and target is not None and view.packing != target.wanted.packing:
         text += f" It is packed as {target.shown(view.packing)}."
     if found.findings:
         text += f" {found.findings[0].text[0].upper()}{found.findings[0].text[1:]}."

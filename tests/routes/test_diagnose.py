@@ -982,3 +982,14 @@ def test_array_of_too_many_numbers_is_refused_with_the_rows_to_send() -> None:
         finite_sample("x", StoredTable(tall, FLOAT64))
     with pytest.raises(InvalidBody, match="send fewer heads"):
         finite_sample("x", StoredTable(wide, FLOAT64))
+
+
+def test_table_of_angles_is_compared_by_its_cosines_and_sines(client: Client) -> None:
+    angles = float32_angles(10000)
+
+    right = diagnose(client, to="/rope?head_dim=32&pack=concat", x=angles)
+    wrong = diagnose(client, to="/rope?head_dim=32&pack=half&rope_theta=500000", x=angles)
+
+    assert right["verdict"] == "equal"
+    assert right["sentence"].startswith("These are the angles of the table")
+    assert names(wrong) == ["wrong-base"]

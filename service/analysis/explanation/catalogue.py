@@ -230,6 +230,11 @@ CATALOGUE: Mapping[str, Known] = {
         "positions are off by {rows}.",
         "Look for a start, or for padding that is counted, or for an offset that is added twice.",
     ),
+    "position-offset/ids": Known(
+        4,
+        "Every id is off by {rows}: the first is {have}, and should be {want}.",
+        "Look for a delta of media that is not added, or for padding that is counted.",
+    ),
     "cache-offset": Known(
         4,
         "The offset of the cache, {offset}, is counted {how}: row 0 has the values of position "

@@ -644,7 +644,7 @@ class _Search:
             yield mistake("transposed")
         if "exchanged" in noted:
             yield mistake("halves-swapped")
-        elif "alone" not in noted or view.packing != "compact":
+        elif "angles" not in noted and ("alone" not in noted or view.packing != "compact"):
             yield from _packing_mistake(view.packing, target)
         if target.rows is not None and view.rows > target.rows:
             yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})
@@ -666,10 +666,12 @@ def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s 
 # The rows that an interval is measured with, the halvings of each end, and the width from which on
 # the table of its middle is not linked.
 INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+# A usual base is certain if others that differ by this do not explain the numbers.
+_VAGUE = 0.01
 
 
 def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Candidate:
-    """Return a candidate whose base, if it is no usual one, has the interval that may be.
+    """Return a candidate whose base has the interval that may be, unless a usual one is certain.
 
     Both ends are found by halving.
 
@@ -678,7 +680,7 @@ def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Ca
         fits: returns whether a candidate with another base explains the numbers.
     """
     wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
-    if wrong is None or wrong.values["have"] in USUAL_BASES or candidate.frequencies is None:
+    if wrong is None or candidate.frequencies is None:
         return candidate
     have, ends = float(wrong.values["have"]), []
 
@@ -686,6 +688,9 @@ def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Ca
         base = have * (1 + change)
         return base > 1 and fits(candidate.with_base(base))
 
+    is_usual = have in USUAL_BASES
+    if is_usual and not (may_be(-_VAGUE) or may_be(_VAGUE)):
+        return candidate
     for sign in (-1.0, 1.0):
         good, bad = 0.0, 1e-7
         while bad < 1 and may_be(sign * bad):
@@ -701,7 +706,7 @@ def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Ca
         wrong,
         values=values,
         variant="interval" if is_wide else wrong.variant,
-        changes=None if is_wide else wrong.changes,
+        changes=None if is_wide and not is_usual else wrong.changes,
     )
     mistakes = tuple(measured if each is wrong else each for each in candidate.mistakes)
     return replace(candidate, mistakes=mistakes)

@@ -44,6 +44,7 @@ class Numbers:
         are_frequencies: whether they are frequencies, whose powers cost engines a few units.
         first: the position of the first row.
         moved: returns the numbers from another row on; None if nobody knows those.
+        slack: an error that each number may have besides rounding.
     """
 
     arrays: Mapping[str, Sample]
@@ -52,6 +53,7 @@ class Numbers:
     are_frequencies: bool = False
     first: int = 0
     moved: Callable[[int], "Numbers | None"] | None = None
+    slack: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -173,6 +175,7 @@ def _aligned(
             bad = _bad(numbers, predicted, want, judged, slack)
             yield _Attempt(named, bad, unchanged, judged)
         if len(order.mistakes) < most:
+            yield from _offset(numbers, predicted, own, mistakes)
             yield from _factors(numbers, predicted, want, own, mistakes)
             yield from _moved_rows(numbers, known, want, own, mistakes)
 
@@ -189,7 +192,7 @@ def _bad(
     if (predicted == np.round(predicted)).all() and np.isfinite(predicted).all():
         differs: NDArray[np.bool_] = ~(np.abs(numbers - rounded(predicted, dtype)) <= slack)
         return differs
-    allowed = 2 * (spacing(predicted, dtype) + spacing(predicted, want.dtype)) + slack
+    allowed = 2 * (spacing(predicted, dtype) + spacing(predicted, want.dtype)) + slack + want.slack
     if want.are_frequencies:
         stiffness = np.abs(np.log(np.maximum(np.abs(predicted), 1e-30)))
         pairs = np.arange(predicted.shape[1])
@@ -217,6 +220,18 @@ def _factors(
         for each in dict.fromkeys((shortest, factor)):
             bad = _bad(numbers, predicted * each, want, dtype, 0.0)
             yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
+
+
+def _offset(
+    numbers: Float64s, predicted: Float64s, dtype: DType, mistakes: tuple[Mistake, ...]
+) -> Iterator[_Attempt]:
+    """Yield one whole number that is added to all, as to position ids."""
+    difference = numbers - predicted
+    first = float(difference.flat[0]) if difference.size else 0.0
+    if first and first % 1 == 0 and (predicted % 1 == 0).all():
+        values = {"rows": first, "have": numbers.flat[0], "want": predicted.flat[0]}
+        wrong = mistake("position-offset", None, values, variant="ids")
+        yield _Attempt((*mistakes, wrong), difference != first, dtype=dtype)
 
 
 def _moved_rows(

@@ -60,13 +60,14 @@ from service.analysis.explanation.wirings import (
     variants,
 )
 from service.analysis.precision import narrowest_dtype
-from service.numerics.dtypes import FLOAT32, FLOAT64, DType
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _NEAR_BITS, _MOST_ALTERNATIVES = 3.0, 6
-# What explains the numbers less exactly is less plausible.
-_INEXACT_BITS = 2.0
+# Kernels of narrow types round once, or more often; what explains numbers only if they do is less
+# plausible than what explains them exactly.
+_INEXACT_BITS, _ONE_ROUNDING = 8.0, 1.05
 _MOST_DECODED_ROWS, _BLOCK_ELEMENTS = 4096, 2**20
 # Mistakes of positions cost as much, at least.
 _POSITIONS_BITS = 5.0
@@ -453,7 +454,7 @@ class _RotationSearch:
             ):
                 continue
             bits = sum(each.bits for each in mistakes) + MORE_BITS * max(len(mistakes) - 1, 0)
-            if mistakes and sides.bad(variant.wiring, waves, kind, self.slack, 0).any():
+            if self._is_loose(variant.wiring, waves, kind, sides):
                 bits += _INEXACT_BITS
             whole = replace(candidate, mistakes=mistakes, bits=bits)
             if self.best is None or bits < self.best.bits:
@@ -463,6 +464,12 @@ class _RotationSearch:
                 self.others.append(whole)
             return True
         return False
+
+    def _is_loose(self, wiring: Wiring, waves: Waves, kind: DType, sides: Sides) -> bool:
+        """Return whether a kernel must have rounded to a narrow type more than once."""
+        if kind not in {BFLOAT16, FLOAT16} or waves.narrowing is not None:
+            return False
+        return bool(sides.bad(wiring, waves, kind, self.slack, halves=_ONE_ROUNDING).any())
 
     def _waves(self, candidate: Candidate, places: Float64s, start: int = 0) -> Waves:
         """Return what a candidate predicts of rows from ``start`` on; exactly, far from 0."""
@@ -493,10 +500,15 @@ class _RotationSearch:
         assert self.best is not None
         few = np.array(evenly(len(self._rows), INTERVAL_ROWS))
         part, own = self._sample.at(few), self.best
+        places = part.places[:, : own.wiring.count]
+        waves = self._waves(own.candidate, places)
+        is_loose = self._is_loose(own.wiring, waves, own.kind, part)
 
         def fits(each: Candidate) -> bool:
-            waves = self._waves(each, part.places[:, : own.wiring.count])
-            return not part.bad(own.wiring, waves, own.kind, self.slack).any()
+            waves = self._waves(each, places)
+            if part.bad(own.wiring, waves, own.kind, self.slack).any():
+                return False
+            return is_loose or not self._is_loose(own.wiring, waves, own.kind, part)
 
         if own.candidate.places is None:
             self.best = replace(own, candidate=with_interval(own.candidate, fits))

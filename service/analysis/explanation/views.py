@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from service.analysis.array import LARGEST
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -48,6 +49,8 @@ HALF_STEP: Mapping[DType, float] = {
 # compares every number, finds the others.
 _FIRST_ROWS = 64
 _FEWEST_BEFORE_A_TAIL = 2
+# Fewer rows rise evenly by chance; and the cosines of more angles take too long.
+_FEWEST_ANGLES, _MOST_ANGLES = 3, 2**22
 
 
 @dataclass(frozen=True)
@@ -269,6 +272,7 @@ def views(arrays: Mapping[str, StoredTable], wanted: Wanted | None = None) -> It
 
 OTHER_PACKING_BITS = 4.0
 _SINE_FIRST_BITS, _EXCHANGED_BITS, _TRANSPOSED_BITS, _ALONE_BITS = 1.0, 6.0, 9.0, 2.0
+_ANGLE_BITS = 6.0
 _TORN_BITS = 12.0
 
 
@@ -441,6 +445,8 @@ def _singles(name: str, table: StoredTable) -> Iterator[Iterable[View]]:
         more, bits = _transposed(notes, is_transposed=is_transposed)
         yield _packed(rows, dtype, more, bits)
         yield _alone(name, rows, dtype, more, bits)
+        if not is_transposed:
+            yield _of_angles(rows, dtype, more)
 
 
 def _stacked(numbers: Numbers, dtype: DType, notes: tuple[Note, ...]) -> list[View]:
@@ -498,6 +504,22 @@ def _alone(
             note = Note("alone", f"{part} alone", {"part": part})
             cosine, sine = (once, None) if part == "cos" else (None, once)
             yield View(cosine, sine, dtype, copies, (*notes, note), cost, rest=rest)
+
+
+def _of_angles(rows: Numbers, dtype: DType, notes: tuple[Note, ...]) -> Iterator[View]:
+    """Yield the cosines and sines of rows that are angles: columns rise evenly, beyond 1."""
+    first = np.asarray(rows[:_FIRST_ROWS], dtype=np.float64)
+    largest = float(np.abs(first).max(initial=0))
+    if len(first) < _FEWEST_ANGLES or not 1.5 < largest < LARGEST or rows.size > _MOST_ANGLES:
+        return
+    if not (np.abs(np.diff(first, 2, axis=0)) <= 4 * HALF_STEP[dtype] * largest).all():
+        return
+    note = Note("angles", "the numbers are angles; their cosines and sines are compared", {})
+    for copies in _copies_of(rows):
+        once, rest = _once(np.asarray(rows, dtype=np.float64), copies)
+        wide = dtype if dtype is FLOAT64 else FLOAT32
+        view = View(np.cos(once), np.sin(once), wide, copies, (*notes, note), _ANGLE_BITS)
+        yield replace(view, rest=rest)
 
 
 def without_tail(view: View) -> tuple[View, Note | None]:

@@ -400,14 +400,22 @@ class Sides:
         return self.at(slice(None), np.array(evenly(len(self.x), _MOST_HEADS)))
 
     def bad(
-        self, wiring: Wiring, waves: Waves, kind: DType, slack: float = 0.0, level: int = 2
+        self,
+        wiring: Wiring,
+        waves: Waves,
+        kind: DType,
+        slack: float = 0.0,
+        level: int = 2,
+        *,
+        halves: float = 4.5,
     ) -> Mask:
         """Return where numbers are not those that waves give by a wiring, (H, S, head_dim).
 
-        ``slack`` is a further error of each number, and ``level`` that of ``_loss``.
+        ``slack`` is a further error of each number, ``level`` that of ``_loss``, and ``halves`` how
+        many half steps of the type a kernel may lose.
         """
         half = HALF_STEP[kind]
-        noise = 4.5 * half + 4 * (half if kind is FLOAT64 else UNIT)
+        noise = halves * half + 4 * (half if kind is FLOAT64 else UNIT)
         narrow = waves.narrowing
         if narrow is not None and narrow.part == "throughout":
             noise += 2 * HALF_STEP[narrow.dtype]

@@ -428,8 +428,8 @@ def _guesses(reading: RowReading, fits: Fits) -> Iterator[FrequencyFit]:
         if (reading.rows[:rows] != np.arange(rows)).any():
             continue
         waves = _waves_along(reading, numbers, slice(rows))
-        if waves is not None and rows >= 2:
-            first = waves.frequencies.omega[0]
+        first = np.inf if waves is None else waves.frequencies.omega[0]
+        if waves is not None and rows >= 2 and np.isfinite(first):
             step = max(float(round(first)), 1.0)
             measured = waves.frequencies.divided(step)
             yield from (fit for fit in fits(measured) if not fit.is_listed)
