@@ -67,7 +67,7 @@ from service.numerics.phasors import Indices
 _NEAR_BITS, _MOST_ALTERNATIVES = 3.0, 6
 # Kernels of narrow types round once, or more often; what explains numbers only if they do is less
 # plausible than what explains them exactly.
-_INEXACT_BITS, _ONE_ROUNDING = 8.0, 1.05
+_INEXACT_BITS, _ONE_ROUNDING = 8.0, 2.0
 _MOST_DECODED_ROWS, _BLOCK_ELEMENTS = 4096, 2**20
 # Mistakes of positions cost as much, at least.
 _POSITIONS_BITS = 5.0
@@ -316,9 +316,10 @@ class _RotationSearch:
         """Return whether what costs so much is no alternative to the best."""
         if self.best is None:
             return False
-        is_enough = self.best.bits == 0 or len(self.others) > _MOST_ALTERNATIVES
+        most = self.best.bits + _NEAR_BITS
+        near = sum(each.bits <= most for each in self.others)
         bits += sum(each.bits for each in self.given)
-        return is_enough or bits > self.best.bits + _NEAR_BITS
+        return self.best.bits == 0 or near > _MOST_ALTERNATIVES or bits > most
 
     def _candidates(self, wiring: Wiring, reading: Reading) -> Iterator[Candidate]:
         if wiring.width == self.target.width:
@@ -501,8 +502,8 @@ class _RotationSearch:
         few = np.array(evenly(len(self._rows), INTERVAL_ROWS))
         part, own = self._sample.at(few), self.best
         places = part.places[:, : own.wiring.count]
-        waves = self._waves(own.candidate, places)
-        is_loose = self._is_loose(own.wiring, waves, own.kind, part)
+        plain = replace(own.candidate, places=None)
+        is_loose = self._is_loose(own.wiring, self._waves(plain, places), own.kind, part)
 
         def fits(each: Candidate) -> bool:
             waves = self._waves(each, places)

@@ -512,7 +512,8 @@ def _of_angles(rows: Numbers, dtype: DType, notes: tuple[Note, ...]) -> Iterator
     largest = float(np.abs(first).max(initial=0))
     if len(first) < _FEWEST_ANGLES or not 1.5 < largest < LARGEST or rows.size > _MOST_ANGLES:
         return
-    if not (np.abs(np.diff(first, 2, axis=0)) <= 4 * HALF_STEP[dtype] * largest).all():
+    close = 4 * max(HALF_STEP[dtype], HALF_STEP[FLOAT32]) * largest
+    if not (np.abs(np.diff(first, 2, axis=0)) <= close).all():
         return
     note = Note("angles", "the numbers are angles; their cosines and sines are compared", {})
     for copies in _copies_of(rows):
