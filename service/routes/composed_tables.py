@@ -39,9 +39,10 @@ _NOT_SWITCHED = frozenset({"convention", "part", "dtype", "layout"})
 _SIDES = ("size", "old_size")
 
 
-def is_composed(url: str | None) -> bool:
+def is_composed(url: str) -> bool:
     """Return whether a URL names a table that arrays in a body determine."""
-    return url is not None and table_request(url).resource in _PLACES
+    with pointing_at_to(url):
+        return table_request(url).resource in _PLACES
 
 
 def explain_composed(url: str, content: Input) -> Explanation:

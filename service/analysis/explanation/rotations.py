@@ -65,9 +65,8 @@ from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _NEAR_BITS, _MOST_ALTERNATIVES = 3.0, 6
-# Kernels of narrow types round once, or more often; what explains numbers only if they do is less
-# plausible than what explains them exactly.
-_INEXACT_BITS, _ONE_ROUNDING = 8.0, 2.0
+# Kernels of narrow types that round once lose at most so many half steps.
+_ONE_ROUNDING = 2.0
 _MOST_DECODED_ROWS, _BLOCK_ELEMENTS = 4096, 2**20
 # Mistakes of positions cost as much, at least.
 _POSITIONS_BITS = 5.0
@@ -455,8 +454,6 @@ class _RotationSearch:
             ):
                 continue
             bits = sum(each.bits for each in mistakes) + MORE_BITS * max(len(mistakes) - 1, 0)
-            if self._is_loose(variant.wiring, waves, kind, sides):
-                bits += _INEXACT_BITS
             whole = replace(candidate, mistakes=mistakes, bits=bits)
             if self.best is None or bits < self.best.bits:
                 self.others += [self.best.candidate] if self.best else []
