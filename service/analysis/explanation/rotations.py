@@ -316,7 +316,7 @@ class _RotationSearch:
         if self.best is None:
             return False
         most = self.best.bits + _NEAR_BITS
-        near = sum(each.bits <= most for each in self.others)
+        near = len({each.names for each in self.others if each.bits <= most})
         bits += sum(each.bits for each in self.given)
         return self.best.bits == 0 or near > _MOST_ALTERNATIVES or bits > most
 
