@@ -43,6 +43,8 @@ def as_another_table(
     have: Mapping[str, StoredTable],
     expected: TableRequest | None,
     settings: Settings,
+    *,
+    is_sequence: bool = False,
 ) -> Explanation:
     """Return the explanation that arrays are another table, where nothing else explains them.
 
@@ -51,13 +53,14 @@ def as_another_table(
         have: the arrays.
         expected: the request for the expected table; None if it has none.
         settings: the limits of the tables that mistakes name.
+        is_sequence: whether rows are positions, so that the first ones are a table, too.
     """
     is_large = found.elements > _FEW_ELEMENTS
     if found.verdict != "none" or any(
         _is_hopeless(each, is_large=is_large) for each in found.findings
     ):
         return found
-    match = _identified(have, expected)
+    match = _identified(have, expected, is_sequence=is_sequence)
     if match is None:
         return found
     request = match.proposal.request
@@ -110,10 +113,7 @@ def _positions(given: Mapping[str, ParameterValue]) -> Float64s | None:
     return None
 
 
-def _of_first_rows(table: StoredTable) -> StoredTable:
-    """Return the first rows, which are no table if the whole is none; all of a square table."""
-    if len(table.shape) != 2 or table.shape[0] <= max(_FIRST_ROWS, table.shape[1]):
-        return table
+def _first_rows(table: StoredTable) -> StoredTable:
     return StoredTable(table.elements[:_FIRST_ROWS], table.dtype)
 
 
@@ -129,15 +129,19 @@ def _hypotheses(have: Mapping[str, StoredTable]) -> list[Verdict]:
     ]
 
 
-def _identified(have: Mapping[str, StoredTable], expected: TableRequest | None) -> Verdict | None:
+def _identified(
+    have: Mapping[str, StoredTable], expected: TableRequest | None, *, is_sequence: bool
+) -> Verdict | None:
     """Return the table of this server that arrays are, if one is, most like the expected one."""
     elements = sum(map(size, have.values()))
     if elements > _MAX_ELEMENTS:
         return None
-    first = {name: _of_first_rows(table) for name, table in have.items()}
-    hypotheses = _hypotheses(first)
-    if hypotheses and any(first[name] is not table for name, table in have.items()):
-        hypotheses = _hypotheses(have)
+    is_long = is_sequence and all(len(table.shape) == 2 for table in have.values())
+    if is_long and elements > _FEW_ELEMENTS:
+        first = {name: _first_rows(table) for name, table in have.items()}
+        if not _hypotheses(first):
+            return None
+    hypotheses = _hypotheses(have)
     # identify() looks at one copy along a batch axis; its size then differs.
     whole = [
         each for each in hypotheses if sum(map(size, each.document.arrays.values())) == elements

@@ -103,7 +103,8 @@ def _expected(document: Document, have: StoredTable, name: str = "") -> tuple[st
     sample = Sample.of(StoredTable(numbers, dtype))
     rounding = 0.0 if is_integer else _ROUNDINGS * float(np.abs(sample.reals()).max(initial=0))
     real = REAL_DTYPES.get(dtype.name, FLOAT64)
-    return chosen, Numbers({chosen: sample}, real, slack=rounding)
+    are_ids = chosen.endswith("position_ids")
+    return chosen, Numbers({chosen: sample}, real, slack=rounding, are_ids=are_ids)
 
 
 def _others(

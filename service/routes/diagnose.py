@@ -223,7 +223,10 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
     found = explain(_by_part(have), target)
     if found.verdict == "none" and all(each.name in _VAGUE for each in found.findings):
         _check_related(have, expected)
-    found = as_another_table(found, _by_part(have), expected.request, settings)
+    is_sequence = target.is_along_one_axis
+    found = as_another_table(
+        found, _by_part(have), expected.request, settings, is_sequence=is_sequence
+    )
     sent = found.match.reading.view.rows if found.match else _rows(have, expected.document)
     request, rows = expected.request, None
     if sent < rows_of(expected.document):

@@ -402,8 +402,9 @@ def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candi
 
 
 def simplest(found: Iterable[Candidate]) -> list[Candidate]:
-    """Return candidates without those that name the same mistakes as a cheaper one."""
-    kept: dict[tuple[str, ...], Candidate] = {}
-    for each in found:
-        kept.setdefault(tuple(sorted(each.names)), each)
-    return list(kept.values())
+    """Return candidates without those that name the mistakes of a cheaper one, and maybe more."""
+    kept: list[Candidate] = []
+    for each in sorted(found, key=lambda each: each.bits):
+        if not any(set(other.names) <= set(each.names) for other in kept):
+            kept.append(each)
+    return kept

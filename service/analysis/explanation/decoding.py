@@ -126,7 +126,7 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
     shift = found - wanted
     listed: Changes = {"positions": text_of(found)}
     if (shift == shift[0]).all():
-        return _moved(float(shift[0]), float(wanted[0]), listed)
+        return _moved(float(shift[0]), float(wanted[0]))
     if np.array_equal(found, wanted[::-1]):
         return mistake("positions-reversed")
     steps = np.diff(found)
@@ -147,8 +147,9 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
     return mistake("other-positions", bits, texts, listed)
 
 
-def _moved(rows: float, first: float, changes: Changes) -> Mistake:
+def _moved(rows: float, first: float) -> Mistake:
     """Return the mistake that all rows are those of positions so many further on."""
+    changes: Changes | None = {"start": int(first + rows)} if (first + rows) % 1 == 0 else None
     values = {"rows": rows, "have": first + rows, "want": first}
     if not first or abs(rows) != abs(first):
         return mistake("position-offset", 4 + np.log2(abs(rows) + 1), values, changes)

@@ -568,7 +568,7 @@ class _Search:
             return
         wanted = reading.places[:, 0]
         found = matched(reading.view.at(slice(None)), candidate.omega, candidate.scale, wanted)
-        if found is None:
+        if found is None or not np.ptp(found):
             return
         signed = candidate
         if reading.view.cosine is None and (found <= 0).all():
@@ -616,7 +616,7 @@ class _Search:
         ]
         own = set(candidate.names)
         alternatives = tuple(
-            each for each in simplest(others) if set(each.names) != own and each.mistakes
+            each for each in simplest(others) if not own <= set(each.names) and each.mistakes
         )
         verdict: Verdict = "diagnosed" if mistakes else "equal"
         if verdict == "equal":

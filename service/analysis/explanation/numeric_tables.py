@@ -45,6 +45,7 @@ class Numbers:
         first: the position of the first row.
         moved: returns the numbers from another row on; None if nobody knows those.
         slack: an error that each number may have besides rounding.
+        are_ids: whether they are position ids, to which an engine may add a number.
     """
 
     arrays: Mapping[str, Sample]
@@ -54,6 +55,7 @@ class Numbers:
     first: int = 0
     moved: Callable[[int], "Numbers | None"] | None = None
     slack: float = 0.0
+    are_ids: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -175,7 +177,8 @@ def _aligned(
             bad = _bad(numbers, predicted, want, judged, slack)
             yield _Attempt(named, bad, unchanged, judged)
         if len(order.mistakes) < most:
-            yield from _offset(numbers, predicted, own, mistakes)
+            if want.are_ids:
+                yield from _offset(numbers, predicted, own, mistakes)
             yield from _factors(numbers, predicted, want, own, mistakes)
             yield from _moved_rows(numbers, known, want, own, mistakes)
 
@@ -228,8 +231,8 @@ def _offset(
     """Yield one whole number that is added to all, as to position ids."""
     difference = numbers - predicted
     first = float(difference.flat[0]) if difference.size else 0.0
-    if first and first % 1 == 0 and (predicted % 1 == 0).all():
-        values = {"rows": first, "have": numbers.flat[0], "want": predicted.flat[0]}
+    if first and first % 1 == 0:
+        values = {"rows": first, "have": float(numbers.flat[0]), "want": float(predicted.flat[0])}
         wrong = mistake("position-offset", None, values, variant="ids")
         yield _Attempt((*mistakes, wrong), difference != first, dtype=dtype)
 

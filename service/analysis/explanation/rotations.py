@@ -520,7 +520,7 @@ class _RotationSearch:
             return Explanation("equal", (), match, (), (), *counts)
         near = [each for each in self.others if each.bits <= self.best.bits + _NEAR_BITS]
         names = set(self.best.candidate.names)
-        others = tuple(each for each in simplest(near) if set(each.names) != names)
+        others = tuple(each for each in simplest(near) if not names <= set(each.names))
         return Explanation("diagnosed", mistakes, match, others[:_MOST_ALTERNATIVES], (), *counts)
 
     def match(self, best: _Found) -> Match:
