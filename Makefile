@@ -12,11 +12,11 @@ POSITIONS_5 := .cache/positions-5
 POSITIONS_4 := .cache/positions-4
 LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
   --require-hashes -r
-# Random inputs of each family in make sweep-position-ids, and their seed.
+# Random inputs of make matrix, and of each family in make sweep-position-ids; and their seed.
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -66,6 +66,9 @@ sweep-position-ids: $(VENV)/dev.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/v
 	  POSREF_POSITIONS_DIR=$$environment/cases \
 	    $(BIN)/python -m pytest -n auto tests/parity/test_positions.py || exit 1; \
 	done
+
+matrix: $(VENV)/dev.stamp ## Judge diagnoses of CASES arrays, with and without mistakes, from SEED
+	$(BIN)/python -m tests.analysis.matrix $(SEED) $(CASES) --check --jobs 2
 
 fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \

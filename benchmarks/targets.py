@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import cold, kernel, latency, memory, positions, transform
+from benchmarks import cold, diagnoses, kernel, latency, memory, positions, transform
 from benchmarks.bench import Bench
 from benchmarks.cases import Case
 from benchmarks.figures import Measured
@@ -58,6 +58,18 @@ def _warm(case: Case, peer: Server, at_least: str, aim: str) -> Target:
         aim,
         _requests,
         lambda bench: bench.warm[case].against(peer),
+    )
+
+
+def _diagnosis(name: str, at_least: str, aim: str) -> Target:
+    diagnosis = diagnoses.DIAGNOSES[name]
+    return Target(
+        f"time of `/diagnose` of {diagnosis}",
+        "posref, a new table of that shape",
+        at_least,
+        aim,
+        _milliseconds,
+        lambda bench: diagnoses.measure(bench.folder, name, bench.plan.turns),
     )
 
 
@@ -118,6 +130,12 @@ TARGETS = (
         _milliseconds,
         lambda bench: positions.measure_ids(bench.folder, bench.plan.turns),
     ),
+    _diagnosis("equal", "≤ 4", "≤ 2"),
+    _diagnosis("base", "≤ 4", "≤ 3"),
+    _diagnosis("noise", "≤ 10", "≤ 6"),
+    _diagnosis("no rule", "≤ 20", "≤ 12"),
+    _diagnosis("long", "≤ 8", "≤ 4"),
+    _diagnosis("eight", "≤ 10", "≤ 5"),
     Target(
         f"p99 of {latency.CONNECTIONS} clients at warm {latency.SMALL} "
         f"while {latency.STREAMS} others stream huge tables",
