@@ -23,6 +23,7 @@ from service.analysis.explanation.formulas import Series
 from service.analysis.explanation.measured import UNIT, fewest_digits, fold
 from service.analysis.explanation.sources import (
     BITS_A_DIGIT,
+    USUAL_BASES,
     Evidence,
     RuleChoice,
     Source,
@@ -399,6 +400,55 @@ def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candi
         how = "multiplied" if is_greater else "divided"
         values = {"factor": number, "how": how, "ratio": times}
         yield plain.with_mistake(mistake(name, bits, values), omega=plain.omega * times)
+
+
+# The rows that an interval is measured with, the halvings of each end, and the width from which on
+# the table of its middle is not linked.
+INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+# A usual base is certain if others that differ by this do not explain the numbers.
+_VAGUE = 0.01
+
+
+def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Candidate:
+    """Return a candidate whose base has the interval that may be, unless a usual one is certain.
+
+    Both ends are found by halving.
+
+    Args:
+        candidate: the candidate.
+        fits: returns whether a candidate with another base explains the numbers.
+    """
+    wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
+    if wrong is None or candidate.frequencies is None:
+        return candidate
+    have, ends = float(wrong.values["have"]), []
+
+    def may_be(change: float) -> bool:
+        base = have * (1 + change)
+        return base > 1 and fits(candidate.with_base(base))
+
+    is_usual = have in USUAL_BASES
+    if is_usual and not (may_be(-_VAGUE) or may_be(_VAGUE)):
+        return candidate
+    for sign in (-1.0, 1.0):
+        good, bad = 0.0, 1e-7
+        while bad < 1 and may_be(sign * bad):
+            good, bad = bad, 4 * bad
+        for _ in range(_HALVINGS):
+            middle = (good + bad) / 2
+            good, bad = (middle, bad) if may_be(sign * middle) else (good, middle)
+        ends.append(float(f"{have * (1 + sign * good):.7g}"))
+    low, high = ends
+    is_wide = high - low > _WIDE * have
+    values = {**wrong.values, "interval": (low, high), "low": low, "high": high}
+    measured = replace(
+        wrong,
+        values=values,
+        variant="interval" if is_wide else wrong.variant,
+        changes=None if is_wide and not is_usual else wrong.changes,
+    )
+    mistakes = tuple(measured if each is wrong else each for each in candidate.mistakes)
+    return replace(candidate, mistakes=mistakes)
 
 
 def simplest(found: Iterable[Candidate]) -> list[Candidate]:

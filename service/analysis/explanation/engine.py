@@ -5,31 +5,29 @@ known arithmetic; one that gives every number ends the search. Otherwise the rea
 candidates are tried in the order of their cost. The first that gives every sampled number is the
 answer, and those that cost little more are alternatives. Then every number is checked once. Where
 nothing fits, positions are decoded, and at last ``findings`` says what the data does show.
-
-This module is long because all ways to explain one array are steps of one search.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import pi
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from service.analysis.array import LARGEST, TableRequest
+from service.analysis.array import TableRequest
 from service.analysis.explanation.arithmetic import (
     Fit,
-    Waves,
     fit_of,
     is_possible,
 )
 from service.analysis.explanation.candidates import (
+    INTERVAL_ROWS,
     MOST_MISTAKES,
     Candidate,
     Proposer,
     simplest,
     with_factor,
+    with_interval,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import (
@@ -42,24 +40,16 @@ from service.analysis.explanation.decoding import (
 from service.analysis.explanation.faults import but_for, faults, kinds
 from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.formulas import ORIGINAL
-from service.analysis.explanation.measured import Measured, measure
 from service.analysis.explanation.places import Finding
-from service.analysis.explanation.sampling import sampled_rows
-from service.analysis.explanation.sources import USUAL_BASES
+from service.analysis.explanation.sampling import Reading, readings_of
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import (
     HALF_STEP,
-    Note,
     View,
     evenly,
-    is_constant,
-    views,
-    without_tail,
 )
-from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
-from service.numerics.phasors import Indices
 from service.numerics.tables import StoredTable, size
 
 Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
@@ -76,87 +66,10 @@ _FAR_BITS = 8.0
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
-_FEWEST_FRACTIONS = 3
 # The positions of all rows of larger arrays are not decoded.
 _MOST_DECODED = 2**22
 _FEWEST_IN_A_RUN = 4
 _OF_THE_FIRST_ROW = frozenset({"position-offset", "cache-offset"})
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A view of the arrays, its sampled rows, and what is known of them.
-
-    Attributes:
-        view: all rows.
-        sample: the sampled rows, as float64.
-        rows: their indices.
-        places: the expected position of each row of the view, (S, 1) or (S, K).
-        dtype: the narrowest type that holds the sampled numbers.
-        decimals: the number of decimals to which all of them are rounded; 0 if to none.
-        tail: a note about rows of padding at the end.
-        blank: the position whose row should be zero; None if none should.
-        scale: the size that cosines and sines should have.
-    """
-
-    view: View
-    sample: View
-    rows: Indices
-    places: Float64s
-    dtype: DType
-    decimals: int
-    tail: Note | None
-    blank: float | None = None
-    scale: float = 1.0
-
-    def waves(self, candidate: Candidate, rows: Indices | slice) -> Waves:
-        """Return what a candidate predicts of some rows of the view."""
-        moved = candidate
-        if candidate.places is not None:
-            moved = replace(candidate, places=candidate.places[rows])
-        waves = moved.waves(self.places[rows])
-        if self.blank is None:
-            return waves
-        where = candidate.places[rows] if candidate.places is not None else self.places[rows]
-        return replace(waves, blank=(where + candidate.shift)[:, 0] == self.blank)
-
-    @cached_property
-    def is_finite(self) -> bool:
-        """True if no sampled number is NaN or infinite."""
-        return all(bool(np.isfinite(part).all()) for part in self.sample.parts)
-
-    @cached_property
-    def is_constant(self) -> bool:
-        tolerance = (
-            16 * HALF_STEP[self.dtype] + 1e-5 + 4 * (10.0**-self.decimals if self.decimals else 0)
-        )
-        return is_constant(self._of_positions, tolerance)
-
-    @property
-    def _of_positions(self) -> View:
-        """The sampled rows that are not those of padding."""
-        return self.sample.at(self._with_numbers)
-
-    @property
-    def _with_numbers(self) -> Indices:
-        if self.blank is None:
-            return np.arange(len(self.rows))
-        return np.flatnonzero(np.any([part.any(axis=1) for part in self.sample.parts], axis=0))
-
-    @cached_property
-    def measured(self) -> Measured | None:
-        """The frequencies, if the rows have one position each and there are several."""
-        if len(self.rows) < 2 or self.places.shape[1] > 1:
-            return None
-        positions = self.places[self.rows, 0][self._with_numbers]
-        if not self.sample.has_pairs and positions[0] != 0:
-            # One of cosines and sines shows its angles only from position 0 on.
-            return None
-        steps = np.diff(np.unique(positions))
-        # Frequencies are known modulo 2π over the smallest step, if all steps are multiples of it.
-        if not len(steps) or (steps % steps.min()).any() or not self.is_constant:
-            return None
-        return measure(self._of_positions, positions, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,62 +113,12 @@ def explain(arrays: Mapping[str, StoredTable], target: Target) -> Explanation:
     """Return what one array, or ``cos`` and ``sin``, is instead of the expected table."""
     # Numbers that no table has may overflow; what they give is not within any bound.
     with np.errstate(all="ignore"):
-        found = _Search(target).explain(_readings(arrays, target))
+        found = _Search(target).explain(readings_of(arrays, target))
     found = replace(found, elements=sum(size(table) for table in arrays.values()))
     if found.verdict == "none" and found.match is None:
         parts = slices(arrays, target, lambda part: explain(part, target))
         return replace(found, findings=parts or found.findings)
     return found
-
-
-def _readings(arrays: Mapping[str, StoredTable], target: Target) -> Iterator[Reading]:
-    for found in views(arrays, target.wanted):
-        view, tail = without_tail(found)
-        rows = sampled_rows(view.rows)
-        places = target.places(view.rows)
-        if places is None:
-            continue
-        sample = view.at(rows)
-        # Squares of larger numbers overflow, and no table has any.
-        is_finite = all((np.abs(part) <= LARGEST).all() for part in sample.parts)
-        dtype = held_dtype(sample) if is_finite else view.dtype
-        decimals = _decimals(sample) if is_finite and dtype in {FLOAT32, FLOAT64} else 0
-        if decimals:
-            sample = replace(sample, slack=0.5 * 10.0**-decimals + 1e-12)
-        sample = replace(sample, dtype=dtype)
-        blank = target.structure.blank
-        yield Reading(view, sample, rows, places, dtype, decimals, tail, blank, target.scale)
-
-
-def held_dtype(view: View) -> DType:
-    """Return the narrowest real type that holds all numbers of a view."""
-    for narrow in (BFLOAT16, FLOAT16, FLOAT32):
-        if HALF_STEP[narrow] <= HALF_STEP[view.dtype]:
-            break
-        first = all(np.array_equal(rounded(part[:4], narrow), part[:4]) for part in view.parts)
-        if first and all(np.array_equal(rounded(part, narrow), part) for part in view.parts):
-            return narrow
-    return view.dtype
-
-
-def _decimals(view: View) -> int:
-    """Return to how many decimals, 2 to 6, all numbers are rounded; 0 if to none."""
-    first = [part[:_FIRST_ROWS] for part in view.parts]
-    fractions = np.concatenate([part[part % 1 != 0] for part in first])
-    # Fewer numbers may have few decimals by chance.
-    if len(np.unique(fractions)) < _FEWEST_FRACTIONS:
-        return 0
-    for decimals in range(2, 7):
-        if all(_is_rounded(part[:4], decimals) for part in view.parts) and all(
-            _is_rounded(part, decimals) for part in view.parts
-        ):
-            return decimals
-    return 0
-
-
-def _is_rounded(numbers: Float64s, decimals: int) -> bool:
-    close = 2.0**-24 * np.abs(numbers).max(initial=0)
-    return bool(np.abs(np.round(numbers, decimals) - numbers).max(initial=0) <= close)
 
 
 @dataclass(eq=False)
@@ -661,55 +524,6 @@ def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s 
         # The slowest pair turns more than once.
         return matched(whole, omega, candidate.scale, wanted)
     return None
-
-
-# The rows that an interval is measured with, the halvings of each end, and the width from which on
-# the table of its middle is not linked.
-INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
-# A usual base is certain if others that differ by this do not explain the numbers.
-_VAGUE = 0.01
-
-
-def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Candidate:
-    """Return a candidate whose base has the interval that may be, unless a usual one is certain.
-
-    Both ends are found by halving.
-
-    Args:
-        candidate: the candidate.
-        fits: returns whether a candidate with another base explains the numbers.
-    """
-    wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
-    if wrong is None or candidate.frequencies is None:
-        return candidate
-    have, ends = float(wrong.values["have"]), []
-
-    def may_be(change: float) -> bool:
-        base = have * (1 + change)
-        return base > 1 and fits(candidate.with_base(base))
-
-    is_usual = have in USUAL_BASES
-    if is_usual and not (may_be(-_VAGUE) or may_be(_VAGUE)):
-        return candidate
-    for sign in (-1.0, 1.0):
-        good, bad = 0.0, 1e-7
-        while bad < 1 and may_be(sign * bad):
-            good, bad = bad, 4 * bad
-        for _ in range(_HALVINGS):
-            middle = (good + bad) / 2
-            good, bad = (middle, bad) if may_be(sign * middle) else (good, middle)
-        ends.append(float(f"{have * (1 + sign * good):.7g}"))
-    low, high = ends
-    is_wide = high - low > _WIDE * have
-    values = {**wrong.values, "interval": (low, high), "low": low, "high": high}
-    measured = replace(
-        wrong,
-        values=values,
-        variant="interval" if is_wide else wrong.variant,
-        changes=None if is_wide and not is_usual else wrong.changes,
-    )
-    mistakes = tuple(measured if each is wrong else each for each in candidate.mistakes)
-    return replace(candidate, mistakes=mistakes)
 
 
 _OTHER_ORDER = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,9 @@ from service.analysis.explanation.arithmetic import Waves, mismatches
 from service.analysis.explanation.candidates import Candidate
 from service.analysis.explanation.catalogue import Mistake
 from service.analysis.explanation.places import Finding, placed
+from service.analysis.explanation.sampling import Reading
 from service.analysis.explanation.views import Numbers, View
 from service.numerics.dtypes import DType
-
-if TYPE_CHECKING:
-    from service.analysis.explanation.engine import Reading
 
 Compare: TypeAlias = Callable[[View, Waves, DType], list[Numbers]]
 """Returns where cosines, and where sines, differ from waves: ``mismatches`` of an arithmetic."""
@@ -63,7 +61,7 @@ class Faults:
 
 
 def faults(
-    reading: "Reading",
+    reading: Reading,
     candidate: Candidate,
     dtype: DType,
     *,

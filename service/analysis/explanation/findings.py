@@ -30,6 +30,7 @@ from service.analysis.explanation.faults import (
 )
 from service.analysis.explanation.measured import Measured, fitted_line, measure
 from service.analysis.explanation.places import Finding, is_everywhere, placed, span_of
+from service.analysis.explanation.sampling import Reading
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP, View
 from service.numerics.dtypes import DType
@@ -38,7 +39,7 @@ from service.numerics.phasors import Indices
 from service.numerics.tables import StoredTable
 
 if TYPE_CHECKING:
-    from service.analysis.explanation.engine import Explanation, Reading
+    from service.analysis.explanation.engine import Explanation
 
 _MOST_LISTED = 8
 # A candidate that explains less of the numbers is not worth a word.
@@ -83,7 +84,7 @@ def _nearest_offset(view: View, waves: Waves) -> int:
 # ---------------------------------------------------------------------- what is left
 
 
-def unexplained(readings: "Sequence[Reading]", target: Target | None) -> tuple[Finding, ...]:
+def unexplained(readings: Sequence[Reading], target: Target | None) -> tuple[Finding, ...]:
     """Return what readings show that no candidate explains, the most telling first.
 
     Args:
@@ -161,7 +162,7 @@ class _Look:
         known: the expected waves by the number of rows: readings share them.
     """
 
-    reading: "Reading"
+    reading: Reading
     target: Target
     known: dict[int, Waves]
 

@@ -29,23 +29,18 @@ from service.analysis.explanation.arithmetic import (
     Waves,
 )
 from service.analysis.explanation.candidates import (
+    INTERVAL_ROWS,
     MOST_MISTAKES,
     Candidate,
     Proposer,
     simplest,
+    with_interval,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import decoded, pattern
-from service.analysis.explanation.engine import (
-    INTERVAL_ROWS,
-    MORE_BITS,
-    Explanation,
-    Match,
-    Reading,
-    with_interval,
-)
+from service.analysis.explanation.engine import MORE_BITS, Explanation, Match
 from service.analysis.explanation.measured import UNIT, fewest_digits
-from service.analysis.explanation.sampling import sampled_rows
+from service.analysis.explanation.sampling import Reading, sampled_rows
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP, View, evenly
 from service.analysis.explanation.wirings import (

@@ -11,7 +11,8 @@ import pytest
 from service.analysis.explanation import arithmetic, engine
 from service.analysis.explanation.candidates import MOST_MISTAKES, Candidate, Proposer, simplest
 from service.analysis.explanation.catalogue import CATALOGUE, mistake
-from service.analysis.explanation.engine import _readings, _Search, explain
+from service.analysis.explanation.engine import _Search, explain
+from service.analysis.explanation.sampling import readings_of
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import round_array
@@ -174,7 +175,7 @@ def proposers(trip: Trip) -> Iterator[Proposer]:
     """Yield the proposers of the readings that have the packing of the expected table."""
     arrays = trip.arrays
     target = target_at(trip.url, max(next(iter(arrays.values())).shape))
-    for reading in _readings(arrays, target):
+    for reading in readings_of(arrays, target):
         if reading.view.packing == target.wanted.packing and reading.is_constant:
             yield from _Search(target)._proposers(reading)
 
