@@ -334,7 +334,10 @@ class NamedArrays(ArrayInputs):
         return certain[0] if len(certain) == 1 else None
 
     def read_arrays(self, form: ReadableFormat, body: Block) -> Input:
-        content = super().read_arrays(form, body)
+        return self.canonical(super().read_arrays(form, body))
+
+    def canonical(self, content: Input) -> Input:
+        """Return the arrays by their own names; raises InvalidBody if one is there twice."""
         own = {alias: each.name for each in self.inputs for alias in each.aliases}
         arrays: dict[str, StoredTable] = {}
         for name, array in content.arrays.items():

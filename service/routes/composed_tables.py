@@ -1,7 +1,9 @@
-"""A table that is computed from arrays in the body, such as position ids, beside another one."""
+"""What an array is instead of a table that other arrays determine, such as position ids."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import permutations
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -11,17 +13,17 @@ from service.analysis.array import Sample, TableRequest
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
-from service.delivery.endpoints import COMPOSITIONS, Endpoint, NamedArrays
+from service.delivery.endpoints import COMPOSITIONS, NamedArrays
 from service.delivery.parameters import read_parameters
 from service.errors import InvalidBody, PosrefError
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES
 from service.numerics.tables import Document, StoredTable
-from service.routes.expected_tables import elements_of
+from service.routes.expected_tables import check_size, elements_of, finite_sample
 from service.routes.table_urls import pointing_at_to, table_request
 
 _HAVE = "have"
-_PLACES = {endpoint.path.strip("/"): endpoint for endpoint in COMPOSITIONS}
+_ENDPOINTS = {endpoint.path.strip("/"): endpoint for endpoint in COMPOSITIONS}
 INPUT_NAMES = frozenset(
     name
     for endpoint in COMPOSITIONS
@@ -31,10 +33,12 @@ INPUT_NAMES = frozenset(
 )
 """The names of the arrays that such tables are computed from."""
 
-# Libraries interpolate in float32: see the warning of /resize/apply.
-_ROUNDINGS = 28 * 2.0**-23
+# Libraries interpolate in float32, and lose at most 28 steps of the largest number: see /resize.
+_LIBRARY_ERROR = 28 * 2.0**-23
 # These choose what is answered, or by whose rules everything else is read.
-_NOT_SWITCHED = frozenset({"convention", "part", "dtype", "layout"})
+_NOT_SWITCHED = frozenset({"part", "dtype", "layout"})
+# Position ids have one axis, or those of time, height, width and more.
+_MOST_AXES = 4
 # The two sides of a grid.
 _SIDES = ("size", "old_size")
 
@@ -42,7 +46,7 @@ _SIDES = ("size", "old_size")
 def is_composed(url: str) -> bool:
     """Return whether a URL names a table that arrays in a body determine."""
     with pointing_at_to(url):
-        return table_request(url).resource in _PLACES
+        return table_request(url).resource in _ENDPOINTS
 
 
 def explain_composed(url: str, content: Input) -> Explanation:
@@ -53,74 +57,75 @@ def explain_composed(url: str, content: Input) -> Explanation:
         content: ``have``, and the inputs of the composition by their own names.
 
     Raises:
-        InvalidParameters: the URL has no table of these arrays.
-        InvalidBody: ``have`` is missing, or not of the table's shape.
+        InvalidParameters: the URL has no table of these arrays, or one that is far larger.
+        InvalidBody: ``have`` is missing, not finite, or not of the table's shape; or an input is
+            missing or not known.
     """
-    have = content.arrays.get(_HAVE)
-    request = table_request(url)
-    if have is None:
+    request, arrays = table_request(url), dict(content.arrays)
+    if _HAVE not in arrays:
         raise InvalidBody(
             f"have is missing: send the array as have, beside the arrays of /{request.resource}"
         )
-    own = _PLACES[request.resource].inputs
-    aliases = {}
-    if isinstance(own, NamedArrays):
-        aliases = {alias: each.name for each in own.inputs for alias in each.aliases}
-    rest = {aliases.get(name, name): each for name, each in content.arrays.items() if name != _HAVE}
-    inputs = replace(content, arrays=rest)
+    have = finite_sample(_HAVE, arrays.pop(_HAVE))
+    inputs = replace(content, arrays=arrays)
+    endpoint = _ENDPOINTS[request.resource]
+    if isinstance(endpoint.inputs, NamedArrays):
+        inputs = endpoint.inputs.canonical(inputs)
+        endpoint.inputs.check(inputs)
     with pointing_at_to(url):
         document = _composed(request, inputs)
-    name, want = _expected(document, have)
-    others = _others(request, inputs, document, name)
-    found = explain_numbers({name: Sample.of(have)}, want, lambda: others)
+        check_size(document, have.values.size)
+    ranks = {name: len(table.shape) for name, table in document.arrays.items()}
+    name = next((each for each in ranks if ranks[each] == len(have.shape)), next(iter(ranks)))
+    want = _numbers(name, document, is_integer=have.is_integer)
+    found = explain_numbers(
+        {name: have}, want, lambda: _others(request, inputs, document, name, have)
+    )
     if found is None:
-        shape = want.shape
+        shape = document.arrays[name].shape
         raise InvalidBody(f"have has the shape {have.shape}, and {name} of to has {shape}", "/have")
     return found
 
 
 def _composed(request: TableRequest, inputs: Input) -> Document:
-    endpoint: Endpoint = _PLACES[request.resource]
+    endpoint = _ENDPOINTS[request.resource]
     parameters = read_parameters(endpoint.parameters, request.parameters)
     answer = endpoint.answer(parameters, *endpoint.inputs.arguments(parameters, inputs))
     assert isinstance(answer, Document)
     return answer
 
 
-def _expected(document: Document, have: StoredTable, name: str = "") -> tuple[str, Numbers]:
-    """Return the array of a document that is compared, the first of its kind, and its name."""
-    is_integer = have.dtype.name in INDEX_DTYPES
-    names = [
-        each
-        for each, table in document.arrays.items()
-        if name in {"", each} and len(table.shape) == len(have.shape)
-    ]
-    chosen = name or next(iter(names), next(iter(document.arrays)))
-    table = document.arrays[chosen]
+def _numbers(name: str, document: Document, *, is_integer: bool) -> Numbers:
+    """Return the expected numbers of an array of a document; integers are exact."""
+    table = document.arrays[name]
     numbers, dtype = elements_of(table), table.dtype
     if dtype.name in INDEX_DTYPES:
         numbers, dtype = numbers.astype(np.int64), INT64
     sample = Sample.of(StoredTable(numbers, dtype))
-    rounding = 0.0 if is_integer else _ROUNDINGS * float(np.abs(sample.reals()).max(initial=0))
-    real = REAL_DTYPES.get(dtype.name, FLOAT64)
-    are_ids = chosen.endswith("position_ids")
-    return chosen, Numbers({chosen: sample}, real, slack=rounding, are_ids=are_ids)
+    slack = 0.0 if is_integer else _LIBRARY_ERROR * float(np.abs(sample.reals()).max(initial=0))
+    real, are_ids = REAL_DTYPES.get(dtype.name, FLOAT64), name.endswith("position_ids")
+    return Numbers({name: sample}, real, slack=slack, are_ids=are_ids, is_whole=True)
 
 
 def _others(
-    request: TableRequest, inputs: Input, document: Document, name: str
+    request: TableRequest, inputs: Input, document: Document, name: str, have: Sample
 ) -> Iterator[Alternative]:
     """Yield the tables of requests with one mistaken setting, of those that have one."""
-    have = document.arrays[name]
-    model = _PLACES[request.resource].parameters
-    for wrong, other in switched(request, model.model_fields, document.parameters):
-        try:
+    fields = _ENDPOINTS[request.resource].parameters.model_fields
+    for wrong, other in switched(request, fields, document.parameters):
+        with suppress(PosrefError):
             changed = _composed(other, inputs)
-        except PosrefError:
-            continue
-        if name in changed.arrays:
-            stored = StoredTable(elements_of(changed.arrays[name]), have.dtype)
-            yield wrong, other, _expected(changed, stored, name)[1]
+            check_size(changed, have.values.size)
+            if name in changed.arrays:
+                yield wrong, other, _numbers(name, changed, is_integer=have.is_integer)
+    want = _numbers(name, document, is_integer=have.is_integer)
+    values = want.arrays[name].values
+    if want.are_ids and values.ndim > 1 and values.shape[0] <= _MOST_AXES:
+        for order in list(permutations(range(values.shape[0])))[1:]:
+            moved = {"have": list(order), "want": sorted(order)}
+            sample = replace(want.arrays[name], values=values[list(order)])
+            wrong = mistake("sections-exchanged", None, moved, variant="ids")
+            yield wrong, request, replace(want, arrays={name: sample})
 
 
 def switched(
@@ -133,8 +138,9 @@ def switched(
         fields: the fields of its parameters, by name.
         resolved: the values that its document has for them.
     """
-    for key, each in fields.items():
-        choices = () if key in _NOT_SWITCHED else _choices(each.annotation)
+    for key, each in sorted(fields.items(), key=lambda field: field[0] == "convention"):
+        is_read = key not in _NOT_SWITCHED and (key != "convention" or "resize" in request.resource)
+        choices = _choices(each.annotation) if is_read else ()
         want = resolved.get(key, request.parameters.get(key))
         for choice in choices:
             if want is not None and str(choice).lower() != str(want).lower():

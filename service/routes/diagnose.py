@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from service.analysis.array import LARGEST, MAX_ELEMENTS, IdentifyInput, Sample, TableRequest
+from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
@@ -35,7 +35,7 @@ from service.encodings.rotary.rope import Rope
 from service.errors import InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
-from service.numerics.tables import Document, ParameterValue, StoredTable, size
+from service.numerics.tables import Document, ParameterValue, StoredTable
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
@@ -44,6 +44,7 @@ from service.routes.expected_tables import (
     beginning,
     expected_at,
     expected_rotation,
+    finite_sample,
     numbers_of,
     other_settings,
     rows_of,
@@ -190,6 +191,8 @@ def diagnose_arrays(
     """Return the report about the arrays of a body; raises PosrefError."""
     arrays, url = content.arrays, parameters.to
     if url is not None and is_composed(url):
+        if parameters.positions is not None:
+            raise bad_url("positions go with a table whose rows have them, and to names none")
         return report_of(explain_composed(url, content), None, None, settings)
     _check_names(content, url)
     if "rotated" in arrays:
@@ -205,6 +208,10 @@ def diagnose_arrays(
     positions = None if parameters.positions is None else str(parameters.positions)
     expected = expected_at(url, _most_rows(have), positions)
     if expected.target is None:
+        # One axis may be that of the rows.
+        longest = max(table.shape[0] for table in have.values())
+        if all(len(table.shape) == 1 for table in have.values()) and longest > 1:
+            expected = expected_at(url, longest, positions)
         rule = arrays_in_to(url, expected.document, content)
         return _against_numbers(have, expected, settings, rule)
     if positions is not None:
@@ -427,26 +434,6 @@ def _check_shapes(arrays: Arrays) -> None:
     if len(shapes) > 1:
         named = " and ".join(str(table.shape) for table in arrays.values())
         raise InvalidBody(f"cosines and sines must have the same shape, and have {named}")
-
-
-def finite_sample(name: str, table: StoredTable) -> Sample:
-    """Return an array of numbers as a Sample.
-
-    Raises InvalidBody if the array has more than MAX_ELEMENTS elements, or an element that is not
-    finite or has a magnitude above 2^64.
-    """
-    shown, rows = shortened(name), MAX_ELEMENTS * table.shape[-2:][0] // max(size(table), 1)
-    part = f"at most {rows} rows, and later ones with start= in to" if rows else "fewer heads"
-    rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible: send {part}"
-    if size(table) <= MAX_ELEMENTS:
-        sample = Sample.of(table)
-        if not sample.is_finite:
-            rule = f"{shown} holds NaN or an infinity"
-        elif float(np.abs(sample.reals()).max(initial=0)) > LARGEST:
-            rule = f"{shown} holds numbers beyond 2^64: no table of positions does"
-        else:
-            return sample
-    raise InvalidBody(rule, f"/{shown}")
 
 
 def diagnose_rotation(

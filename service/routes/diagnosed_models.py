@@ -389,7 +389,8 @@ def _sentence(groups: list[LayerGroup]) -> str:
         which = layers_text(layers)
         unit = "layers" if len(layers) > 1 else "layer"
         place = f"{unit} {which}" if which and not (is_one and parts) else which
-        parts.append(f"{' of '.join(filter(None, (names, place)))}: {text}")
+        subject = " of ".join(filter(None, (names, place))) or "all arrays"
+        parts.append(f"{subject}: {text}")
     return "; ".join(parts) + "."
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from service.analysis.array import Sample, TableRequest, float64_numbers
+from service.analysis.array import LARGEST, MAX_ELEMENTS, Sample, TableRequest, float64_numbers
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.numeric_tables import Alternative, Numbers
 from service.analysis.explanation.sources import USUAL_BASES
@@ -23,7 +23,7 @@ from service.encodings.rotary.angles import RotaryAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
 from service.encodings.rotary.rules import RULE_KEYS
-from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError
+from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError, shortened
 from service.grammar import integers, real_positions
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
 from service.numerics.phase import Float64s
@@ -173,12 +173,7 @@ def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
 
     Raises InvalidParameters if the table is far larger than what was sent.
     """
-    elements = sum(map(size, document.arrays.values()))
-    if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * sent + _SHORT_ELEMENTS):
-        raise bad_url(
-            f"to names a table of {elements} elements, and {sent} are sent: "
-            "name the part that they should be, as by query_len"
-        )
+    check_size(document, sent)
     exact = document
     if document.dtype in _ROUNDED:
         with suppress(InvalidParameters):
@@ -198,6 +193,16 @@ def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
         first=int(str(document.parameters.get("start", 0))),
         moved=partial(_moved, request, document, sent) if rows_of(document) else None,
     )
+
+
+def check_size(document: Document, sent: int) -> None:
+    """Raise InvalidParameters if a document is far larger than the elements that were sent."""
+    elements = sum(map(size, document.arrays.values()))
+    if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * sent + _SHORT_ELEMENTS):
+        raise bad_url(
+            f"to names a table of {elements} elements, and {sent} are sent: "
+            "name the part that they should be, as by query_len"
+        )
 
 
 def _moved(request: TableRequest, document: Document, sent: int, rows: int) -> Numbers | None:
@@ -237,7 +242,7 @@ _NEEDED = frozenset(
 def _left_out(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
     for key in request.parameters:
         if key not in _NEEDED and not key.startswith("positions_"):
-            values = {"keys": [key], "rule": request.resource}
+            values = {"settings": [key], "rule": request.resource}
             yield mistake("config-key-ignored", None, values), request.without(key)
 
 
@@ -249,7 +254,7 @@ def _of_rule(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
         return
     keys = [key for key in _RULE_KEYS if key in given]
     yield (
-        mistake("config-key-ignored", None, {"keys": keys, "rule": rule}),
+        mistake("config-key-ignored", None, {"settings": keys, "rule": rule}),
         request.without("rope_type", *keys),
     )
     trained = given.get("original_max_position_embeddings")
@@ -411,6 +416,26 @@ def _refuse_single_channels(angles: RotaryAngles) -> None:
 _LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}
 _FORM = ("pack", "part", "batch", "dtype")
 _MOST_ROWS = 2**16
+
+
+def finite_sample(name: str, table: StoredTable) -> Sample:
+    """Return an array of numbers as a Sample.
+
+    Raises InvalidBody if the array has more than MAX_ELEMENTS elements, or an element that is not
+    finite or has a magnitude above 2^64.
+    """
+    shown, rows = shortened(name), MAX_ELEMENTS * table.shape[-2:][0] // max(size(table), 1)
+    part = f"at most {rows} rows, and later ones with start= in to" if rows else "fewer heads"
+    rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible: send {part}"
+    if size(table) <= MAX_ELEMENTS:
+        sample = Sample.of(table)
+        if not sample.is_finite:
+            rule = f"{shown} holds NaN or an infinity"
+        elif float(np.abs(sample.reals()).max(initial=0)) > LARGEST:
+            rule = f"{shown} holds numbers beyond 2^64: no table of positions does"
+        else:
+            return sample
+    raise InvalidBody(rule, f"/{shown}")
 
 
 def elements_of(table: Table) -> Elements:

@@ -35,7 +35,7 @@ def server() -> Iterator[Server]:
 def test_long_answers_take_no_memory_of_the_edge(
     server: Server, tmp_path: Path, target: str, headers: tuple[str, ...]
 ) -> None:
-    with nginx.before([server], tmp_path, max_size="64m") as edge:
+    with nginx.before([server], tmp_path, max_size="65m") as edge:
         processes = children_of(edge.process.pid)
         with connected(edge.port) as connection:
             connection.send(spelled(target, *headers))

@@ -42,10 +42,11 @@ _MOST_UNMEASURED_BITS = 14.0
 _SLOW = 0.02
 # Parts of an interval in which the factor of fewest digits is looked for.
 _SHARES = (1, 0.25, 0.05)
-# A size within this share of its bound is the own one; a larger bound does not tell sizes apart.
+# A size within this share of its bound is that of the rule; a larger bound tells no sizes apart.
 _MOST_SURE, _COARSE = 0.25, 1e-3
-# No factor of a rule is nearer to 1, and none is larger.
-_MOST_ODD, _LARGEST_FACTOR = 0.01, 64.0
+# No factor of a rule is nearer to 1; tables of a size beyond the last, or below its inverse, are of
+# other numbers.
+_MOST_ODD, _LARGEST_FACTOR = 0.01, 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +231,10 @@ class Proposer(Evidence):
         """Yield the candidate with the scale and the shift that the numbers show, if it may be."""
         measured = self.measured
         if measured is None:
+            offsets = (1.0, -1.0, *((self.first, -self.first) if self.first else ()))
             for scaled in self.scaled(candidate, self.size):
                 yield scaled
-                yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
+                yield from (self._shifted(scaled, shift) for shift in offsets)
                 yield scaled.with_mistake(mistake("sine-sign"), omega=-scaled.omega)
             return
         if candidate.sine is not None or candidate.below is not None:
@@ -285,7 +287,12 @@ class Proposer(Evidence):
         return candidate.with_mistake(wrong, shift=shift)
 
     def scaled(self, candidate: Candidate, size: float | None) -> Iterator[Candidate]:
-        """Yield the candidate with the size of the numbers, and what is wrong with it."""
+        """Yield the candidate with a size of the numbers, and what is wrong with it.
+
+        Args:
+            candidate: the candidate, whose rule has a size of its own.
+            size: that of the numbers; None if it is not known.
+        """
         own = candidate.own_scale
         close = 8 * HALF_STEP[self.view.dtype] + 8 * UNIT + 4 * self.view.slack
         if size is None or abs(size / own - 1) <= close:
@@ -344,14 +351,10 @@ class Proposer(Evidence):
         Only what the numbers can be: positions that the type does not hold, frequencies that are
         those measured, and all of it where the numbers have the type.
         """
-        for dtype, more in ((BFLOAT16, 0.0), (FLOAT16, 1.0)):
-            for part in NARROW_PARTS:
-                if not self._may_be_narrow(candidate, dtype, part):
-                    continue
-                values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
-                narrow = mistake(f"narrow-{part}", None, values)
-                bits = narrow.bits + more
-                yield candidate.with_mistake(narrow, bits, narrowing=Narrowing(dtype, part))
+        for each in narrowed(candidate):
+            narrow = each.narrowing
+            if narrow is not None and self._may_be_narrow(candidate, narrow.dtype, narrow.part):
+                yield each
 
     def _may_be_narrow(self, candidate: Candidate, dtype: DType, part: str) -> bool:
         if part == "throughout":
@@ -367,6 +370,16 @@ class Proposer(Evidence):
             distance = np.abs(fold((measured.omega - omega) * measured.step)) / measured.step
             return bool((distance <= 4 * measured.error).all())
         return True
+
+
+def narrowed(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield a candidate with positions, frequencies, angles or all in each narrow type."""
+    for dtype, more in ((BFLOAT16, 0.0), (FLOAT16, 1.0)):
+        for part in NARROW_PARTS:
+            values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
+            narrow = mistake(f"narrow-{part}", None, values)
+            bits = narrow.bits + more
+            yield candidate.with_mistake(narrow, bits, narrowing=Narrowing(dtype, part))
 
 
 def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candidate]:

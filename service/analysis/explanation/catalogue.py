@@ -41,7 +41,7 @@ CATALOGUE: Mapping[str, Known] = {
     "config-key-ignored": Known(
         3,
         "The rule {rule} was not applied: the frequencies are those without it.",
-        "Apply the rule {rule}, with {keys}.",
+        "Apply the rule {rule}, with {settings}.",
     ),
     "wrong-parameter": Known(5, "{key} is {have}; it should be {want}.", "Set {key} to {want}."),
     "wrong-rule": Known(
@@ -131,7 +131,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Set rotary_dim to {want}.",
     ),
     "wrong-denominator": Known(
-        7,
+        5,
         "The exponents are divided by {have}, the channels of a head; they should be divided by "
         "{want}, the channels that turn.",
         "Divide by the number of channels that turn: base^(−2k/rotary_dim).",
@@ -192,6 +192,11 @@ CATALOGUE: Mapping[str, Known] = {
         "The sections of frequencies are {have}; they should be {want}.",
         "Assign frequencies to axes as {want} does.",
     ),
+    "sections-exchanged/ids": Known(
+        6,
+        "The axes of the position ids are {have}; they should be {want}.",
+        "Stack the ids of time, height and width in this order.",
+    ),
     "axes-swapped": Known(
         6,
         "Two axes are swapped: {first} and {second}.",
@@ -237,8 +242,8 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "cache-offset": Known(
         4,
-        "The offset of the cache, {offset}, is counted {how}: row 0 has the values of position "
-        "{have}.",
+        "The offset of the cache, {offset}, should count once; it counts {how}: row 0 has the "
+        "values of position {have}.",
         "Add the number of cached tokens to the positions once.",
     ),
     "positions-reversed": Known(

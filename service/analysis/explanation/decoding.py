@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from service.analysis.explanation.catalogue import Changes, Mistake, mistake
 from service.analysis.explanation.measured import UNIT, fold
 from service.analysis.explanation.views import HALF_STEP, View
-from service.numerics.dtypes import DType
+from service.analysis.precision import rounded
+from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _MOST_LISTED = 8
 # A longer list of positions is cut in sentences.
 _MOST_TEXT = 80
-# Rows of one part are matched with positions so far beyond the wanted ones, and up to this one.
+# Rows are matched with positions so far beyond the wanted ones, but not with more than so many, in
+# blocks of rows; squared distances that differ by less than the last number are equal.
 _MOST_SHIFT, _MOST_MATCHED, _BLOCK, _EQUALLY = 64, 4096, 256, 1e-9
 _MOST_MATCHED_ROWS = 2048
 # Phases less exact than this, in radians, are not read.
@@ -42,7 +44,7 @@ def longest_run(view: View, dtype: DType) -> Indices:
     """Return the most rows in sequence, each of which turns by the same angles from the last."""
     phasors = view.phasors
     turned = phasors[1:] * phasors[:-1].conj()
-    close = (16 * HALF_STEP[dtype] + 1e-3 + 4 * view.slack) * np.abs(phasors).max(initial=1e-300)
+    close = (16 * HALF_STEP[dtype] + 1e-3 + 4 * view.slack) * np.abs(turned).max(initial=1e-300)
     moves = (np.abs(turned - np.abs(turned)) > close).any(axis=1)
     alike = moves[1:] & (np.abs(np.diff(turned, axis=0)) <= close).all(axis=1)
     ends = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False]))))
@@ -58,7 +60,7 @@ def matched(view: View, omega: Float64s, scale: float, wanted: Float64s) -> Floa
 
     Where phases show no position, rows are compared with those of all positions near the wanted
     ones; where two come as near, the wanted one is returned, or else the lowest. Return None if
-    there are too many rows, or wanted positions that are not whole or below 0.
+    there are too many rows, or wanted positions too far apart, not whole or below 0.
 
     Args:
         view: cosines and sines, or one of them, as float64.
@@ -73,6 +75,8 @@ def matched(view: View, omega: Float64s, scale: float, wanted: Float64s) -> Floa
     most = 2 * high + _MOST_SHIFT
     if most > _MOST_MATCHED:
         most = high - low + _MOST_SHIFT
+    if most > _MOST_MATCHED:
+        return None
     around = np.arange(-most, most + 1)
     places = around if most > high else np.concatenate((around, around + low))
     places = np.unique(np.abs(places) if view.sine is None else places)
@@ -124,11 +128,26 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
     if np.array_equal(found, wanted):
         return None
     shift = found - wanted
-    listed: Changes = {"positions": text_of(found)}
     if (shift == shift[0]).all():
         return _moved(float(shift[0]), float(wanted[0]))
     if np.array_equal(found, wanted[::-1]):
         return mistake("positions-reversed")
+    return _rounded(found, wanted) or _listed(found, wanted)
+
+
+def _rounded(found: Float64s, wanted: Float64s) -> Mistake | None:
+    """Return the mistake that the positions are rounded to a narrow type, if they are."""
+    for dtype in (BFLOAT16, FLOAT16):
+        if np.array_equal(found, rounded(wanted, dtype)):
+            values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
+            return mistake("narrow-positions", None, values)
+    return None
+
+
+def _listed(found: Float64s, wanted: Float64s) -> Mistake:
+    """Return the mistake that the positions start again, stay, or are any others."""
+    text = text_of(found)
+    listed: Changes = {"positions": text}
     steps = np.diff(found)
     breaks = np.flatnonzero(steps != 1) + 1
     first = int(breaks[0]) if len(breaks) else len(found)
@@ -140,10 +159,9 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
         return mistake("positions-stuck", 5.0 + (first > 1), values, listed)
     few = 0 < len(breaks) <= 4 and (steps[breaks - 1] > 1).all()
     repeats = ((steps == 0) | (steps == 1)).all()
-    texts = {"have": _shortened(text_of(found)), "want": _shortened(text_of(wanted))}
+    texts = {"have": _shortened(text), "want": _shortened(text_of(wanted))}
     # A list of many pieces is less plausible than a pattern and another mistake.
-    pieces = 1 + str(listed["positions"]).count(",")
-    bits = 8.0 if few or repeats else 12.0 + np.log2(pieces)
+    bits = 8.0 if few or repeats else 12.0 + np.log2(1 + text.count(","))
     return mistake("other-positions", bits, texts, listed)
 
 
@@ -191,13 +209,14 @@ def _shortened(text: str) -> str:
 def text_of(positions: Float64s) -> str:
     """Return positions as a list of numbers and ranges, as URLs have them."""
     parts, row = [], 0
+    # A step is part of a range if it is as long as the one before, whole, and not back.
+    steps = np.append(np.diff(positions), 0)
     while row < len(positions):
-        last, start = row, positions[row]
-        step = positions[row + 1] - start if row + 1 < len(positions) else 0
-        while last + 1 < len(positions) and positions[last + 1] == positions[last] + step:
-            last += 1
+        last, start, step = row, positions[row], steps[row]
         is_range = start == round(start) and step == round(step) > 0
-        if last - row >= 2 and is_range:
+        while is_range and last + 1 < len(positions) and steps[last] == step:
+            last += 1
+        if last - row >= 2:
             by = "" if step == 1 else f":{step:.0f}"
             parts.append(f"{start:.0f}:{positions[last] + 1:.0f}{by}")
             row = last + 1

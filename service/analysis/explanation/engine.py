@@ -5,10 +5,12 @@ known arithmetic; one that gives every number ends the search. Otherwise the rea
 candidates are tried in the order of their cost. The first that gives every sampled number is the
 answer, and those that cost little more are alternatives. Then every number is checked once. Where
 nothing fits, positions are decoded, and at last ``findings`` says what the data does show.
+
+This module is long because all ways to explain one array are steps of one search.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Literal, TypeAlias
 
@@ -25,6 +27,7 @@ from service.analysis.explanation.candidates import (
     MOST_MISTAKES,
     Candidate,
     Proposer,
+    narrowed,
     simplest,
     with_factor,
     with_interval,
@@ -61,6 +64,10 @@ _NEAR_BITS = 3.0
 _MOST_ALTERNATIVES = 6
 # Angles that a factor does not turn beyond half a turn.
 _SLOW = 0.1
+# A factor nearer to 1 is the error of its estimate.
+_NO_FACTOR = 0.005
+# What costs more is a coincidence.
+_MOST_BITS = 40.0
 # Several mistakes that cost more than this may be other positions.
 _FAR_BITS = 8.0
 # A first check of a candidate looks at this many rows.
@@ -127,20 +134,29 @@ class _Search:
 
     target: Target
     best: Match | None = None
-    others: list[Candidate] | None = None
+    others: list[Candidate] = field(default_factory=list)
 
     def explain(self, found: Iterable[Reading]) -> Explanation:
-        self.others, readings = [], []
+        readings = []
         for reading in found:
             readings.append(reading)
             if self.best is not None and reading.view.bits >= self.best.bits:
                 break
-            if reading.is_finite and not self._as_expected(reading):
+            if reading.is_telling and not self._as_expected(reading):
                 self._try(reading)
+        if self.best is None:
+            self._by_lists(readings)
         best = self.best
         if best is not None and best.bits > _FAR_BITS and len(best.candidate.mistakes) > 1:
             self._by_positions(readings)
-        for way in (self._by_positions, self._by_lists, self._by_axes, self._of_one_part):
+        ways = (
+            self._narrowly,
+            self._by_positions,
+            self._by_axes,
+            self._of_one_part,
+            self._one_sided,
+        )
+        for way in ways:
             if self.best is None:
                 way(readings)
         if self.best is None:
@@ -198,10 +214,11 @@ class _Search:
             extra = _NARROW_BITS * is_narrow + _DECIMAL_BITS * bool(reading.decimals)
             bits = candidate.bits + reading.view.bits + extra
             bits += MORE_BITS * max(len(candidate.mistakes) - 1, 0)
+            if bits > _MOST_BITS:
+                continue
             match = Match(bits, candidate, fit, reading, dtype, is_narrow)
             if len(candidate.mistakes) + len(list(self._around(match))) > MOST_MISTAKES:
                 continue
-            assert self.others is not None
             if self.best is None or bits < self.best.bits:
                 if self.best is not None:
                     self.others.append(self.best.candidate)
@@ -217,6 +234,13 @@ class _Search:
             self._try_slips(reading)
             return
         found = 0
+        if not reading.moves:
+            # Equal rows are those of no frequencies, but of a table that does not turn.
+            still = mistake("not-rotated")
+            omega = np.zeros(len(self.target.omega))
+            if reading.sample.count == len(omega):
+                self._accept(reading, self._expected.with_mistake(still, omega=omega))
+            return
         for proposer in self._proposers(reading):
             for candidate in proposer.candidates():
                 bits = candidate.bits + reading.view.bits
@@ -256,6 +280,9 @@ class _Search:
             return
         if pairs != wanted and not target.is_along_one_axis:
             return
+        if reading.measured is not None and len(reading.measured.omega) != pairs:
+            # One cosine more than sines, or the other way round.
+            return
         common = (reading.sample, reading.measured, reading.view.rows)
         first = float(reading.places[0, 0])
         if pairs == wanted:
@@ -271,6 +298,16 @@ class _Search:
             yield Proposer(target, own, *common, given=(other,), first=first)
         else:
             yield Proposer(target, own, *common, given=(other,), first=first)
+
+    def _narrowly(self, readings: Sequence[Reading]) -> None:
+        """Try the expected table with positions, frequencies or angles in a narrow type.
+
+        Such rows, far from position 0, do not show their frequencies.
+        """
+        for reading in readings:
+            if reading.is_finite and reading.sample.count == len(self.target.omega):
+                for each in narrowed(self._expected):
+                    self._accept(reading, each)
 
     def _by_positions(self, readings: Sequence[Reading]) -> None:
         """Try the positions that phases show, at frequencies that some rows in sequence have."""
@@ -325,10 +362,10 @@ class _Search:
 
     def _of_rows(self, reading: Reading, hidden: frozenset[str]) -> Iterator[Candidate]:
         """Yield what explains some rows, without some of its mistakes."""
-        part = _Search(self.target, others=[])
+        part = _Search(self.target)
         if not part._as_expected(reading):
             part._try(reading)
-        for each in (part.best.candidate, *(part.others or ())) if part.best else ():
+        for each in (part.best.candidate, *part.others) if part.best else ():
             kept = tuple(one for one in each.mistakes if one.name not in hidden)
             bits = each.bits - sum(one.bits for one in each.mistakes if one not in kept)
             yield replace(each, mistakes=kept, bits=bits)
@@ -347,11 +384,11 @@ class _Search:
         )
         wrong = mistake("list-by-position", None, {"length": original})
         for reading in readings:
-            rows = reading.rows[reading.places[reading.rows, 0] >= original]
+            late = np.flatnonzero(reading.places[reading.rows, 0] >= original)
             is_usable = reading.is_finite and reading.sample.count == len(target.omega)
-            if not is_usable or not 1 < len(rows) < len(reading.rows):
+            if not is_usable or not 1 < len(late) < len(reading.rows):
                 continue
-            part = replace(reading, sample=reading.sample.at(slice(-len(rows), None)), rows=rows)
+            part = replace(reading, sample=reading.sample.at(late), rows=reading.rows[late])
             for each in self._of_rows(part, frozenset({"short-for-long-factors"})):
                 below = each.omega * short / long
                 placed = each.with_mistake(wrong, boundary=original, below=below)
@@ -392,17 +429,14 @@ class _Search:
             return False
         phases, known = np.angle(reading.sample.phasors).ravel()[slow], angles[slow]
         factor = float((phases * known).sum() / (known * known).sum())
-        if factor <= 0:
+        if not factor > 0:
             return False
         slack = 4 * HALF_STEP[reading.dtype] + 2 * reading.sample.slack
         slack /= float(np.sqrt((known * known).sum()))
         return any(self._accept(reading, each) for each in with_factor(candidate, factor, slack))
 
     def _of_one_part(self, readings: Sequence[Reading]) -> None:
-        """Try other first rows, and another scale, of cosines or sines alone.
-
-        One of them does not show its phase, so rows are compared with those of shifted positions.
-        """
+        """Try another scale, and other positions, also of doubled angles, of one part alone."""
         target = self.target
         for reading in readings:
             alone = reading.is_finite and not reading.sample.has_pairs
@@ -419,11 +453,33 @@ class _Search:
                 for scaled in proposer.scaled(plain, size):
                     if scaled.mistakes and self._accept(reading, scaled):
                         return
-            for factor, given in ((1.0, ()), (2.0, (mistake("rotated-twice"),))):
-                omega = factor * target.omega
-                bits = sum(each.bits for each in given)
-                turned = replace(plain, mistakes=given, bits=bits, omega=omega)
+            twice = plain.with_mistake(mistake("rotated-twice"), omega=2 * plain.omega)
+            for turned in (plain, twice):
                 self._at_other_positions(reading, turned)
+
+    def _one_sided(self, readings: Sequence[Reading]) -> None:
+        """Try the expected table with a factor of the cosines alone, or of the sines alone."""
+        for reading in readings[:2]:
+            is_usable = reading.is_finite and reading.sample.has_pairs
+            is_small = reading.view.rows * reading.view.count <= _MOST_DECODED
+            if not (is_usable and is_small and reading.sample.count == len(self.target.omega)):
+                continue
+            waves = self._expected.waves(reading.places[reading.rows]).values
+            both = zip(reading.sample.parts, waves, strict=True)
+            cosine, sine = (float((one * own).sum() / (own * own).sum()) for one, own in both)
+            if min(cosine, sine) <= 0 or abs(cosine / sine - 1) < _NO_FACTOR:
+                continue
+            sides = ("cosines", "sines") if cosine > sine else ("sines", "cosines")
+            values = {"have": sides[0], "want": sides[1], "factor": float(f"{cosine / sine:.5g}")}
+            whole = reading.view.at(slice(None))
+            assert whole.cosine is not None
+            assert whole.sine is not None
+            view = replace(whole, cosine=whole.cosine / cosine, sine=whole.sine / sine)
+            alike = replace(reading, view=view, sample=view.at(reading.rows))
+            if self._accept(
+                alike, self._expected.with_mistake(mistake("one-sided-factor", None, values))
+            ):
+                return
 
     def _at_other_positions(self, reading: Reading, candidate: Candidate) -> None:
         """Try the positions whose cosines, or sines, rows come nearest to."""
@@ -435,7 +491,7 @@ class _Search:
             return
         signed = candidate
         if reading.view.cosine is None and (found <= 0).all():
-            found, signed = -found, candidate.with_mistake(mistake("sine-sign"))
+            found, signed = np.abs(found), candidate.with_mistake(mistake("sine-sign"))
             signed = replace(signed, omega=-candidate.omega)
         other = pattern(found, wanted)
         if other is not None:
@@ -473,9 +529,7 @@ class _Search:
             found = (but_for(mistakes, bad), *kinds(reading.view, bad.all), *findings)
             return Explanation("none", (), match, (), found, elements, sampled)
         others = [
-            each
-            for each in self.others or ()
-            if each.bits + reading.view.bits <= match.bits + _NEAR_BITS
+            each for each in self.others if each.bits + reading.view.bits <= match.bits + _NEAR_BITS
         ]
         own = set(candidate.names)
         alternatives = tuple(
@@ -494,6 +548,12 @@ class _Search:
             sampled,
         )
 
+    @property
+    def _states_packing(self) -> bool:
+        """Whether the request says how rotary tables are packed, or they are others."""
+        request = self.target.request
+        return request is None or request.resource != "rope" or "pack" in request.parameters
+
     def _around(self, match: Match) -> Iterator[Mistake]:
         """Yield the mistakes of the wrapping: type, packing, rows, decimals."""
         reading, target = match.reading, self.target
@@ -507,7 +567,9 @@ class _Search:
             yield mistake("transposed")
         if "exchanged" in noted:
             yield mistake("halves-swapped")
-        elif "angles" not in noted and ("alone" not in noted or view.packing != "compact"):
+        elif self._states_packing and not (
+            "angles" in noted or ("alone" in noted and view.packing == "compact")
+        ):
             yield from _packing_mistake(view.packing, target)
         if target.rows is not None and view.rows > target.rows:
             yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})

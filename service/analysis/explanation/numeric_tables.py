@@ -46,6 +46,7 @@ class Numbers:
         moved: returns the numbers from another row on; None if nobody knows those.
         slack: an error that each number may have besides rounding.
         are_ids: whether they are position ids, to which an engine may add a number.
+        is_whole: whether no other rows than these can be meant.
     """
 
     arrays: Mapping[str, Sample]
@@ -56,6 +57,7 @@ class Numbers:
     moved: Callable[[int], "Numbers | None"] | None = None
     slack: float = 0.0
     are_ids: bool = False
+    is_whole: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -245,7 +247,7 @@ def _moved_rows(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield the expected rows from another one on; the last ones too, if they are known."""
-    rows = len(numbers)
+    rows = 0 if want.is_whole else len(numbers)
     for shift in range(1, min(_MOST_SHIFT, rows - 2) + 1):
         for sign in (1, -1):
             wanted = known[shift : shift + rows]

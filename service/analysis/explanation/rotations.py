@@ -459,7 +459,7 @@ class _RotationSearch:
         return False
 
     def _is_loose(self, wiring: Wiring, waves: Waves, kind: DType, sides: Sides) -> bool:
-        """Return whether a kernel must have rounded to a narrow type more than once."""
+        """Return whether a number is further off than one rounding to a narrow type explains."""
         if kind not in {BFLOAT16, FLOAT16} or waves.narrowing is not None:
             return False
         return bool(sides.bad(wiring, waves, kind, self.slack, halves=_ONE_ROUNDING).any())
@@ -491,20 +491,8 @@ class _RotationSearch:
     def report(self) -> Explanation:
         """Check every number with what was found, and return the explanation."""
         assert self.best is not None
-        few = np.array(evenly(len(self._rows), INTERVAL_ROWS))
-        part, own = self._sample.at(few), self.best
-        places = part.places[:, : own.wiring.count]
-        plain = replace(own.candidate, places=None)
-        is_loose = self._is_loose(own.wiring, self._waves(plain, places), own.kind, part)
-
-        def fits(each: Candidate) -> bool:
-            waves = self._waves(each, places)
-            if part.bad(own.wiring, waves, own.kind, self.slack).any():
-                return False
-            return is_loose or not self._is_loose(own.wiring, waves, own.kind, part)
-
-        if own.candidate.places is None:
-            self.best = replace(own, candidate=with_interval(own.candidate, fits))
+        if self.best.candidate.places is None:
+            self.best = replace(self.best, candidate=self._with_interval(self.best))
         mistakes, match = self.best.candidate.mistakes, self.match(self.best)
         bad, counts = self.faults(self.best), (self.sides.x.size, len(self._rows))
         if bad is not None:
@@ -517,6 +505,21 @@ class _RotationSearch:
         names = set(self.best.candidate.names)
         others = tuple(each for each in simplest(near) if not names <= set(each.names))
         return Explanation("diagnosed", mistakes, match, others[:_MOST_ALTERNATIVES], (), *counts)
+
+    def _with_interval(self, best: _Found) -> Candidate:
+        """Return the candidate with the interval of its base that explains some of the rows."""
+        part = self._sample.at(np.array(evenly(len(self._rows), INTERVAL_ROWS)))
+        places = part.places[:, : best.wiring.count]
+        waves = self._waves(best.candidate, places)
+        is_loose = self._is_loose(best.wiring, waves, best.kind, part)
+
+        def fits(each: Candidate) -> bool:
+            waves = self._waves(each, places)
+            if part.bad(best.wiring, waves, best.kind, self.slack).any():
+                return False
+            return is_loose or not self._is_loose(best.wiring, waves, best.kind, part)
+
+        return with_interval(best.candidate, fits)
 
     def match(self, best: _Found) -> Match:
         """Return what was found, with its arithmetic."""

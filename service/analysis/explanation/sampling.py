@@ -38,6 +38,7 @@ ALL_ROWS = 512
 _FIRST, _LAST, _EVEN, _SCATTER = 96, 16, 64, 7919
 # Numbers are looked at in so many rows first; fewer numbers may have few decimals by chance.
 _FIRST_ROWS, _FEWEST_FRACTIONS = 16, 3
+_COARSE = 12 * 2.0**-24
 DESCRIPTION = "the first 96 rows, those around powers of two, the last 16, and 128 spread ones"
 
 
@@ -98,6 +99,18 @@ class Reading:
     def is_finite(self) -> bool:
         """True if no sampled number is NaN or infinite."""
         return all(bool(np.isfinite(part).all()) for part in self.sample.parts)
+
+    @property
+    def is_telling(self) -> bool:
+        """True if all numbers are finite, and more than the zeros of one row of sines."""
+        one = len(self.rows) == 1 and not self.sample.has_pairs
+        return self.is_finite and not (one and not self.sample.parts[0].any())
+
+    @cached_property
+    def moves(self) -> bool:
+        """True if rows differ, or if there is only one."""
+        parts = self.sample.parts
+        return len(self.rows) < 2 or any(bool((part != part[:1]).any()) for part in parts)
 
     @cached_property
     def is_constant(self) -> bool:
@@ -171,7 +184,11 @@ def _decimals(view: View) -> int:
     # Fewer numbers may have few decimals by chance.
     if len(np.unique(fractions)) < _FEWEST_FRACTIONS:
         return 0
+    largest = max(float(np.abs(part).max(initial=0)) for part in view.parts)
     for decimals in range(2, 7):
+        if 10.0**-decimals < _COARSE * largest:
+            # Any number of float32 has so many decimals.
+            return 0
         if all(_is_rounded(part[:4], decimals) for part in view.parts) and all(
             _is_rounded(part, decimals) for part in view.parts
         ):

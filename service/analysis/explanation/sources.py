@@ -7,6 +7,7 @@ another value of a key, and others.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, isclose, log, log10, pi
 from typing import Any
 
@@ -46,6 +47,8 @@ USUAL_BASES: Mapping[float, float] = {
 _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 # A base that was not measured but is usual.
 _UNMEASURED_BITS = 0.5
+# No model reads more tokens.
+_LONGEST = 2.0**27
 # No base has a larger logarithm.
 _MOST_LOG = 250.0
 # Parts of an interval in which the number of fewest digits is looked for.
@@ -121,7 +124,7 @@ class Evidence:
         """Yield frequencies before any rule: the expected ones, bases, slips and widths."""
         yield Source((), 0.0, self.series)
         seen = {self.series.base}
-        for base, bits, _ in self.measured_bases():
+        for base, bits, _ in self.measured_bases:
             if base not in seen:
                 seen.add(base)
                 yield self._of_base(base, bits)
@@ -137,8 +140,12 @@ class Evidence:
         wrong = mistake("wrong-base", bits, values, {self.target.base_parameter: base})
         return Source((wrong,), bits, replace(self.series, base=base))
 
-    def measured_bases(self) -> Iterator[tuple[float, float, tuple[float, float]]]:
-        """Yield bases that the numbers show: each with its bits and its interval."""
+    @cached_property
+    def measured_bases(self) -> tuple[tuple[float, float, tuple[float, float]], ...]:
+        """The bases that the numbers show: each with its bits and its interval."""
+        return tuple(self._measured_bases())
+
+    def _measured_bases(self) -> Iterator[tuple[float, float, tuple[float, float]]]:
         if self.measured is None:
             return
         for line in self._lines():
@@ -337,7 +344,7 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
     ignored = mistake(
         "config-key-ignored",
         None,
-        {"rule": rule.rope_type, "keys": keys},
+        {"rule": rule.rope_type, "settings": keys},
         {"rope_type": None, **dict.fromkeys(rule.keys), "mscale": None, "mscale_all_dim": None},
     )
     yield RuleChoice((ignored,), ignored.bits, Rule())
@@ -351,7 +358,7 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
         values = {
             "have": other.rope_type,
             "want": rule.rope_type,
-            "keys": dict(other.keys),
+            "settings": dict(other.keys),
         }
         changes = {
             **dict.fromkeys((*rule.keys, "mscale", "mscale_all_dim")),
@@ -367,7 +374,7 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
 def _uncalled_for(evidence: Evidence) -> Iterator[RuleChoice]:
     """Yield rules where none is expected."""
     for other in other_rules(Rule(), _factors(evidence), USUAL_LENGTHS):
-        values = {"have": other.rope_type, "want": "default", "keys": dict(other.keys)}
+        values = {"have": other.rope_type, "want": "default", "settings": dict(other.keys)}
         changes = {**other.keys, "rope_type": other.rope_type}
         factor = other.keys.get("factor", other.keys.get("alpha", 0))
         bits = CATALOGUE["wrong-rule"].bits + 2 + _bits_of(factor)
@@ -406,7 +413,7 @@ def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
             # The attention factor shows the factor that it follows from.
             close = 4 * HALF_STEP[evidence.view.dtype] + 8 * UNIT + evidence.view.slack
             sizes = (evidence.size * (1 - close), evidence.size * (1 + close))
-            if sizes[0] > 1:
+            if sizes[0] > 1 and (sizes[1] ** 2 - 1) * log(original) < _MOST_LOG:
                 ends = [exp((size * size - 1) * log(original)) for size in sizes]
                 yield from _shortest(rule, "factor", ends)
         is_long = float(rule.keys.get("context_length", original)) > original
@@ -428,7 +435,7 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
     width, keys = evidence.series.width, rule.keys
     if width <= 2:
         return
-    for _, _, interval in evidence.measured_bases():
+    for _, _, interval in evidence.measured_bases:
         growths = [(base / evidence.series.base) ** (1 - 2 / width) for base in interval]
         if "alpha" in keys:
             yield from _shortest(rule, "alpha", growths)
@@ -439,7 +446,7 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
             extension = length / original - 1
             yield from _shortest(rule, "factor", [(growth - 1) / extension for growth in growths])
         lengths = [original * (growth + factor - 1) / factor for growth in growths]
-        if lengths[0] > original:
+        if original < lengths[0] < _LONGEST:
             yield from _shortest(rule, "context_length", lengths, USUAL_LENGTHS)
         longest = [length * factor / (growth + factor - 1) for growth in reversed(growths)]
         if 0 < longest[0] < length:
@@ -447,10 +454,11 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
 
 
 def _grown(evidence: Evidence) -> Iterator[Rule]:
-    """Yield dynamic NTK with the growth that the measured base shows."""
+    """Yield the rule dynamic with the factor alpha that a measured base shows."""
     width = evidence.series.width
-    for base, _, _ in evidence.measured_bases() if width > 2 else ():
-        growth = float(f"{(base / evidence.series.base) ** (1 - 2 / width):.4g}")
+    bases = [base for base, _, _ in evidence.measured_bases] if width > 2 else []
+    growths = ((base / evidence.series.base) ** (1 - 2 / width) for base in bases)
+    for growth in dict.fromkeys(float(f"{each:.4g}") for each in growths):
         if growth > 1:
             yield Rule("dynamic", {"alpha": growth})
 

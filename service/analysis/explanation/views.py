@@ -49,8 +49,9 @@ HALF_STEP: Mapping[DType, float] = {
 # compares every number, finds the others.
 _FIRST_ROWS = 64
 _FEWEST_BEFORE_A_TAIL = 2
-# Fewer rows rise evenly by chance; and the cosines of more angles take too long.
-_FEWEST_ANGLES, _MOST_ANGLES = 3, 2**22
+# Fewer rows have even steps by chance, cosines times a factor reach so far, and the cosines of more
+# angles take too long.
+_FEWEST_ANGLES, _LEAST_ANGLE, _MOST_ANGLES = 3, 1.5, 2**22
 
 
 @dataclass(frozen=True)
@@ -413,6 +414,9 @@ def _copies_of(*arrays: Numbers) -> list[str]:
             for each in arrays
         ):
             found.append(name)
+    if all((each == each[:, :1]).all() for each in arrays):
+        # Rows that do not turn are copies in any packing.
+        return [*found[:1], "compact"]
     return found[:1] or ["compact"]
 
 
@@ -507,10 +511,14 @@ def _alone(
 
 
 def _of_angles(rows: Numbers, dtype: DType, notes: tuple[Note, ...]) -> Iterator[View]:
-    """Yield the cosines and sines of rows that are angles: columns rise evenly, beyond 1."""
+    """Yield the cosines and sines of rows that seem angles: in even steps, and beyond 1."""
     first = np.asarray(rows[:_FIRST_ROWS], dtype=np.float64)
     largest = float(np.abs(first).max(initial=0))
-    if len(first) < _FEWEST_ANGLES or not 1.5 < largest < LARGEST or rows.size > _MOST_ANGLES:
+    if (
+        len(first) < _FEWEST_ANGLES
+        or not _LEAST_ANGLE < largest < LARGEST
+        or rows.size > _MOST_ANGLES
+    ):
         return
     close = 4 * max(HALF_STEP[dtype], HALF_STEP[FLOAT32]) * largest
     if not (np.abs(np.diff(first, 2, axis=0)) <= close).all():
@@ -519,20 +527,20 @@ def _of_angles(rows: Numbers, dtype: DType, notes: tuple[Note, ...]) -> Iterator
     for copies in _copies_of(rows):
         once, rest = _once(np.asarray(rows, dtype=np.float64), copies)
         wide = dtype if dtype is FLOAT64 else FLOAT32
-        view = View(np.cos(once), np.sin(once), wide, copies, (*notes, note), _ANGLE_BITS)
-        yield replace(view, rest=rest)
+        cosine, sine = np.cos(once), np.sin(once)
+        yield View(cosine, sine, wide, copies, (*notes, note), _ANGLE_BITS, rest=rest)
 
 
 def without_tail(view: View) -> tuple[View, Note | None]:
     """Return the view without rows of padding, NaN or zero, at its end, and a note about them."""
 
     def is_padding(part: View) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        finite = np.ones(part.rows, dtype=np.bool_)
-        zero = np.ones(part.rows, dtype=np.bool_)
+        lost = np.ones(part.rows, dtype=np.bool_)
+        zero = lost.copy()
         for each in part.parts:
-            finite &= np.isfinite(each).all(axis=1)
+            lost &= ~np.isfinite(each).any(axis=1)
             zero &= ~each.any(axis=1)
-        return ~finite | zero, zero
+        return lost | zero, zero
 
     if view.rows < 2 or not is_padding(view.at(slice(-1, None)))[0][0]:
         return view, None

@@ -410,7 +410,8 @@ def test_large_positions_are_measured(changes: dict[str, Any], wrong: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("start", "name", "values"), [(699, "position-offset", {"rows": -1}), (0, "not-rotated", {})]
+    ("start", "name", "values"),
+    [(699, "position-offset", {"rows": -1}), (0, "cache-offset", {"have": 0})],
 )
 def test_position_of_a_single_row_is_measured(
     start: int, name: str, values: dict[str, int]
