@@ -54,6 +54,7 @@ def noise(elements: int) -> bytes:
 
 
 SLOW = noise(2**22)
+IDENTIFICATION = Job("/identify", "/identify", b"", RepresentationRequest(), NPY)
 DIAGNOSIS = Job(
     "/diagnose",
     "/diagnose",
@@ -492,7 +493,7 @@ async def test_job_beyond_its_processor_time_is_refused(children: Children) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LEAST_SECONDS", 1)
         with pytest.raises(RequestTooLarge, match="POSREF_MAX_REQUEST_SECONDS"):
-            await children.run(DIAGNOSIS, SLOW, seconds=0.1, memory_bytes=1024 * MIB)
+            await children.run(IDENTIFICATION, SLOW, seconds=0.1, memory_bytes=1024 * MIB)
 
 
 @with_children

@@ -142,7 +142,7 @@ class _Search:
             readings.append(reading)
             if self.best is not None and reading.view.bits >= self.best.bits:
                 break
-            if reading.is_telling and not self._as_expected(reading):
+            if self._is_telling(reading) and not self._as_expected(reading):
                 self._try(reading)
         if self.best is None:
             self._by_lists(readings)
@@ -164,6 +164,14 @@ class _Search:
             sampled = len(readings[0].rows) if readings else 0
             return Explanation("none", findings=findings, sampled=sampled)
         return self._report(self.best)
+
+    def _is_telling(self, reading: Reading) -> bool:
+        """Return whether a reading has numbers, and not only the zeros of sines alone."""
+        if not reading.is_finite:
+            return False
+        wanted = self.target.wanted.columns.values()
+        alone = reading.sample.cosine is None and any(len(each.cosine) for each in wanted)
+        return not alone or bool(reading.sample.parts[0].any())
 
     def _as_expected(self, reading: Reading) -> bool:
         """Return whether the reading is the expected table, in some arithmetic."""

@@ -100,12 +100,6 @@ class Reading:
         """True if no sampled number is NaN or infinite."""
         return all(bool(np.isfinite(part).all()) for part in self.sample.parts)
 
-    @property
-    def is_telling(self) -> bool:
-        """True if all numbers are finite, and more than the zeros of one row of sines."""
-        one = len(self.rows) == 1 and not self.sample.has_pairs
-        return self.is_finite and not (one and not self.sample.parts[0].any())
-
     @cached_property
     def moves(self) -> bool:
         """True if rows differ, or if there is only one."""
