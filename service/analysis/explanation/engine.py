@@ -433,7 +433,7 @@ class _Search:
         where, omega = candidate.places[reading.rows], candidate.omega
         angles = (where * omega).ravel()
         slow = (np.abs(angles) < _SLOW) & (angles != 0)
-        if not reading.sample.has_pairs or not slow.any():
+        if not reading.sample.is_paired or not slow.any():
             return False
         phases, known = np.angle(reading.sample.phasors).ravel()[slow], angles[slow]
         factor = float((phases * known).sum() / (known * known).sum())
@@ -468,7 +468,7 @@ class _Search:
     def _one_sided(self, readings: Sequence[Reading]) -> None:
         """Try the expected table with a factor of the cosines alone, or of the sines alone."""
         for reading in readings[:2]:
-            is_usable = reading.is_finite and reading.sample.has_pairs
+            is_usable = reading.is_finite and reading.sample.is_paired
             is_small = reading.view.rows * reading.view.count <= _MOST_DECODED
             if not (is_usable and is_small and reading.sample.count == len(self.target.omega)):
                 continue

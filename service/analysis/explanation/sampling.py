@@ -122,7 +122,8 @@ class Reading:
     def _with_numbers(self) -> Indices:
         if self.blank is None:
             return np.arange(len(self.rows))
-        return np.flatnonzero(np.any([part.any(axis=1) for part in self.sample.parts], axis=0))
+        known = np.flatnonzero(np.any([part.any(axis=1) for part in self.sample.parts], axis=0))
+        return known if len(known) else np.arange(len(self.rows))
 
     @cached_property
     def measured(self) -> Measured | None:

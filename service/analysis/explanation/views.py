@@ -194,6 +194,11 @@ class View:
         """True if both cosines and sines are there."""
         return self.cosine is not None and self.sine is not None
 
+    @property
+    def is_paired(self) -> bool:
+        """True if each cosine has a sine, and each sine a cosine."""
+        return self.has_pairs and len({part.shape[1] for part in self.parts}) == 1
+
     @cached_property
     def phasors(self) -> Complexes:
         """Cosine + i·sine of each frequency that has both, (S, K)."""
