@@ -334,7 +334,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Compute angles in float32 or wider, and round only sines and cosines.",
     ),
     "narrow-throughout": Known(
-        11,
+        17,
         "Positions, frequencies, angles and sines are all computed in {dtype}.",
         "Compute in float32 or wider, and round only sines and cosines.",
     ),

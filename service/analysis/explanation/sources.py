@@ -151,10 +151,10 @@ class Evidence:
         for line in self._lines():
             error = line.slope_error / self._exponent_step + 1e-9
             for middle in dict.fromkeys((self._base_of(line), self._base_of(line) - self._growth)):
-                if not (0 < middle < _MOST_LOG and error < 1):
+                if not 0 < middle < _MOST_LOG:
                     continue
-                interval = (exp(middle - error), exp(middle + error))
-                for share in _SHARES:
+                interval = (exp(middle - error), exp(min(middle + error, _MOST_LOG)))
+                for share in _SHARES if error < 1 else ():
                     low, high = exp(middle - error * share), exp(middle + error * share)
                     for base, bits in bases_between(low, high, self.series.base):
                         yield base, bits, interval
