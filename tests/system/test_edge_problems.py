@@ -79,7 +79,7 @@ def test_too_long_headers_are_refused_by_the_edge(edge: Edge) -> None:
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_too_long_body_is_refused_by_the_edge(edge: Edge, is_chunked: bool) -> None:
-    blocks = [bytes(MIB)] * 65
+    blocks = [bytes(MIB)] * 66
     body = iter(blocks) if is_chunked else b"".join(blocks)
 
     answer = httpx.post(edge.url("/rope/apply"), content=body, timeout=60, trust_env=False)
