@@ -15,7 +15,7 @@ from service.settings import MIB, Settings
 GrantKind: TypeAlias = Literal["cache", "bodies", "results", "children", "connections", "streams"]
 GRANT_KINDS: tuple[GrantKind, ...] = get_args(GrantKind)
 
-FLOOR_BYTES = 176 * MIB
+FLOOR_BYTES = 184 * MIB
 """The memory of a process with nothing granted, with its forkserver and two spare children."""
 
 CONNECTION_BYTES = 24 * 1024
