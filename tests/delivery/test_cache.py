@@ -256,10 +256,10 @@ def test_cache_gives_way_to_other_uses_of_the_memory() -> None:
 
 
 def test_cache_takes_at_most_half_of_the_memory() -> None:
-    settings = default_settings().model_copy(update={"memory_bytes": 304 * MIB})
+    settings = default_settings().model_copy(update={"memory_bytes": 312 * MIB})
     delivery = create_app(settings).state.delivery
 
-    assert delivery.cache.bodies.capacity_bytes == 49.21875 * MIB
+    assert delivery.cache.bodies.capacity_bytes == 52.5 * MIB
     assert granted_to(delivery.budget, "cache") == [3.5 * MIB]
 
 
