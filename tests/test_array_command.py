@@ -226,6 +226,17 @@ def test_whole_logged_rows_are_diagnosed_at_their_positions() -> None:
     assert main(["identify", *at]) == 0
 
 
+@pytest.mark.usefixtures("folder")
+def test_the_few_decimals_of_a_log_are_right_and_those_of_a_file_are_not() -> None:
+    whole = np.concatenate(rope(12), axis=1).round(4)
+    np.save("rounded.npy", whole)
+    at = ["--at", "5", ",".join(map(str, whole[5]))]
+
+    assert main(["diagnose", *at, "--to", TABLE]) == 0
+    assert main(["diagnose", *at, "--to", TABLE.replace("10000", "20000")]) == 1
+    assert main(["diagnose", "rounded.npy", "--to", TABLE]) == 1
+
+
 REFUSED: Mapping[str, tuple[list[str], str]] = {
     "no file": (["none.npy"], "none.npy: No such file or directory\n"),
     "a folder": (["."], ".: Is a directory\n"),

@@ -25,11 +25,13 @@ from service.routes.table_urls import TableLink, link_to, tables
 from service.settings import Settings
 
 # Identifying a larger array takes longer than diagnosing it.
-_MAX_ELEMENTS, _FEW_ELEMENTS, _FIRST_ROWS = 2**19, 2**14, 16
-# What no table has; and the share of pairs that are no cosine and sine of noise.
-_NOISE = 0.95
+_MAX_ELEMENTS = 2**19
+# Of a larger sequence so many rows are identified first; if they are no table, it is none.
+_FEW_ELEMENTS, _FIRST_ROWS = 2**14, 16
+# Findings of arrays that are no table.
 _HOPELESS = {"element", "not-finite", "uninitialised"}
-
+# The share of pairs that are no cosine and sine, in noise.
+_NOISE = 0.95
 # A narrow arithmetic lets a few numbers be almost any table.
 _NARROW = {
     Narrowing(dtype, part).arithmetic for dtype in (BFLOAT16, FLOAT16) for part in NARROW_PARTS

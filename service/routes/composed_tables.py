@@ -1,4 +1,4 @@
-"""What an array is instead of a table that other arrays determine, such as position ids."""
+"""Explain an array that should be a table determined by other arrays, such as position ids."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

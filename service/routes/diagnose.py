@@ -72,7 +72,7 @@ class MistakeReport(Report):
 
 
 class FindingReport(Report):
-    """What the data shows, with further fields that depend on its name."""
+    """A finding about the data, with further fields that depend on its name."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -87,7 +87,7 @@ class AlternativeReport(Report):
 
 
 class WrapperReport(Report):
-    """What is around the numbers, where it is not what the expected table has."""
+    """The wrapping of the numbers, where it is not that of the expected table."""
 
     pack: str = Field(default=ABSENT, description="The packing of cosines and sines.")
     notes: list[str] = Field(default=ABSENT, description="What was undone to read the array.")
@@ -101,7 +101,7 @@ class SampledRows(Report):
 
 
 class CheckedElements(Report):
-    """How many numbers were compared with the answer."""
+    """The count of numbers that were compared with the answer."""
 
     elements: Count
     rows: Count = Field(

@@ -49,7 +49,7 @@ _BY_LAYER = "rules-by-layer"
 
 
 class ScoreAgreement(Report):
-    """How much of an attention score is left between two positions."""
+    """The share of an attention score that is left between two positions."""
 
     distance: Count
     agreement: float = Field(
@@ -155,7 +155,7 @@ class _Examined:
 
     @property
     def kind(self) -> str:
-        """What is the same of arrays in one group: the mistakes, and the settings."""
+        """The mistakes and the settings, which are the same for all arrays of a group."""
         report = self.report
         mistakes = [(each.name, each.content()) for each in report.mistakes]
         if report.verdict == "none":

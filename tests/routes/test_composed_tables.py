@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from tests.client import Client
 
@@ -94,6 +95,52 @@ def test_position_ids_without_the_delta_of_media_are_named(client: Client) -> No
     (wrong,) = diagnose(client, IDS, {**VIDEO, "have": have})["mistakes"]
 
     assert (wrong["name"], wrong["rows"]) == ("position-offset", -delta)
+
+
+def test_axes_of_position_ids_in_another_order_are_named(client: Client) -> None:
+    data = client.post(IDS, json=VIDEO).json()["data"]
+    have = [data["position_ids"][axis] for axis in (0, 2, 1)]
+
+    (wrong,) = diagnose(client, IDS, {**VIDEO, "have": have})["mistakes"]
+
+    assert (wrong["name"], wrong["have"]) == ("sections-exchanged", [0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("to", "body", "rule"),
+    [
+        (RESIZE, {"have": [[1.0]]}, "x is missing"),
+        (RESIZE, {"x": [[1.0]], "boxes": [[1.0]], "have": [[1.0]]}, "boxes is no array here"),
+        (RESIZE.replace("8,5", "2000,2000"), {"x": LEARNED.tolist(), "have": [[1.0]]}, "elements"),
+        (f"{RESIZE}&size=3", {"x": LEARNED.tolist(), "have": [[1.0]]}, "size"),
+    ],
+    ids=str,
+)
+def test_arrays_that_determine_no_table_are_refused(
+    client: Client, to: str, body: Mapping[str, Any], rule: str
+) -> None:
+    answer = client.post("/diagnose", params={"to": to}, json=body)
+
+    assert answer.status_code == 422
+    assert rule in answer.json()["detail"]
+
+
+def test_positions_of_rows_do_not_go_with_a_table_that_arrays_determine(client: Client) -> None:
+    body = {"x": LEARNED.tolist(), "have": LEARNED.tolist()}
+
+    answer = client.post("/diagnose", params={"to": RESIZE, "positions": "1,2"}, json=body)
+
+    assert answer.status_code == 422
+    assert "positions" in answer.json()["detail"]
+
+
+def test_numbers_that_are_not_finite_are_refused(client: Client) -> None:
+    arrays = {"x": LEARNED, "have": np.full((8, 5, 3), np.nan, np.float32)}
+    headers = {"Content-Type": "application/vnd.safetensors"}
+
+    answer = client.post("/diagnose", params={"to": RESIZE}, content=save(arrays), headers=headers)
+
+    assert (answer.status_code, "NaN" in answer.json()["detail"]) == (422, True)
 
 
 def test_array_that_is_missing_or_of_another_shape_is_refused(client: Client) -> None:

@@ -994,3 +994,9 @@ def test_table_of_angles_is_compared_by_its_cosines_and_sines(client: Client) ->
     assert right["verdict"] == "equal"
     assert right["sentence"].startswith("These are the angles of the table")
     assert names(wrong) == ["wrong-base"]
+
+
+def test_table_of_one_number_a_row_is_equal_to_itself(client: Client) -> None:
+    url = "/attention/temperature?seq_len=4&convention=llama4"
+
+    assert diagnose(client, to=url, x=table(client, url))["verdict"] == "equal"

@@ -109,6 +109,16 @@ def test_mistake_has_the_keys_of_engines_that_mend_it(client: Client) -> None:
     assert keys["transformers"].startswith("rope_parameters.rope_theta")
 
 
+def test_forgotten_rule_has_its_settings_and_the_keys_of_engines(client: Client) -> None:
+    config = {**LLAMA, "rope_scaling": {"type": "linear", "factor": 4.0}}
+
+    report = diagnose(client, config, x=X, rotated=rotated(frequencies(500000)))
+
+    (wrong,) = report.mistakes
+    assert (wrong.name, wrong.content()["settings"]) == ("config-key-ignored", ["factor"])
+    assert "gguf" in wrong.content()["keys"]
+
+
 def test_wrong_frequencies_say_how_far_scores_move(client: Client) -> None:
     cos, sin = (
         part(np.outer(np.arange(48), frequencies(10000))).astype(np.float32)

@@ -319,7 +319,7 @@ def test_a_file_limit_that_is_too_low_is_reported() -> None:
 
 @pytest.mark.parametrize(
     ("memory_bytes", "workers", "expected"),
-    [(4096 * MIB, 1, 4096), (604 * MIB, 1, 3994), (624 * MIB, 1, 4096), (544 * MIB, 2, 597)],
+    [(4096 * MIB, 1, 4096), (612 * MIB, 1, 3994), (632 * MIB, 1, 4096), (560 * MIB, 2, 597)],
 )
 def test_connections_are_limited_to_what_a_quarter_of_the_memory_holds(
     caplog: pytest.LogCaptureFixture, memory_bytes: int, workers: int, expected: int

@@ -1,1 +1,1 @@
-"""What an array is, in which arithmetic it was made, and which mistake is in it."""
+"""Explanations of arrays: the table, the arithmetic that made it, and the mistakes in it."""

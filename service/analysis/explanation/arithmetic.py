@@ -42,7 +42,7 @@ NARROW_PARTS = ("positions", "frequencies", "angles", "throughout")
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What is rounded to a narrow type: positions, frequencies, angles, or all and the sines."""
+    """A rounding to a narrow type: of positions, frequencies, angles, or all and the sines."""
 
     dtype: DType
     part: str

@@ -8,7 +8,7 @@ that phases show. A choice costs bits (``catalogue``), a candidate the sum of th
 come in the order of their cost. Impossible ones are never proposed: no table is wider than itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, takewhile
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing, Waves
-from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.catalogue import Mistake, mistake, too_narrow
 from service.analysis.explanation.formulas import Series
 from service.analysis.explanation.measured import UNIT, fewest_digits, fold
 from service.analysis.explanation.sources import (
@@ -29,6 +29,7 @@ from service.analysis.explanation.sources import (
     Source,
     rule_choices,
 )
+from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
@@ -51,7 +52,7 @@ _MOST_ODD, _LARGEST_FACTOR = 0.01, 300.0
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What an array may be.
+    """A table that an array may be, with the mistakes that turn the expected one into it.
 
     Attributes:
         mistakes: what turns the expected table into it; empty for the expected table.
@@ -111,6 +112,12 @@ class Candidate:
         """Return the candidate with one more mistake."""
         cost = self.bits + (more.bits if bits is None else bits)
         return replace(self, mistakes=(*self.mistakes, more), bits=cost, **changes)
+
+    def without(self, names: Container[str]) -> "Candidate":
+        """Return the candidate without the mistakes of some names, and their cost."""
+        kept = tuple(each for each in self.mistakes if each.name not in names)
+        removed = sum(each.bits for each in self.mistakes if each.name in names)
+        return replace(self, mistakes=kept, bits=self.bits - removed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,12 +379,16 @@ class Proposer(Evidence):
         return True
 
 
+def expected(target: Target) -> Candidate:
+    """Return the candidate that an array is the expected table."""
+    return Candidate((), 0.0, target.omega, target.scale, target.series, own_scale=target.scale)
+
+
 def narrowed(candidate: Candidate) -> Iterator[Candidate]:
     """Yield a candidate with positions, frequencies, angles or all in each narrow type."""
     for dtype, more in ((BFLOAT16, 0.0), (FLOAT16, 1.0)):
         for part in NARROW_PARTS:
-            values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
-            narrow = mistake(f"narrow-{part}", None, values)
+            narrow = too_narrow(part, dtype)
             bits = narrow.bits + more
             yield candidate.with_mistake(narrow, bits, narrowing=Narrowing(dtype, part))
 

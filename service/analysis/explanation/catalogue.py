@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from service.numerics.dtypes import BFLOAT16, DType
 from service.numerics.tables import ParameterValue
 
 Changes: TypeAlias = Mapping[str, ParameterValue | None]
@@ -371,12 +372,12 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        """What is wrong."""
+        """The mistake in a sentence."""
         return self._text.sentence.format(**self._printed)
 
     @property
     def correction(self) -> str:
-        """What to do."""
+        """The way to mend it, in a sentence."""
         return self._text.correction.format(**self._printed)
 
     @property
@@ -415,3 +416,9 @@ def mistake(
     """Return a mistake of the catalogue, with its usual cost unless one is given."""
     cost = CATALOGUE[name].bits if bits is None else bits
     return Mistake(name, cost, values or {}, changes, variant)
+
+
+def too_narrow(part: str, dtype: DType) -> Mistake:
+    """Return the mistake that positions, frequencies, angles or all have a narrow type."""
+    values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
+    return mistake(f"narrow-{part}", None, values)

@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.explanation.catalogue import Changes, Mistake, mistake
+from service.analysis.explanation.catalogue import Changes, Mistake, mistake, too_narrow
 from service.analysis.explanation.measured import UNIT, fold
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.precision import rounded
@@ -139,8 +139,7 @@ def _rounded(found: Float64s, wanted: Float64s) -> Mistake | None:
     """Return the mistake that the positions are rounded to a narrow type, if they are."""
     for dtype in (BFLOAT16, FLOAT16):
         if np.array_equal(found, rounded(wanted, dtype)):
-            values = {"dtype": dtype.name, "exact": 256 if dtype is BFLOAT16 else 2048}
-            return mistake("narrow-positions", None, values)
+            return too_narrow("positions", dtype)
     return None
 
 

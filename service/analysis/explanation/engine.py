@@ -27,6 +27,7 @@ from service.analysis.explanation.candidates import (
     MOST_MISTAKES,
     Candidate,
     Proposer,
+    expected,
     narrowed,
     simplest,
     with_factor,
@@ -73,9 +74,11 @@ _FAR_BITS = 8.0
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
-# The positions of all rows of larger arrays are not decoded.
+# All rows of larger arrays are neither decoded nor divided by a factor.
 _MOST_DECODED = 2**22
+# Fewer rows in sequence turn alike by chance.
 _FEWEST_IN_A_RUN = 4
+# Mistakes of where rows begin, which do not matter where each row is decoded.
 _OF_THE_FIRST_ROW = frozenset({"position-offset", "cache-offset"})
 
 
@@ -93,7 +96,7 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What an array is.
+    """The explanation of an array.
 
     Attributes:
         verdict: equal, diagnosed or none.
@@ -173,17 +176,16 @@ class _Search:
         alone = reading.sample.cosine is None and any(len(each.cosine) for each in wanted)
         return not alone or bool(reading.sample.parts[0].any())
 
+    def _is_comparable(self, reading: Reading) -> bool:
+        """Return whether a reading has as many frequencies as the expected table."""
+        return reading.sample.count == len(self.target.omega)
+
     def _as_expected(self, reading: Reading) -> bool:
         """Return whether the reading is the expected table, in some arithmetic."""
         target = self.target
-        if reading.sample.count != len(target.omega):
+        if not self._is_comparable(reading):
             return False
-        return self._accept(reading, self._expected, target.exact(reading.rows))
-
-    @property
-    def _expected(self) -> Candidate:
-        target = self.target
-        return Candidate((), 0.0, target.omega, target.scale, target.series, own_scale=target.scale)
+        return self._accept(reading, expected(self.target), target.exact(reading.rows))
 
     def _dtypes(self, reading: Reading) -> list[tuple[DType, bool]]:
         """Return the types in which a reading is judged, and whether it is a mistake to have one.
@@ -245,9 +247,9 @@ class _Search:
         if not reading.moves:
             # Equal rows are those of no frequencies, but of a table that does not turn.
             still = mistake("not-rotated")
-            omega = np.zeros(len(self.target.omega))
-            if reading.sample.count == len(omega):
-                self._accept(reading, self._expected.with_mistake(still, omega=omega))
+            if self._is_comparable(reading):
+                omega = np.zeros(reading.sample.count)
+                self._accept(reading, expected(self.target).with_mistake(still, omega=omega))
             return
         for proposer in self._proposers(reading):
             for candidate in proposer.candidates():
@@ -313,8 +315,8 @@ class _Search:
         Such rows, far from position 0, do not show their frequencies.
         """
         for reading in readings:
-            if reading.is_finite and reading.sample.count == len(self.target.omega):
-                for each in narrowed(self._expected):
+            if reading.is_finite and self._is_comparable(reading):
+                for each in narrowed(expected(self.target)):
                     self._accept(reading, each)
 
     def _by_positions(self, readings: Sequence[Reading]) -> None:
@@ -328,7 +330,7 @@ class _Search:
             if each.is_finite
             and each.sample.has_pairs
             and each.is_constant
-            and each.sample.count == len(target.omega)
+            and self._is_comparable(each)
             and each.view.rows * each.view.count <= _MOST_DECODED
         ]
         for reading in usable[:2]:
@@ -343,7 +345,7 @@ class _Search:
     def _turning(self, reading: Reading, whole: View) -> Iterator[Candidate]:
         """Yield the expected table, and what the longest run of rows is wherever it begins."""
         target = self.target
-        plain = self._expected
+        plain = expected(self.target)
         yield plain
         if target.scale != 1:
             changes = {"attention_factor": 1.0}
@@ -362,11 +364,10 @@ class _Search:
             if each.below is not None or "positions-reversed" in each.names:
                 continue
             yield replace(each, shift=0.0)
-            kept = tuple(one for one in each.mistakes if one.name != "sine-sign")
-            if len(kept) < len(each.mistakes):
+            if "sine-sign" in each.names:
                 # Angles that fall may be those of rows in reverse order.
-                bits = sum(one.bits for one in kept)
-                yield replace(each, mistakes=kept, bits=bits, omega=-each.omega, shift=0.0)
+                turned = each.without({"sine-sign"})
+                yield replace(turned, omega=-each.omega, shift=0.0)
 
     def _of_rows(self, reading: Reading, hidden: frozenset[str]) -> Iterator[Candidate]:
         """Yield what explains some rows, without some of its mistakes."""
@@ -374,9 +375,7 @@ class _Search:
         if not part._as_expected(reading):
             part._try(reading)
         for each in (part.best.candidate, *part.others) if part.best else ():
-            kept = tuple(one for one in each.mistakes if one.name not in hidden)
-            bits = each.bits - sum(one.bits for one in each.mistakes if one not in kept)
-            yield replace(each, mistakes=kept, bits=bits)
+            yield each.without(hidden)
 
     def _by_lists(self, readings: Sequence[Reading]) -> None:
         """Try longrope with the list chosen by the position instead of by the length.
@@ -393,7 +392,7 @@ class _Search:
         wrong = mistake("list-by-position", None, {"length": original})
         for reading in readings:
             late = np.flatnonzero(reading.places[reading.rows, 0] >= original)
-            is_usable = reading.is_finite and reading.sample.count == len(target.omega)
+            is_usable = reading.is_finite and self._is_comparable(reading)
             if not is_usable or not 1 < len(late) < len(reading.rows):
                 continue
             part = replace(reading, sample=reading.sample.at(late), rows=reading.rows[late])
@@ -418,7 +417,7 @@ class _Search:
             moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
             moved.append((mistake("positions-reversed"), places[:rows][::-1]))
             moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
-            plain = self._expected
+            plain = expected(self.target)
             placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
             for candidate in placed:
                 if self._accept(reading, candidate):
@@ -448,9 +447,9 @@ class _Search:
         target = self.target
         for reading in readings:
             alone = reading.is_finite and not reading.sample.has_pairs
-            if not alone or reading.sample.count != len(target.omega):
+            if not alone or not self._is_comparable(reading):
                 continue
-            plain = self._expected
+            plain = expected(self.target)
             numbers = reading.sample.parts[0]
             if not numbers.any():
                 continue
@@ -470,9 +469,9 @@ class _Search:
         for reading in readings[:2]:
             is_usable = reading.is_finite and reading.sample.is_paired
             is_small = reading.view.rows * reading.view.count <= _MOST_DECODED
-            if not (is_usable and is_small and reading.sample.count == len(self.target.omega)):
+            if not (is_usable and is_small and self._is_comparable(reading)):
                 continue
-            waves = self._expected.waves(reading.places[reading.rows]).values
+            waves = expected(self.target).waves(reading.places[reading.rows]).values
             both = zip(reading.sample.parts, waves, strict=True)
             cosine, sine = (float((one * own).sum() / (own * own).sum()) for one, own in both)
             if min(cosine, sine) <= 0 or abs(cosine / sine - 1) < _NO_FACTOR:
@@ -484,9 +483,8 @@ class _Search:
             assert whole.sine is not None
             view = replace(whole, cosine=whole.cosine / cosine, sine=whole.sine / sine)
             alike = replace(reading, view=view, sample=view.at(reading.rows))
-            if self._accept(
-                alike, self._expected.with_mistake(mistake("one-sided-factor", None, values))
-            ):
+            wrong = mistake("one-sided-factor", None, values)
+            if self._accept(alike, expected(self.target).with_mistake(wrong)):
                 return
 
     def _at_other_positions(self, reading: Reading, candidate: Candidate) -> None:
@@ -558,7 +556,7 @@ class _Search:
 
     @property
     def _states_packing(self) -> bool:
-        """Whether the request says how rotary tables are packed, or they are others."""
+        """True if the request says how its table is packed; only rotary ones may leave it open."""
         request = self.target.request
         return request is None or request.resource != "rope" or "pack" in request.parameters
 

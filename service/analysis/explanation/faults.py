@@ -31,7 +31,7 @@ _MOST_NUMBERS = 2**15
 
 @dataclass(frozen=True, eq=False)
 class Faults:
-    """Where numbers differ from a candidate, each (S, K); at least one is true.
+    """The numbers that differ from a candidate, as masks (S, K); at least one is true.
 
     Attributes:
         cosines, sines: where these do.
@@ -49,7 +49,7 @@ class Faults:
 
     @cached_property
     def place(self) -> Finding:
-        """Where they lie, and whether only cosines, sines, or copies of them do."""
+        """The place of all, and whether only cosines, sines, or copies of them differ."""
         found = placed(self.all)
         parts = [name for name in ("cosines", "sines", "copies") if getattr(self, name).any()]
         if len(parts) > 1:

@@ -1,4 +1,4 @@
-"""What the data shows where nothing explains all of it: which rows or pairs are right.
+"""Findings about arrays that nothing explains wholly: the rows and pairs that are right.
 
 ``unexplained`` looks for the candidate that explains most: the expected table, or what the rows and
 pairs that are cosines and sines of an angle show once the others are left out. Its place is exact,
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.explanation.arithmetic import Waves
-from service.analysis.explanation.candidates import Candidate, Proposer
+from service.analysis.explanation.candidates import Candidate, Proposer, expected
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import nearest, text_of
 from service.analysis.explanation.faults import (
@@ -180,12 +180,12 @@ class _Look:
 
     @cached_property
     def tolerance(self) -> float:
-        """How far the size of a pair may be from its scale, relatively."""
+        """The relative distance that the size of a pair may have from its scale."""
         return 4 * HALF_STEP[self.reading.dtype] + 1e-5 + 4 * self.reading.sample.slack
 
     @cached_property
     def unit(self) -> NDArray[np.bool_]:
-        """Where pairs have the size of the table, 1, or else that of most pairs; (S, K)."""
+        """A mask of pairs that have the size of the table, 1, or that of most pairs, (S, K)."""
         return self._unit(slice(None))
 
     @cached_property
@@ -213,15 +213,12 @@ class _Look:
         """Yield candidates that explain some of the numbers; the expected table first."""
         if not self.is_comparable:
             return
-        target = self.target
-        expected = Candidate(
-            (), 0.0, target.omega, target.scale, target.series, own_scale=target.scale
-        )
+        plain = expected(self.target)
         rows = self.reading.view.rows
-        waves = self.known.setdefault(rows, expected.waves(self.places))
+        waves = self.known.setdefault(rows, plain.waves(self.places))
         if not thoroughly and not self._may_be(waves):
             return
-        first = self._compared(expected, waves)
+        first = self._compared(plain, waves)
         yield first
         if first.score > _ENOUGH_SHARE or not thoroughly or self.unit.shape != first.right.shape:
             return

@@ -1,4 +1,4 @@
-"""Where numbers are wrong, by pattern: one element, rows from n on, every k-th pair.
+"""Places of wrong numbers, by pattern: one element, rows from n on, every k-th pair.
 
 ``placed`` reads the pattern from a mask of rows and pairs; its text goes on a sentence that ends in
 "right but for". A pattern may have holes, where garbage happens to be right.

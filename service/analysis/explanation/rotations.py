@@ -33,6 +33,7 @@ from service.analysis.explanation.candidates import (
     MOST_MISTAKES,
     Candidate,
     Proposer,
+    expected,
     simplest,
     with_interval,
 )
@@ -317,14 +318,14 @@ class _RotationSearch:
 
     def _candidates(self, wiring: Wiring, reading: Reading) -> Iterator[Candidate]:
         if wiring.width == self.target.width:
-            yield self._expected
+            yield expected(self.target)
         if wiring in self.starts:
             none = mistake("not-rotated")
             yield Candidate((none,), none.bits, np.zeros(wiring.count), 1.0)
             places = self.sides.places
             ends = float(places[0, 0] + places[-1, 0])
             if len(places) > 1 and (places + places[::-1] == ends).all():
-                turned = replace(self._expected, omega=-self.target.omega, shift=-ends)
+                turned = replace(expected(self.target), omega=-self.target.omega, shift=-ends)
                 yield turned.with_mistake(mistake("positions-reversed"))
         elif not reading.is_constant:
             return
@@ -338,11 +339,6 @@ class _RotationSearch:
             yield candidate
             if candidate.names[-1:] in {("extra-factor",), ("wrong-factor",)}:
                 yield from _with_near_factors(candidate, reading)
-
-    @property
-    def _expected(self) -> Candidate:
-        target = self.target
-        return Candidate((), 0.0, target.omega, target.scale, target.series, own_scale=target.scale)
 
     def _beginning(self) -> None:
         """Try the rows before those, at the end, that are unchanged or zero."""
@@ -372,11 +368,11 @@ class _RotationSearch:
         """Yield the expected frequencies, those of the width of a wiring."""
         target = self.target
         if wiring.width == target.width:
-            yield self._expected
+            yield expected(self.target)
             return
         for each in self._proposers(wiring, reading):
             omega = target.rule.frequencies(each.series)
-            yield replace(self._expected, omega=omega, series=each.series)
+            yield replace(expected(self.target), omega=omega, series=each.series)
 
     def _by_positions(self) -> None:
         """Try the positions that the phases of each row show."""
@@ -558,7 +554,7 @@ class _RotationSearch:
             return
         sides, few = self.sides, self._sample.few
         kind = FLOAT32 if self.kind is FLOAT64 else self.kind
-        waves = self._expected.waves(few.places)
+        waves = expected(self.target).waves(few.places)
         near = [each for each in self._variants if len(each.mistakes) == 1]
         shares = [
             (float(few.bad(each.wiring, waves, kind, self.slack).mean()), each)
@@ -567,9 +563,9 @@ class _RotationSearch:
         ]
         plain = min(shares, key=lambda each: each[0])[1]
         places = sides.places[self._rows]
-        view = View(*self._expected.waves(places).values, kind, plain.wiring.written)
+        view = View(*expected(self.target).waves(places).values, kind, plain.wiring.written)
         reading = Reading(view, view, np.arange(len(places)), places, kind, 0, None)
-        whole = replace(self._expected, mistakes=plain.mistakes, bits=plain.bits)
+        whole = replace(expected(self.target), mistakes=plain.mistakes, bits=plain.bits)
         yield _Found(plain.bits, whole, plain.wiring, kind, reading)
         for part in self._parts(kind):
             own = replace(self, sides=part, most=1)

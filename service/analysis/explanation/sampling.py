@@ -36,9 +36,9 @@ ALL_ROWS = 512
 """Up to this many rows all are examined."""
 
 _FIRST, _LAST, _EVEN, _SCATTER = 96, 16, 64, 7919
-# Numbers are looked at in so many rows first; fewer numbers may have few decimals by chance.
-_FIRST_ROWS, _FEWEST_FRACTIONS = 16, 3
-_COARSE = 12 * 2.0**-24
+# Numbers are looked at in so many rows first; fewer numbers may have few decimals by chance; and
+# a last decimal below this share of the largest number is lost in float32.
+_FIRST_ROWS, _FEWEST_FRACTIONS, _COARSE = 16, 3, 12 * 2.0**-24
 DESCRIPTION = "the first 96 rows, those around powers of two, the last 16, and 128 spread ones"
 
 
@@ -182,7 +182,6 @@ def _decimals(view: View) -> int:
     largest = max(float(np.abs(part).max(initial=0)) for part in view.parts)
     for decimals in range(2, 7):
         if 10.0**-decimals < _COARSE * largest:
-            # Any number of float32 has so many decimals.
             return 0
         if all(_is_rounded(part[:4], decimals) for part in view.parts) and all(
             _is_rounded(part, decimals) for part in view.parts

@@ -91,7 +91,7 @@ def bases_between(low: float, high: float, other_than: float) -> list[tuple[floa
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a view of a target, from which frequencies are proposed.
+    """The knowledge of a view of a target, from which frequencies are proposed.
 
     Attributes:
         target: the expected table.
@@ -302,9 +302,10 @@ class Evidence:
             for exponents in (k / moving, self.series.exponents):
                 series = replace(self.series, exponents=exponents)
                 yield Source((narrow,), narrow.bits, series, still=moving)
+                if line is None:
+                    continue
                 step = float(exponents[1] - exponents[0])
-                for share in _SHARES if line is not None else ():
-                    assert line is not None
+                for share in _SHARES:
                     middle, half = -line.slope / step, share * line.slope_error / step + 1e-9
                     if not 0 < middle < _MOST_LOG or half > 1:
                         continue

@@ -97,7 +97,7 @@ _COPIES: Mapping[str, Packing] = {
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Where the cosines and the sines of each frequency stand in a row; copies come later.
+    """The columns of the cosines and sines of each frequency in a row; copies come later.
 
     Attributes:
         cosine, sine: the column of frequency 0, 1, 2, …; either may be empty.
@@ -136,7 +136,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Note:
-    """What was undone to read an array, such as a batch axis.
+    """A note about something that was undone to read an array, such as a batch axis.
 
     Attributes:
         name: of the note, such as ``batch``.

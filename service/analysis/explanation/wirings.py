@@ -1,4 +1,4 @@
-"""How a rotation connects channels: which are pairs, where results go, what multiplies them.
+"""Wirings: the pairs of channels of a rotation, where results go, what multiplies them.
 
 With cosine c and sine s of a pair, "RoFormer" (Su et al. 2021) §3.2.2 rotates (x0, x1) to
 (x0·c − x1·s, x1·c + x0·s). A ``Wiring`` does this, or what code does instead of it, for any cosines
@@ -215,7 +215,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class ReadChannels:
-    """What the arrays show of the channels of all heads and rows, and the type that they have.
+    """The channels that arrays show to be read, over all heads and rows, and their type.
 
     Attributes:
         kept: channels that are the same after the rotation, (head_dim,).

@@ -51,7 +51,7 @@ class TableWaves:
 
     @cached_property
     def key(self) -> Hashable:
-        """What the numbers follow from."""
+        """The structure that numbers follow from."""
         waves = self.waves
         channels = tuple(
             (name, frequency.tobytes(), is_sine.tobytes())

@@ -130,7 +130,7 @@ class TableMatch:
 
     @property
     def key(self) -> Hashable:
-        """What the numbers of its table follow from; only for waves."""
+        """The structure that the numbers of its table follow from; only for waves."""
         assert self.waves is not None
         return self.waves.key, self.proposal.is_transposed
 
@@ -481,7 +481,7 @@ def float64_document(request: TableRequest, tables: Tables) -> Document | None:
 
 @dataclass(eq=False)
 class _Progress:
-    """How many elements a claim explains so far, and the first one that it does not."""
+    """A count of the elements that a claim explains so far, and the first that it does not."""
 
     claim: Claim
     explained: int = 0

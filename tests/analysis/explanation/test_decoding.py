@@ -193,3 +193,21 @@ def test_sections_may_alternate_or_follow_each_other(
 
     assert found[0].values["have"] == have
     assert found[1].tolist() == other
+
+
+@pytest.mark.parametrize(
+    ("positions", "text"),
+    [
+        ([0, 2, 4, 6], "0:7:2"),
+        ([3, 2, 1], "3,2,1"),
+        ([5, 5, 5, 6, 7], "5,5,5:8"),
+        ([0.5, 1.5, 2.5], "0.5,1.5,2.5"),
+        ([1, 2, 9, 10, 11], "1,2,9:12"),
+        ([4], "4"),
+    ],
+    ids=str,
+)
+def test_positions_are_written_as_ranges_where_they_rise_evenly(
+    positions: list[float], text: str
+) -> None:
+    assert text_of(np.array(positions, dtype=np.float64)) == text

@@ -17,7 +17,7 @@ from tests.analysis.matrix.rotations import rotated
 from tests.analysis.matrix.rules import Rule, numbers_in
 from tests.client import Client
 
-_MOST_REBUILT = 300
+_MOST_REBUILT, _MOST_OF_ONE = 300, 40
 CLAIMED_ERROR = 2.0**-16
 """The relative error of angles that a claimed table may have: bases are written shortly."""
 _CONSUMERS = {
@@ -35,6 +35,7 @@ _PACKS = {*TWO_ARRAYS, "concat", "sin_concat", "flat", "pair", "complex", "half_
 
 
 Waves: TypeAlias = tuple[Floats, Floats]
+Remade: TypeAlias = Iterator[Recipe]
 
 _AXES = {"seq_len", "start", "positions", "cu_seqlens", "grid", "positions_t"}
 
@@ -139,18 +140,15 @@ def rebuilt(case: Case, mistakes: list[Mapping[str, Any]]) -> bool:
     return any(agrees(case, _numbers(recipe, case)) for recipe in islice(candidates, _MOST_REBUILT))
 
 
-def _changed(recipes: Iterator[Recipe], name: str, numbers: list[float], case: Case) -> "Remade":
+def _changed(recipes: Iterator[Recipe], name: str, numbers: list[float], case: Case) -> Remade:
     for recipe in recipes:
-        yield from islice(_rebuilt(name, recipe, numbers, case), 40)
+        yield from islice(_rebuilt(name, recipe, numbers, case), _MOST_OF_ONE)
 
 
 def _numbers(recipe: Recipe, case: Case) -> Packed:
     if case.vectors is None:
         return recipe.tables()
     return {"rotated": rotated(recipe, case.vectors)}
-
-
-Remade: TypeAlias = Iterator[Recipe]
 
 
 def _rebuilt(name: str, recipe: Recipe, numbers: list[float], case: Case) -> Remade:
