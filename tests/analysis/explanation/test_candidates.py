@@ -255,13 +255,13 @@ def test_the_interval_of_a_base_holds_the_true_base(base: float, rows: int, dtyp
 def test_the_interval_narrows_with_the_type_and_with_rows() -> None:
     widths = []
     for rows, dtype in ((16, "bfloat16"), (16, "float16"), (16, "float32"), (500, "float32")):
-        arrays = packed(*turned(powers(32, 45678.0), rows), "concat", DTYPES[dtype])
+        arrays = packed(*turned(powers(32, 57123.0), rows), "concat", DTYPES[dtype])
         found = explained(arrays, f"/rope?head_dim=32&pack=concat&dtype={dtype}")
         low, high = found.mistakes[0].values["interval"]
         widths.append(high - low)
 
     assert widths == sorted(widths, reverse=True)
-    assert widths[0] > 5 * widths[-1]
+    assert widths[0] > 10 * widths[-1]
 
 
 def report(trip: Trip) -> DiagnoseReport:
