@@ -24,10 +24,14 @@ def round_numbers(measured: float, error: float, most: int = 3) -> Iterator[floa
     if not (isfinite(measured) and measured > 0):
         return
     power = 2.0 ** round(log2(measured)) if -64 < log2(measured) < 64 else measured
-    decimals = [float(f"{measured:.{digits}e}") for digits in range(_FLOAT64_DIGITS)]
-    candidates = dict.fromkeys([*decimals[:2], power, *decimals[2:]])
-    near = (each for each in candidates if abs(each - measured) <= error * measured)
-    yield from islice(near, most)
+    decimals = (float(f"{measured:.{digits}e}") for digits in range(_FLOAT64_DIGITS))
+    found: set[float] = set()
+    for each in chain(islice(decimals, 2), (power,), decimals):
+        if abs(each - measured) <= error * measured and each not in found:
+            found.add(each)
+            yield each
+            if len(found) == most:
+                return
 
 
 def round_number(measured: float, error: float) -> float:

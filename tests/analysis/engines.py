@@ -29,7 +29,7 @@ def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float)
 def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | None:
     """Compare an array with a proposed table."""
     match = compared(inputs, given, tables)
-    return None if match is None else verdict_of(match)
+    return None if match is None else verdict_of(match, inputs, tables)
 
 
 def laid_out(angles: NDArray[np.floating]) -> Numbers:

@@ -39,6 +39,8 @@ MOST_MISTAKES = 3
 DEGREES = ((180 / pi, "degrees"), (pi / 180, "radians taken for degrees"))
 _MOST_BITS = 24.0
 _MOST_UNMEASURED_BITS = 14.0
+# So many rows show that cosines and sines have different frequencies.
+_FEW_ROWS = 64
 # Pairs slower than this do not pass a whole turn between rows.
 _SLOW = 0.02
 # Parts of an interval in which the factor of fewest digits is looked for.
@@ -146,8 +148,9 @@ class Proposer(Evidence):
     def _products(self) -> Iterator[tuple[float, Source | None, RuleChoice | None]]:
         """Yield pairs of a source and a rule in the order of their bits; None for fixed ones."""
         sources, rules = list(self.sources()), list(rule_choices(self))
-        if self.view.cosine is None:
-            # What is wrong with cosines alone does not show in sines.
+        if self.view.cosine is None or (self.view.has_pairs and self.view.rows > _FEW_ROWS):
+            # What is wrong with cosines alone does not show in sines; and beside right sines it
+            # makes pairs of different sizes, for which there is ``slips``.
             sources = [source for source in sources if source.sine is None]
         found: list[tuple[float, int, Source | None, RuleChoice | None]] = []
         number = count()

@@ -283,13 +283,9 @@ class _Search:
     def _proposers(self, reading: Reading) -> Iterator[Proposer]:
         """Yield a proposer, or several where the array has another number of pairs."""
         target, series, pairs = self.target, self.target.series, reading.sample.count
-        if series is None:
+        if series is None or not target.may_have(pairs):
             return
         wanted = len(target.omega)
-        if pairs > wanted and 2 * pairs > target.head_dim:
-            return
-        if pairs != wanted and not target.is_along_one_axis:
-            return
         if reading.measured is not None and len(reading.measured.omega) != pairs:
             # One cosine more than sines, or the other way round.
             return
@@ -315,7 +311,7 @@ class _Search:
         Such rows, far from position 0, do not show their frequencies.
         """
         for reading in readings:
-            if reading.is_finite and self._is_comparable(reading):
+            if reading.is_finite and reading.is_constant and self._is_comparable(reading):
                 for each in narrowed(expected(self.target)):
                     self._accept(reading, each)
 

@@ -36,6 +36,8 @@ ALL_ROWS = 512
 """Up to this many rows all are examined."""
 
 _FIRST, _LAST, _EVEN, _SCATTER = 96, 16, 64, 7919
+# A few rows tell whether the others are worth a look.
+_FEW_ROWS, _MOST_DECIMALS = 4, 6
 # Numbers are looked at in so many rows first; fewer numbers may have few decimals by chance; and
 # a last decimal below this share of the largest number is lost in float32.
 _FIRST_ROWS, _FEWEST_FRACTIONS, _COARSE = 16, 3, 12 * 2.0**-24
@@ -116,7 +118,7 @@ class Reading:
     @property
     def _of_positions(self) -> View:
         """The sampled rows that are not those of padding."""
-        return self.sample.at(self._with_numbers)
+        return self.sample if self.blank is None else self.sample.at(self._with_numbers)
 
     @property
     def _with_numbers(self) -> Indices:
@@ -142,8 +144,16 @@ class Reading:
 
 
 def readings_of(arrays: Mapping[str, StoredTable], target: Target) -> Iterator[Reading]:
-    """Yield the readings of arrays as a target, lazily, the most plausible first."""
+    """Yield the readings of arrays as a target, lazily, the most plausible first.
+
+    One of as many frequencies as no such table has is left out if another one is not.
+    """
+    is_any_possible = False
     for found in views(arrays, target.wanted):
+        is_possible = target.may_have(found.count)
+        if is_any_possible and not is_possible:
+            continue
+        is_any_possible |= is_possible
         view, tail = without_tail(found)
         rows = sampled_rows(view.rows)
         places = target.places(view.rows)
@@ -166,7 +176,10 @@ def held_dtype(view: View) -> DType:
     for narrow in (BFLOAT16, FLOAT16, FLOAT32):
         if HALF_STEP[narrow] <= HALF_STEP[view.dtype]:
             break
-        first = all(np.array_equal(rounded(part[:4], narrow), part[:4]) for part in view.parts)
+        first = all(
+            np.array_equal(rounded(part[:_FEW_ROWS], narrow), part[:_FEW_ROWS])
+            for part in view.parts
+        )
         if first and all(np.array_equal(rounded(part, narrow), part) for part in view.parts):
             return narrow
     return view.dtype
@@ -174,16 +187,18 @@ def held_dtype(view: View) -> DType:
 
 def _decimals(view: View) -> int:
     """Return to how many decimals, 2 to 6, all numbers are rounded; 0 if to none."""
+    if not all(_is_rounded(part[:_FEW_ROWS], _MOST_DECIMALS) for part in view.parts):
+        return 0
     first = [part[:_FIRST_ROWS] for part in view.parts]
     fractions = np.concatenate([part[part % 1 != 0] for part in first])
     # Fewer numbers may have few decimals by chance.
     if len(np.unique(fractions)) < _FEWEST_FRACTIONS:
         return 0
     largest = max(float(np.abs(part).max(initial=0)) for part in view.parts)
-    for decimals in range(2, 7):
+    for decimals in range(2, _MOST_DECIMALS + 1):
         if 10.0**-decimals < _COARSE * largest:
             return 0
-        if all(_is_rounded(part[:4], decimals) for part in view.parts) and all(
+        if all(_is_rounded(part[:_FEW_ROWS], decimals) for part in view.parts) and all(
             _is_rounded(part, decimals) for part in view.parts
         ):
             return decimals

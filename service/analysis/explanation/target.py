@@ -211,6 +211,12 @@ class Target:
     def is_along_one_axis(self) -> bool:
         return int(self.structure.places.shape[1]) == 1
 
+    def may_have(self, count: int) -> bool:
+        """Return whether a table may have so many frequencies instead, if another width turns."""
+        wanted = len(self.omega)
+        is_less = count < wanted or 2 * count <= self.head_dim
+        return count == wanted or (is_less and self.series is not None and self.is_along_one_axis)
+
     def places(self, rows: int) -> Float64s | None:
         """Return the position of each of the first rows, (rows, 1) or (rows, K); None if fewer."""
         known = self.structure.places

@@ -48,6 +48,8 @@ HALF_STEP: Mapping[DType, float] = {
 # Duplicated channels and equal batches are looked for in this many rows; the last pass, which
 # compares every number, finds the others.
 _FIRST_ROWS = 64
+# So many of the pairs are of one size in a table; every few rows show it.
+_MOST, _STRIDE = 0.9, 5
 _FEWEST_BEFORE_A_TAIL = 2
 # Fewer rows have even steps by chance, cosines times a factor reach so far, and the cosines of more
 # angles take too long.
@@ -568,10 +570,12 @@ def is_constant(view: View, tolerance: float) -> bool:
     if not view.has_pairs:
         return True
     few = view.at(np.array(evenly(view.rows, _FIRST_ROWS)))
-    sizes = np.abs(few.phasors)
-    middle = float(np.median(sizes))
-    spread = float(np.quantile(np.abs(sizes - middle), 0.9))
-    return spread <= tolerance * max(middle, 1e-30)
+    pairs = min(part.shape[1] for part in few.parts)
+    cosine, sine = (part[:, :pairs] for part in few.parts)
+    sizes = np.sqrt(cosine * cosine + sine * sine)
+    middle = float(np.median(sizes[::_STRIDE]))
+    near = np.abs(sizes - middle) <= tolerance * max(middle, 1e-30)
+    return bool(near.mean() >= _MOST)
 
 
 def step_bound(values: Float64s, dtype: DType) -> Float64s:

@@ -25,7 +25,7 @@ _MOST_COMPARED = 2**14
 _SAME = 2.0**-40
 
 # Up to this many digits in all, simple and less simple parameters are equally likely in a config.
-_SIMPLE_DIGITS = 6
+_SIMPLE_DIGITS = 4
 CHANCE_DIGITS = 2
 """A table with more than this many additional parameter digits matches by chance."""
 

@@ -236,6 +236,7 @@ class Search:
     near: list[TableMatch] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _found: set[Hashable] = field(default_factory=set)
+    _bests: list[tuple[int, int]] = field(default_factory=list)
     _most_digits: float = inf
     _matches: dict[Hashable, TableMatch] = field(default_factory=dict)
     _verdicts: dict[Hashable, Verdict] = field(default_factory=dict)
@@ -285,6 +286,8 @@ class Search:
         """Return the verdicts of the proposals that match; add the others to ``near``."""
         verdicts = []
         for match in self._sampled_matches(inputs, proposals):
+            if self._is_beaten(match):
+                continue
             if match.agreeing == 1 and self.verified > 0 and self.budget > 0:
                 self.verified -= 1
                 verdict = self._verdict(inputs, match)
@@ -294,10 +297,20 @@ class Search:
                     if is_exact(verdict):
                         most = digits_of(match.proposal.request) + CHANCE_DIGITS
                         self._most_digits = min(self._most_digits, most)
-                    verdicts += [verdict] if explains(verdict) else []
+                    if explains(verdict):
+                        verdicts.append(verdict)
+                        digits = digits_of(match.proposal.request)
+                        self._bests.append((rank(verdict.arithmetic[0]), digits))
                     continue
             self.near.append(match)
         return verdicts
+
+    def _is_beaten(self, match: TableMatch) -> bool:
+        """Return whether a table found has plainer parameters and a more exact arithmetic."""
+        if match.agreeing < 1:
+            return False
+        own = rank(match.claims[0].arithmetic), digits_of(match.proposal.request)
+        return any(best[0] < own[0] and best[1] < own[1] for best in self._bests)
 
     def _verdict(self, inputs: IdentifyInput, match: TableMatch) -> Verdict:
         """Return the verdict of a match; that of an equal table is known."""
@@ -306,7 +319,7 @@ class Search:
         if known is not None:
             return replace(known, proposal=match.proposal, document=match.document)
         self.budget -= _size(inputs)
-        verdict = verdict_of(match)
+        verdict = verdict_of(match, inputs, self.tables)
         if key is not None:
             self._verdicts[key] = verdict
         return verdict
@@ -407,7 +420,7 @@ def _nearest(search: Search) -> Verdict | None:
     match = max(search.near, key=lambda each: each.agreeing, default=None)
     if match is None or match.agreeing < _LEAST_AGREEING:
         return None
-    return verdict_of(match)
+    return verdict_of(match, search.inputs, search.tables)
 
 
 def _notes(inputs: IdentifyInput) -> tuple[str, ...]:

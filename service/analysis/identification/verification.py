@@ -7,6 +7,7 @@ waves of their document (``explanation.arithmetic``), others with a few rounding
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,9 @@ class Claim:
     relative: float = 0.0
     absolute: Mapping[str, float] | None = None
     wide: Mapping[str, Table] | None = None
+
+
+_EQUAL = Claim(EXACT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,15 +305,14 @@ def compared(
 
 def _with_claims(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> TableMatch:
     rows = sampled_rows(match.row_count)
-    exact = Claim(EXACT)
-    share = _share(match, exact, rows)
+    share = _share(match, _EQUAL, rows)
     if share == 1 or inputs.sample.is_integer:
-        return replace(match, claims=(exact,), agreeing=share)
+        return replace(match, claims=(_EQUAL,), agreeing=share)
     if match.waves is not None:
         claim = _wave_claim(match, rows)
         if claim is not None:
             return replace(match, claims=(claim,), agreeing=1.0)
-    tried = [exact, *_other_claims(match, inputs, tables)]
+    tried = [_EQUAL, *_other_claims(match, inputs, tables)]
     shares = [share, *(_share(match, each, rows) for each in tried[1:])]
     if match.waves is None and max(shares) == 1:
         kept = tuple(each for each, own in zip(tried, shares, strict=True) if own == 1)
@@ -440,7 +443,7 @@ def _views_of(table: TableWaves, name: str, values: Float64s, dtype: DType) -> I
 def _other_claims(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> Iterator[Claim]:
     """Yield the loosest claim about waves, or claims about roundings in float64 and float32."""
     if match.waves is not None:
-        yield Claim(EXACT, match.waves.waves)
+        yield Claim(IN_FLOAT64 if match.dtype is FLOAT64 else EXACT, match.waves.waves)
         yield Claim(IN_FLOAT32, match.waves.waves)
         return
     document = float64_document(match.proposal.request, tables)
@@ -488,8 +491,24 @@ class _Progress:
     failed: tuple[str, int, int, float] | None = None
 
 
-def verdict_of(match: TableMatch) -> Verdict:
-    """Compare all rows, in blocks, and return whether an arithmetic reproduces every element."""
+def verdict_of(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> Verdict:
+    """Compare all rows, in blocks, and return whether an arithmetic reproduces every element.
+
+    Args:
+        match: the table beside the arrays, of which some rows were compared.
+        inputs: the submitted arrays.
+        tables: computes the table of a request.
+    """
+    verdict = _verdict_of(match)
+    if verdict.matches or match.agreeing < 1 or match.claims != (_EQUAL,):
+        return verdict
+    # All sampled rows are equal. A few of the others may be numbers of float64 that lie in the
+    # middle of two of the type, nearly, and were rounded to the other one.
+    claims = tuple(islice(_other_claims(match, inputs, tables), 1))
+    return _verdict_of(replace(match, claims=claims)) if claims else verdict
+
+
+def _verdict_of(match: TableMatch) -> Verdict:
     progress = [_Progress(claim) for claim in match.claims]
     farthest: tuple[float, str, int, int] = (0.0, next(iter(match.arrays)), 0, 0)
     max_ulp = 0.0

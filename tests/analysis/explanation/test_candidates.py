@@ -183,11 +183,13 @@ def proposers(trip: Trip) -> Iterator[Proposer]:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["wrong-base", "partial-width"])
 def test_candidates_come_in_the_order_of_their_bits(rule: str, name: str) -> None:
-    for proposer in proposers(TRIPS[f"{rule}, {name}"]):
-        bits = [candidate.bits for candidate in islice(proposer.candidates(), 200)]
+    found = [
+        [candidate.bits for candidate in islice(proposer.candidates(), 200)]
+        for proposer in proposers(TRIPS[f"{rule}, {name}"])
+    ]
 
-        assert len(bits) > 2
-        assert bits == sorted(bits)
+    assert max(map(len, found)) > 2
+    assert all(bits == sorted(bits) for bits in found)
 
 
 @pytest.mark.parametrize(

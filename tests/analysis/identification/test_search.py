@@ -25,7 +25,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.tables import ParameterValue, StoredTable
 from service.routes.table_urls import tables, url_of
-from tests.analysis.engines import ENGINES, Numbers, in_float32, in_float64, proposal
+from tests.analysis.engines import ENGINES, Numbers, in_float32, in_float64, laid_out, proposal
 from tests.analysis.samples import (
     GRID_FAMILIES,
     agreeing,
@@ -70,6 +70,27 @@ def test_table_is_identified_however_it_is_made(table: Numbers, url: str) -> Non
     found = identified(table)
 
     assert (found.outcome, urls(found)[0]) == ("identified", url)
+
+
+def test_large_float64_table_is_identified_where_few_numbers_are_rounded_to_their_neighbors() -> (
+    None
+):
+    found = identified(in_float64(4096, 512))
+
+    assert (found.outcome, urls(found)[0]) == ("identified", "/encoding?seq_len=4096&d_model=512")
+    # Otherwise the test shows nothing.
+    assert found.hypotheses[0].max_absolute > 0
+
+
+def test_half_table_of_a_usual_base_is_not_identified_as_one_of_an_unusual_base() -> None:
+    ratio = np.float32(500000) ** np.float32(-2 / 512)
+    angle, angles = np.arange(4096, dtype=np.float32), []
+    for _ in range(256):
+        angles.append(angle)
+        angle = angle * ratio
+    found = identified(laid_out(np.stack(angles, axis=1)), FLOAT16)
+
+    assert urls(found)[0] == "/encoding?seq_len=4096&d_model=512&base=500000&dtype=float16"
 
 
 def test_several_requests_for_one_table_are_identified_with_a_note() -> None:
