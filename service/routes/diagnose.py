@@ -39,6 +39,7 @@ from service.numerics.tables import Document, ParameterValue, StoredTable
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
+    ROWS,
     Expected,
     bad_url,
     beginning,
@@ -633,7 +634,7 @@ def _changes(
     if "positions" in changes:
         if len(str(changes["positions"])) > _MOST_LISTED:
             return None
-        changes |= {"seq_len": None, "start": None}
+        changes |= {name: None for name in ROWS if name != "positions"}
     return changes
 
 

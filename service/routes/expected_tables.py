@@ -37,7 +37,7 @@ from service.routes.table_urls import (
     tables,
 )
 
-ROWS = ("seq_len", "start", "positions")
+ROWS = ("seq_len", "start", "positions", "cu_seqlens", "seqlen_offsets")
 """The parameters of the rows of a sequence."""
 
 # The expected table may have this many times the elements of the array, plus _SHORT_ELEMENTS, and
@@ -161,6 +161,8 @@ def with_rows(request: TableRequest, document: Document, **rows: ParameterValue)
 
     Some depend on the number of rows unless they are given, such as the centre of xPos.
     """
+    if "positions" in rows:
+        request = request.without(*ROWS)
     request = request.with_parameters(**rows)
     changed = tables(request).parameters
     kept = {name: each for name, each in document.parameters.items() if name not in ROWS}

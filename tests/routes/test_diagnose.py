@@ -70,6 +70,48 @@ def test_mistake_has_a_sentence_a_correction_and_the_matching_table(client: Clie
     assert "base=500000" in report["yours"]["url"]
 
 
+LLAMA3 = "&rope_type=llama3&factor=8&low_freq_factor=1&high_freq_factor=4"
+
+
+@pytest.mark.parametrize(
+    ("rule", "have", "exact"),
+    [
+        (LLAMA3, 10052, True),
+        (f"{LLAMA3}&dtype=float16", 163840, False),
+        ("&rope_type=yarn&factor=4", 40960, False),
+        ("&rope_type=yarn&factor=4", 131072, False),
+    ],
+)
+def test_unusual_original_length_is_named_as_exactly_as_numbers_show_it(
+    client: Client, rule: str, have: int, exact: bool
+) -> None:
+    url = f"/rope?head_dim=64&seq_len=512&pack=concat{rule}&original_max_position_embeddings="
+    sent = client.get(f"{url}{have}".replace("/rope", "/rope.npy", 1)).content
+    headers = {"Content-Type": "application/x-npy"}
+
+    report = client.post(
+        "/diagnose", params={"to": f"{url}8192"}, content=sent, headers=headers
+    ).json()
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["key"]) == (
+        "wrong-parameter",
+        url.rsplit("&", maxsplit=1)[-1][:-1],
+    )
+    assert mistake["low"] <= have <= mistake["high"]
+    assert (mistake["low"] == mistake["high"]) == exact
+    assert ("any from" in mistake["sentence"]) != exact
+
+
+def test_positions_that_go_on_over_packed_sequences_are_named(client: Client) -> None:
+    packed = "/rope?head_dim=16&pack=half&cu_seqlens=0,9,16"
+    report = diagnose(client, to=packed, **table(client, ROPE))
+
+    assert report["verdict"] == "diagnosed"
+    assert "cu_seqlens" not in report["yours"]["url"]
+    assert client.get(report["yours"]["url"]).status_code == 200
+
+
 def test_expected_table_may_be_an_array(client: Client) -> None:
     want = table(client, ENCODING)
     have = [row[::2] + row[1::2] for row in want]

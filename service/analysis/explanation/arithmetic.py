@@ -11,6 +11,7 @@ of a float32 angle is within 4u, and storing it costs half a step of its type.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,28 +91,41 @@ class Waves:
     @cached_property
     def angles(self) -> tuple[Float64s, Float64s]:
         """The angles of cosines and of sines, narrowed, each (S, K)."""
-        places = self.places
-        sine_places = places if self.sine_places is None else self.sine_places
-        omega, sine = self.omega, self.omega if self.sine is None else self.sine
-        narrow = self.narrowing
-        if narrow is not None and narrow.rounds("positions"):
-            places, sine_places = (rounded(each, narrow.dtype) for each in (places, sine_places))
-        if narrow is not None and narrow.rounds("frequencies"):
-            omega, sine = (rounded(each, narrow.dtype) for each in (omega, sine))
-        both = places * omega, places * omega if self.is_one else sine_places * sine
-        if narrow is not None and narrow.rounds("angles"):
-            one = rounded(rounded(both[0], FLOAT32), narrow.dtype)
-            return one, one if self.is_one else rounded(rounded(both[1], FLOAT32), narrow.dtype)
-        return both
+        return self.narrowed()
 
-    @property
-    def before_rounding(self) -> Float64s:
-        """The angles of cosines before they are rounded to a narrow type, (S, K)."""
-        places, omega, narrow = self.places, self.omega, self.narrowing
-        if narrow is not None and narrow.part == "throughout":
-            places, omega = rounded(places, narrow.dtype), rounded(omega, narrow.dtype)
-        angles: Float64s = places * omega
-        return angles
+    def narrowed(
+        self, of_omega: Float64s | float = 0.0, of_angle: Float64s | float = 0.0
+    ) -> tuple[Float64s, Float64s]:
+        """Return the angles of cosines and of sines, narrowed, each (S, K).
+
+        Args:
+            of_omega: the relative error of each frequency before it is rounded.
+            of_angle: that of each angle.
+        """
+        one = self._narrowed(self.places, self.omega, of_omega, of_angle)
+        if self.is_one:
+            return one, one
+        places = self.places if self.sine_places is None else self.sine_places
+        omega = self.omega if self.sine is None else self.sine
+        return one, self._narrowed(places, omega, of_omega, of_angle)
+
+    def _narrowed(
+        self,
+        places: Float64s,
+        omega: Float64s,
+        of_omega: Float64s | float,
+        of_angle: Float64s | float,
+    ) -> Float64s:
+        narrow = self.narrowing
+        if narrow is None:
+            return places * omega
+        if narrow.rounds("positions"):
+            places = rounded(places, narrow.dtype)
+        if narrow.rounds("frequencies"):
+            omega = rounded(omega * (1 + of_omega), narrow.dtype)
+        if narrow.rounds("angles"):
+            return rounded(rounded(places * omega * (1 + of_angle), FLOAT32), narrow.dtype)
+        return places * omega
 
     @cached_property
     def values(self) -> tuple[Float64s, Float64s]:
@@ -166,6 +180,8 @@ class Waves:
 _TURN = 2 * np.pi
 # A larger error of a sine would accept any array.
 _MOST_LOOSE = 0.125
+# Fewer numbers are near the middle of two of a narrow type.
+_MOST_NEAR = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +202,7 @@ class Fit:
         """Return where this arithmetic does not give the numbers: (S, K) of each part."""
         room = _Room(view, dtype, 4 * UNIT * waves.scale)
         if waves.narrowing is not None:
-            return room.bad(waves.values, _narrow_loss(waves))
+            return _bad_of_narrow(view, waves, dtype)
         if self.omega is not None:
             angles = waves.places.astype(np.float32) * self.omega
             return room.bad(_turned(waves, angles.astype(np.float64)), 0.0)
@@ -408,11 +424,11 @@ def _fits_narrow(view: View, waves: Waves, dtype: DType) -> bool:
         return False
     if not np.isfinite(waves.angles[0]).all():
         return False
-    return _Room(view, dtype, 4 * UNIT * waves.scale).holds(waves.values, _narrow_loss(waves))
+    return not any(each.any() for each in _bad_of_narrow(view, waves, dtype))
 
 
-def _narrow_loss(waves: Waves) -> Float64s:
-    """Return the error of each number beyond that of the narrow type, (S, K).
+def _bad_of_narrow(view: View, waves: Waves, dtype: DType) -> list[Numbers]:
+    """Return where the narrow arithmetic of waves does not give the numbers, of each part.
 
     A number in float32 that is near the middle of two of the narrow type may be rounded to either.
     """
@@ -421,14 +437,15 @@ def _narrow_loss(waves: Waves) -> Float64s:
     share = waves.share + (2 * np.arange(len(waves.omega)) + 2) * UNIT
     loss: Float64s = np.zeros_like(waves.far)
     if narrow.part in {"positions", "frequencies"}:
-        loss = waves.far * share
-    if narrow.rounds("frequencies"):
-        ends = (rounded(waves.omega * (1 + sign * share), narrow.dtype) for sign in (-1, 1))
-        loss = loss + np.abs(waves.places) * np.abs(np.subtract(*ends))
-    if narrow.rounds("angles"):
-        angles, most = waves.before_rounding, waves.far * share
-        ends = (rounded(angles + sign * most, narrow.dtype) for sign in (-1, 1))
-        loss = loss + np.abs(np.subtract(*ends))
-    if narrow.part == "throughout":
-        loss = loss + HALF_STEP[narrow.dtype]
-    return waves.loss(loss)
+        loss = waves.loss(waves.far * share)
+    elif narrow.part == "throughout":
+        loss += waves.scale * HALF_STEP[narrow.dtype]
+    room = _Room(view, dtype, 4 * UNIT * waves.scale)
+    bad = room.bad(waves.values, loss)
+    signs = [(-1, 1) if narrow.rounds(part) else (0,) for part in ("frequencies", "angles")]
+    for of_omega, of_angle in product(*signs):
+        if (of_omega, of_angle) == (0, 0) or not 0 < max(each.mean() for each in bad) < _MOST_NEAR:
+            break
+        other = room.bad(waves.of_angles(*waves.narrowed(of_omega * share, of_angle * share)), loss)
+        bad = [one & two for one, two in zip(bad, other, strict=True)]
+    return bad

@@ -12,14 +12,14 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, takewhile
-from math import inf, log, log2, pi
+from math import ceil, floor, inf, log, log2, pi
 from typing import Any
 
 import numpy as np
 
 from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing, Waves
 from service.analysis.explanation.catalogue import Mistake, mistake, too_narrow
-from service.analysis.explanation.formulas import Series
+from service.analysis.explanation.formulas import ORIGINAL, Series
 from service.analysis.explanation.measured import UNIT, fewest_digits, fold
 from service.analysis.explanation.sources import (
     BITS_A_DIGIT,
@@ -69,7 +69,7 @@ class Candidate:
         boundary: positions below it have the frequencies ``below``.
         below: the frequencies below the boundary.
         own_scale: the factor that the rule gives.
-        frequencies: returns the frequencies of another series by the same rule.
+        frequencies: returns the frequencies of a series by the rule, with other values of keys.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -84,7 +84,7 @@ class Candidate:
     boundary: float = -inf
     below: Float64s | None = None
     own_scale: float = 1.0
-    frequencies: Callable[[Series], Float64s] | None = None
+    frequencies: Callable[..., Float64s] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,12 +102,15 @@ class Candidate:
             self.omega, where, self.scale, self.series, self.sine, narrowing=self.narrowing
         )
 
-    def with_base(self, base: float) -> "Candidate":
-        """Return the candidate with another base before the rule."""
+    def with_setting(self, key: str, value: float) -> "Candidate":
+        """Return the candidate with another ``base``, or another value of a key of its rule."""
         if self.series is None or self.frequencies is None:
             return self
-        series, own = replace(self.series, base=base), self.frequencies(self.series)
-        ratio = np.divide(self.frequencies(series), own, out=np.ones(len(own)), where=own != 0)
+        own, keys, series = self.frequencies(self.series), {key: value}, self.series
+        if key == "base":
+            series, keys = replace(series, base=value), {}
+        other = self.frequencies(series, **keys)
+        ratio = np.divide(other, own, out=np.ones(len(own)), where=own != 0)
         return replace(self, omega=self.omega * ratio, series=series)
 
     def with_mistake(self, more: Mistake, bits: float | None = None, **changes: Any) -> "Candidate":
@@ -432,29 +435,33 @@ def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candi
 # The rows that an interval is measured with, the halvings of each end, and the width from which on
 # the table of its middle is not linked.
 INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+_MEASURED = {"wrong-base", ORIGINAL}
 # A usual base is certain if others that differ by this do not explain the numbers.
 _VAGUE = 0.01
 
 
 def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Candidate:
-    """Return a candidate whose base has the interval that may be, unless a usual one is certain.
+    """Return a candidate whose base or original length has the interval that may be.
 
-    Both ends are found by halving.
+    A usual base that is certain has none. Both ends are found by halving.
 
     Args:
         candidate: the candidate.
-        fits: returns whether a candidate with another base explains the numbers.
+        fits: returns whether a candidate with another value explains the numbers.
     """
-    wrong = next((each for each in candidate.mistakes if each.name == "wrong-base"), None)
+    wrong = next(
+        (each for each in candidate.mistakes if each.values.get("key", each.name) in _MEASURED),
+        None,
+    )
     if wrong is None or candidate.frequencies is None:
         return candidate
-    have, ends = float(wrong.values["have"]), []
+    key, have, ends = str(wrong.values.get("key", "base")), float(wrong.values["have"]), []
 
     def may_be(change: float) -> bool:
-        base = have * (1 + change)
-        return base > 1 and fits(candidate.with_base(base))
+        value = have * (1 + change)
+        return value > 1 and fits(candidate.with_setting(key, value))
 
-    is_usual = have in USUAL_BASES
+    is_usual = key == "base" and have in USUAL_BASES
     if is_usual and not (may_be(-_VAGUE) or may_be(_VAGUE)):
         return candidate
     for sign in (-1.0, 1.0):
@@ -466,6 +473,8 @@ def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Ca
             good, bad = (middle, bad) if may_be(sign * middle) else (good, middle)
         ends.append(float(f"{have * (1 + sign * good):.7g}"))
     low, high = ends
+    if key == ORIGINAL:
+        low, high = ceil(low), floor(high)
     is_wide = high - low > _WIDE * have
     values = {**wrong.values, "interval": (low, high), "low": low, "high": high}
     measured = replace(

@@ -45,6 +45,12 @@ CATALOGUE: Mapping[str, Known] = {
         "Apply the rule {rule}, with {settings}.",
     ),
     "wrong-parameter": Known(5, "{key} is {have}; it should be {want}.", "Set {key} to {want}."),
+    "wrong-parameter/interval": Known(
+        5,
+        "{key} is about {have}: any from {low} to {high} explains every number. It should be "
+        "{want}.",
+        "Set {key} to {want}.",
+    ),
     "wrong-rule": Known(
         6,
         "The frequencies follow the rule {have}; they should follow {want}.",

@@ -36,6 +36,7 @@ from service.analysis.explanation.measured import (
 )
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP, View
+from service.analysis.round_numbers import significant_digits
 from service.numerics.phase import Float64s
 
 USUAL_BASES: Mapping[float, float] = {
@@ -49,10 +50,12 @@ _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 _UNMEASURED_BITS = 0.5
 # No model reads more tokens.
 _LONGEST = 2.0**27
+# Frequencies that a rule keeps or scales by less than this share are whole, or wholly scaled.
+_END = 1e-3
 # No base has a larger logarithm.
 _MOST_LOG = 250.0
 # Parts of an interval in which the number of fewest digits is looked for.
-_SHARES = (1, 0.25, 0.05, 0)
+_SHARES = (1, 0.25, 0.05, 0.01, 0)
 # Logarithms of bases that are tried under rules that bend the line.
 _SCANNED = np.linspace(log(100), log(1e11), 120)
 
@@ -328,10 +331,12 @@ class RuleChoice:
     rule: Rule
     by_wavelength: bool = False
 
-    def frequencies(self, series: Series) -> Float64s:
+    def frequencies(self, series: Series, **keys: Any) -> Float64s:
+        """Return the frequencies of a series, by other values of some keys."""
+        rule = self.rule.changed(**keys) if keys else self.rule
         if self.by_wavelength:
-            return llama3_by_wavelength(series, self.rule.keys)
-        return self.rule.frequencies(series)
+            return llama3_by_wavelength(series, rule.keys)
+        return rule.frequencies(series)
 
 
 def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
@@ -349,8 +354,11 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
         {"rope_type": None, **dict.fromkeys(rule.keys), "mscale": None, "mscale_all_dim": None},
     )
     yield RuleChoice((ignored,), ignored.bits, Rule())
-    factors = _factors(evidence)
+    factors, blended = _factors(evidence), list(_of_blend(evidence, rule))
+    yield from blended
     for key in VARIED_KEYS.get(rule.rope_type, ()):
+        if key == ORIGINAL and blended:
+            continue
         for value in other_values(rule, key, factors if key == "factor" else ()):
             yield _with_key(rule, key, value)
     yield from _special(evidence, rule)
@@ -396,7 +404,13 @@ def _bits_of(factor: float) -> float:
     """Return the cost of a factor or length that is no usual one: that of its digits."""
     if factor in USUAL_FACTORS or factor in USUAL_LENGTHS:
         return 0.0
-    return BITS_A_DIGIT * (len(f"{factor:.6g}".replace(".", "").strip("0")) - 1)
+    # Lengths are often multiples of powers of 1024.
+    digits = (
+        power + significant_digits(factor / 1024**power)
+        for power in range(3)
+        if not power or not factor % 1024**power
+    )
+    return BITS_A_DIGIT * (min(digits) - 1)
 
 
 def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
@@ -454,6 +468,47 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
             yield from _shortest(rule, ORIGINAL, longest, USUAL_LENGTHS)
 
 
+def _of_blend(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
+    """Yield llama3 or YaRN with the original length that partly scaled frequencies show."""
+    measured, series = evidence.measured, evidence.series
+    if rule.rope_type not in {"llama3", "yarn"} or measured is None or measured.phasors is None:
+        return
+    lost = 1 - 1 / float(rule.keys["factor"])
+    kept = 1 - (1 - np.abs(measured.omega) / series.omega) / lost
+    error = 2 * measured.error / series.omega / lost
+    # Errors at both ends of the range look like partly scaled frequencies.
+    (inside,) = np.nonzero((kept > error + _END) & (kept < 1 - error - _END))
+    if not len(inside):
+        return
+    if rule.rope_type == "llama3":
+        low, high = (float(rule.keys[name]) for name in ("low_freq_factor", "high_freq_factor"))
+        wavelength = 2 * pi / series.omega[inside]
+        length = wavelength * (low + kept[inside] * (high - low))
+        weight = (wavelength * error[inside] * (high - low)) ** -2.0
+        middle, half = float((weight * length).sum() / weight.sum()), float(weight.sum()) ** -0.5
+        ends = [middle - half, middle + half]
+    elif len(inside) > 1 and value_of(rule, "truncate"):
+        # The ramp is a line of the pair: from its first and last pair follow both ends.
+        first, last = int(inside[0]), int(inside[-1])
+        slope = float(kept[first] - kept[last]) / (last - first)
+        start = round(first - (1 - float(kept[first])) / slope)
+        stop = round(last + float(kept[last]) / slope)
+        fast, slow = (2 * pi * float(value_of(rule, name)) for name in ("beta_fast", "beta_slow"))
+
+        def length_at(pair: int, turns: float) -> float:
+            return float(turns * series.base ** (2 * pair / series.width))
+
+        # The ramp begins and ends at a whole pair; 0 also stands for those before.
+        ends = [
+            max(length_at(start, fast) if start else 0.0, length_at(stop - 1, slow)),
+            min(length_at(start + 1, fast), length_at(stop, slow)),
+        ]
+    else:
+        return
+    if 1 < ends[0] < ends[1] < _LONGEST:
+        yield from _shortest(rule, ORIGINAL, ends, (*USUAL_LENGTHS, 2**19, 2**20))
+
+
 def _grown(evidence: Evidence) -> Iterator[Rule]:
     """Yield the rule dynamic with the factor alpha that a measured base shows."""
     width = evidence.series.width
@@ -467,14 +522,13 @@ def _grown(evidence: Evidence) -> Iterator[Rule]:
 def _shortest(
     rule: Rule, key: str, ends: list[float], usual: tuple[int, ...] = ()
 ) -> Iterator[RuleChoice]:
-    """Yield the rule with usual values of a key in an interval, else that of fewest digits."""
+    """Yield the rule with usual values of a key in an interval, and with those of few digits."""
     values: list[float] = [each for each in usual if ends[0] <= each <= ends[1]]
-    if not values:
-        middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-        for share in _SHARES:
-            shortest = fewest_digits(middle - half * share, middle + half * share)
-            if shortest is not None and (not usual or shortest[0] == round(shortest[0])):
-                values.append(shortest[0])
+    middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+    for share in _SHARES:
+        shortest = fewest_digits(middle - half * share, middle + half * share)
+        if shortest is not None:
+            values.append(float(round(shortest[0])) if usual else shortest[0])
     for value in dict.fromkeys(values):
         if value != rule.keys.get(key):
             yield _with_key(rule, key, int(value) if usual else value)

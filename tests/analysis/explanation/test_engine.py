@@ -79,6 +79,20 @@ def test_what_is_narrow_is_named_far_from_position_0(dtype: str, what: str) -> N
     assert names(explained(arrays, f"{PLAIN}&start=4000")) == [f"narrow-{what}"]
 
 
+@pytest.mark.parametrize("part", ["frequencies", "angles"])
+def test_numbers_near_the_middle_of_two_are_no_fault_of_a_large_narrow_table(part: str) -> None:
+    positions, omega = np.arange(8192.0), powers(64)
+    # Float32 is wrong by a few times 2^-24 before the rounding to the narrow type.
+    wrong = 1 + 4 * 2.0**-24 * np.sin(np.arange(32))
+    if part == "frequencies":
+        arrays = packed(*turned(_rounded(omega * wrong, BFLOAT16), positions), "concat")
+    else:
+        angles = _rounded(np.outer(positions, omega * wrong), BFLOAT16)
+        arrays = packed(np.cos(angles), np.sin(angles), "concat")
+
+    assert names(explained(arrays, "/rope?head_dim=64&pack=concat")) == [f"narrow-{part}"]
+
+
 def _rounded(numbers: Float64s, dtype: DType) -> Float64s:
     kind = ml_dtypes.bfloat16 if dtype is BFLOAT16 else np.float16
     rounded: Float64s = numbers.astype(np.float32).astype(kind).astype(np.float64)
