@@ -135,8 +135,7 @@ def _of_pairs(view: View, positions: Float64s) -> Measured:
         if rows >= len(positions):
             break
         rows = min(2 * rows, len(positions))
-    # Engines' arithmetic: a power and, where frequencies are multiplied on, two steps a pair.
-    error = error + (8 + 2 * np.arange(count)) * UNIT * np.abs(omega)
+    error = error + frequency_loss(omega)
     straight = phasors * np.exp(-1j * positions[:, None] * omega)
     phase: Float64s = np.angle((straight * weights).sum(axis=0))
     moves = phasors.imag.any(axis=0) if len(positions) else np.zeros(count, dtype=np.bool_)
@@ -144,6 +143,16 @@ def _of_pairs(view: View, positions: Float64s) -> Measured:
     scale = float(np.median(np.abs(phasors)))
     rounding = HALF_STEP[view.dtype] + view.slack / max(scale, 1e-300)
     return Measured(omega, error, phase, scale, moving, step, positions, phasors, weights, rounding)
+
+
+def frequency_loss(omega: Float64s) -> Float64s:
+    """Return a bound of what engines' arithmetic in float32 changes of each frequency.
+
+    A power, and where frequencies are multiplied on, two steps a pair.
+    """
+    steps = 8 + 2 * np.arange(len(omega), dtype=np.float64)
+    loss: Float64s = steps * UNIT * np.abs(omega)
+    return loss
 
 
 def _from_neighbours(

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, TableRequest
-from service.analysis.explanation.measured import fold
+from service.analysis.explanation.measured import fold, frequency_loss
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.families.readings import (
     FrequencyFit,
@@ -145,6 +145,7 @@ def _components(request: IdentifyInput, view: View) -> Iterator[Proposal]:
     wave = np.asarray(view.parts[0][:_MAX_WAVE_ROWS], dtype=np.float64)
     unit = HALF_STEP[view.dtype]
     omega, error = _wave_frequencies(wave, unit)
+    error = error + frequency_loss(omega)
     phasors, residual = _wave_phases(wave, omega)
     clear = omega * len(wave) > 1
     if not clear.any() or (residual[clear] > 0.2).any():

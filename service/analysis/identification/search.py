@@ -180,6 +180,26 @@ def _first_copy(sample: Sample, value_axis: int, axis: int) -> Sample:
     return replace(sample, values=np.moveaxis(sample.values, value_axis, 0)[0], shape=shape)
 
 
+def unstacked(inputs: IdentifyInput) -> Iterator[tuple[IdentifyInput, int]]:
+    """Yield two arrays, cosines and sines, of an array that has an axis of length 2 for them.
+
+    With each comes the index of that axis. Either may be first.
+    """
+    sample = inputs.sample
+    if inputs.is_pair or sample.is_complex or sample.is_integer or sample.values.ndim != 3:
+        return
+    axes = [axis for axis, length in enumerate(sample.shape) if length != 1]
+    for value_axis, axis in enumerate(axes[:-1]):
+        if sample.shape[axis] != 2:
+            continue
+        parts = [
+            replace(sample, values=part, shape=(*sample.shape[:axis], 1, *sample.shape[axis + 1 :]))
+            for part in np.moveaxis(sample.values, value_axis, 0)
+        ]
+        for cos, sin in (parts, parts[::-1]):
+            yield replace(inputs, arrays={"cos": cos, "sin": sin}), axis
+
+
 def narrowed(inputs: IdentifyInput) -> IdentifyInput | None:
     """Return the input in the narrowest dtype that holds every element exactly.
 
@@ -400,6 +420,11 @@ def identify(inputs: IdentifyInput, tables: Tables) -> Identification:
         count = inputs.sample.shape[axis]
         note = f"axis {axis} repeats one array {count} times; the report describes one copy"
         return replace(identification, notes=(*identification.notes, note))
+    for pair, axis in unstacked(inputs):
+        identification = identify(pair, tables)
+        if identification.hypotheses:
+            note = f"cosines and sines are stacked along axis {axis}; the report describes them"
+            return replace(identification, notes=(*identification.notes, note))
     return Identification("none", nearest=_nearest(search), notes=_notes(inputs))
 
 

@@ -186,6 +186,26 @@ def test_copies_along_an_axis_are_identified_with_a_note() -> None:
     assert identified(table).outcome == "none"
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("first", ["cosines", "sines"])
+def test_stacked_cosines_and_sines_are_identified_with_a_note(axis: int, first: str) -> None:
+    angles = np.outer(np.arange(20), 10000.0 ** (-np.arange(8) / 8))
+    parts = [np.cos(angles), np.sin(angles)]
+    found = identified(np.stack(parts if first == "cosines" else parts[::-1], axis=axis))
+
+    assert found.outcome == "identified"
+    assert urls(found)[0] == "/rope?head_dim=16&rope_theta=10000&seq_len=20&pack=compact"
+    assert any(f"stacked along axis {axis}" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("column", [0, 1], ids=["sines", "cosines"])
+def test_one_part_made_in_float32_is_identified_in_many_rows(column: int) -> None:
+    found = identified(in_float32(1024, 64)[:, column::2])
+
+    assert (found.outcome, found.hypotheses[0].arithmetic[0].name) == ("identified", "float32")
+    assert "head_dim=64" in urls(found)[0]
+
+
 @pytest.mark.parametrize(
     ("resource", "parameters"),
     [
