@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from service.encodings.family import Family, channel_order, optional
@@ -131,10 +130,15 @@ class Vectors(StoredTable):
         """The length of the axis of positions in a sequence."""
         return self.shape[self.places]
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The axes, with those of positions and channels last."""
+        last = (self.places, self.axes.index("channel"))
+        return (*(axis for axis in range(len(self.axes)) if axis not in last), *last)
+
     def in_rows(self) -> StoredTable:
         """Return the array with the axes of positions and channels last, a view."""
-        order = (self.places, self.axes.index("channel"))
-        return StoredTable(np.moveaxis(self.elements, order, (-2, -1)), self.dtype)
+        return StoredTable(self.elements.transpose(self.order), self.dtype)
 
     def along(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
         """Return the axes that positions (S,) or (B, S) count; those of one sequence are of all.

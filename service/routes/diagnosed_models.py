@@ -192,7 +192,8 @@ def examine_layers(
         if layer not in {None, number}:
             rule = f"{array.name} is of layer {number}, and layer is {layer}: leave layer out"
             raise InvalidBody(rule)
-        examination = _Examination(array, number, model, examine, has_types=has_types)
+        known = array if model is None else model.with_axes(array)
+        examination = _Examination(known, number, model, examine, has_types=has_types)
         try:
             report = examination.against(to) if model is None else examination.by_model(model)
         except (InvalidBody, InvalidParameters) as error:

@@ -190,6 +190,7 @@ class ExpectedOfModel:
                 "rotary_offset": self.settings.offset and self.settings.offset.value,
                 "inverse": self.settings.model.type.inverse,
                 "start": self.parameters.start,
+                "axes": ",".join(array.axes),
             }
             own: dict[str, ParameterValue] = {k: each for k, each in rotation.items() if each}
             return url_of(TableRequest("rope/apply", {**self.request_for(rows).parameters, **own}))
@@ -235,7 +236,8 @@ def rows_of(array: LayerArray) -> int:
     """Return how many positions an array has; 1 for a list of frequencies."""
     table = next(iter(array.arrays.values()))
     if array.is_rotation:
-        return table.shape[-2] if len(table.shape) > 1 else 1
+        axis = array.axes.index("seq") if array.axes else -2
+        return table.shape[axis] if len(table.shape) > 1 else 1
     is_pair = table.shape[-1] == 2 and len(table.shape) > 2
     outer = [length for length in table.shape[: -2 if is_pair else -1] if length > 1]
     return outer[-1] if outer else 1
@@ -313,6 +315,21 @@ class ModelLayers:
                     raise self._fault(layer, f"{rule}; send encoding")
                 return each
         raise self._fault(layer, f"layer {layer} has another encoding: {self._groups()}")
+
+    def with_axes(self, array: LayerArray) -> LayerArray:
+        """Return an array with the names of its axes if its heads are before its channels.
+
+        They are where the last axis but one, and not the one before it, has their number.
+        """
+        shape = next(iter(array.arrays.values())).shape
+        model = self._resolved.model
+        known = model.value("num_attention_heads", warns=False)
+        heads = {known.value if known else None, model.raw("num_key_value_heads")}
+        names = ("batch", "seq", "head", "channel")[-len(shape) :]
+        is_moved = array.is_rotation and "seq" in names and shape[-2] in heads
+        if not is_moved or len(shape) > len(names) or shape[-3] in heads:
+            return array
+        return replace(array, axes=names)
 
     def _groups(self) -> str:
         return "; ".join(

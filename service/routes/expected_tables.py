@@ -355,8 +355,10 @@ def _of_transform(
 ) -> ExpectedRotation:
     with pointing_at_to(url):
         parameters = read_parameters(RopeApply, request.parameters)
+        numbers: tuple[int, ...] = ()
         if parameters.axes is not None:
-            x = parameters.vectors("x", x).in_rows()
+            vectors = parameters.vectors("x", x)
+            x, numbers = vectors.in_rows(), vectors.order
             rotated = parameters.vectors("rotated", rotated).in_rows()
         angles = parameters.angles_of(*x.shape[-2:])
         if angles.row_shape != x.shape[-2:-1]:
@@ -380,6 +382,7 @@ def _of_transform(
         "output_layout": parameters.output_layout,
         "rotary_offset": parameters.rotary_offset,
         "inverse": parameters.inverse,
+        "numbers": numbers,
     }
     expected = Expected(shown, document, target, x.shape[-2])
     return ExpectedRotation(x, rotated, expected, options, {})

@@ -69,12 +69,14 @@ class LayerArray:
         layer: that number; None if the name has none.
         arrays: by what they are: ``x`` and ``rotated``; ``cos`` and ``sin``, or one of these; or a
             table ``x``.
+        axes: the names of the axes of ``x`` where positions are not the last but one; else empty.
     """
 
     name: str
     pattern: str
     layer: int | None
     arrays: Mapping[str, StoredTable]
+    axes: tuple[str, ...] = ()
 
     @property
     def is_rotation(self) -> bool:

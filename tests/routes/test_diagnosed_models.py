@@ -94,6 +94,26 @@ def test_rotation_is_examined_against_the_settings_of_the_model(client: Client) 
     assert "500000" in wrong.sentence
 
 
+@pytest.mark.parametrize("is_batch", [True, False])
+def test_heads_before_channels_are_known_by_their_number(client: Client, is_batch: bool) -> None:
+    x = np.random.default_rng(2).standard_normal((1, 4, 24, 64)).astype(np.float32)
+    right, wrong = (rotated(frequencies(base), x=x) for base in (500000, 10000))
+    # The heads turn by their number, as if they were positions.
+    along_heads = rotated(frequencies(500000), x=x.swapaxes(1, 2))
+
+    def sent(array: Array) -> Array:
+        return array.swapaxes(1, 2) if is_batch else array.swapaxes(1, 2)[0]
+
+    assert diagnose(client, LLAMA, x=sent(x), rotated=sent(right)).verdict == "equal"
+    assert names(diagnose(client, LLAMA, x=sent(x), rotated=sent(wrong))) == ["wrong-base"]
+    (swapped,) = diagnose(
+        client, LLAMA, x=sent(x), rotated=along_heads if is_batch else along_heads[0]
+    ).mistakes
+    assert swapped.name == "axes-swapped"
+    own = swapped.content()
+    assert (own["have"], own["want"]) == ((2, 1) if is_batch else (1, 0))
+
+
 def test_layout_of_the_model_is_expected(client: Client) -> None:
     swapped = rotated(frequencies(500000), "interleaved")
 

@@ -84,6 +84,7 @@ def explain_rotation(
     output_layout: str | None = None,
     rotary_offset: int = 0,
     inverse: bool = False,
+    numbers: Sequence[int] = (),
 ) -> Explanation:
     """Return how x was rotated, instead of by the expected table.
 
@@ -97,6 +98,7 @@ def explain_rotation(
         output_layout: that of the result; None if it is the same.
         rotary_offset: the number of channels before the first that rotates.
         inverse: whether the rotation should be by minus the angles.
+        numbers: the number of each axis as it was sent, if axes were moved.
     """
     starts = [
         Wiring(
@@ -124,9 +126,9 @@ def explain_rotation(
             continue
         given: tuple[Mistake, ...] = ()
         if axis < last:
-            given = (
-                mistake("axes-swapped", None, {"have": axis, "want": last}, variant="rotation"),
-            )
+            have, want = (numbers[each] if numbers else each for each in (axis, last))
+            values = {"have": have, "want": want}
+            given = (mistake("axes-swapped", None, values, variant="rotation"),)
         kind = narrowest_dtype(np.stack([before, after]), dtype)
         decimals = _decimals(after) if kind in {FLOAT32, FLOAT64} else 0
         slack = 1.5 * 10.0**-decimals if decimals else 0.0
