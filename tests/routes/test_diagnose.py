@@ -532,6 +532,28 @@ LLAMA3_RULE = "&rope_theta=500000&rope_type=llama3&factor=8&low_freq_factor=1&hi
 LLAMA3_RULE += "&original_max_position_embeddings=8192"
 
 
+@pytest.mark.parametrize("pack", ["half", "pair"])
+@pytest.mark.parametrize(
+    ("have", "want", "name", "rows"),
+    [
+        ("0:8", "0:4,0:4", "positions-reset", [4]),
+        ("0:9,0:9", "1,1,1,0:6,1,0:8", "padding-counted", [3, 1]),
+        ("40:45,0:5", "0:5,40:45", "next-sequence", 5),
+    ],
+)
+def test_positions_of_a_batch_are_named(
+    client: Client, have: str, want: str, name: str, rows: Any, pack: str
+) -> None:
+    to = f"/rope?head_dim=64&pack={pack}&positions="
+    sent = table(client, f"{to}{have}")
+
+    report = diagnose(client, to=f"{to}{want}", **(sent if pack == "half" else {"x": sent}))
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["rows"]) == (name, rows)
+    assert f"positions={have}" in report["yours"]["url"]
+
+
 @pytest.mark.parametrize("rule", ["", LLAMA3_RULE, "&rope_type=dynamic&factor=4"])
 @pytest.mark.parametrize(
     ("have", "want"),
@@ -540,7 +562,6 @@ LLAMA3_RULE += "&original_max_position_embeddings=8192"
         ("0,1,2", "10,20,30"),
         ("900,900,900,900", "17,5,900,33"),
         ("17,900,5,33,2", "17,5,900,33,2"),
-        ("0:8", "0:4,0:4"),
         ("0,5,5,5,5", "0:5"),
     ],
 )

@@ -266,6 +266,21 @@ CATALOGUE: Mapping[str, Known] = {
         "Positions start again at rows {rows}, as in packed sequences.",
         "Count on through the rows, or send the sequences one by one.",
     ),
+    "positions-reset/missing": Known(
+        6,
+        "Positions count on at rows {rows}, where a sequence begins.",
+        "Count each of the packed sequences from its own first row.",
+    ),
+    "padding-counted": Known(
+        4,
+        "Positions count the padding in front of each sequence: {rows} rows too many.",
+        "Count from the first token: subtract the padding, or sum up the attention mask.",
+    ),
+    "next-sequence": Known(
+        6,
+        "Each sequence of the batch has the rows of the next one, {rows} rows further on.",
+        "Take the cosines and sines of a sequence by its own index in the batch.",
+    ),
     "other-positions": Known(
         12,
         "The rows are those of positions {have}; they should be those of {want}.",

@@ -132,7 +132,52 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
         return _moved(float(shift[0]), float(wanted[0]))
     if np.array_equal(found, wanted[::-1]):
         return mistake("positions-reversed")
-    return _rounded(found, wanted) or _listed(found, wanted)
+    return (
+        _rounded(found, wanted)
+        or _not_reset(found, wanted)
+        or _of_padding(found, wanted)
+        or _of_next_sequence(found, wanted)
+        or _listed(found, wanted)
+    )
+
+
+def _not_reset(found: Float64s, wanted: Float64s) -> Mistake | None:
+    """Return the mistake that positions count on where they should start again, if they do."""
+    breaks = np.flatnonzero(np.diff(wanted) < 0) + 1
+    starts = np.r_[0, breaks]
+    counted = wanted + np.repeat(starts, np.diff(np.r_[starts, len(wanted)]))
+    if not len(breaks) or (wanted[starts] != wanted[0]).any() or not np.array_equal(found, counted):
+        return None
+    rows = [int(each) for each in breaks[:_MOST_LISTED]]
+    changes: Changes = {"positions": text_of(found)}
+    return mistake("positions-reset", None, {"rows": rows}, changes, variant="missing")
+
+
+def _of_padding(found: Float64s, wanted: Float64s) -> Mistake | None:
+    """Return the mistake that sequences are counted from their padding on, if they are."""
+    again = np.flatnonzero(found[1:] == found[0])
+    length = int(again[0]) + 1 if len(again) else len(found)
+    if len(found) % length or not np.array_equal(found[:length], np.arange(length)):
+        return None
+    each, own = found.reshape(-1, length), wanted.reshape(-1, length)
+    pads = (each - own)[:, -1]
+    is_live = np.arange(length) >= pads[:, None]
+    # Rows of padding have one position, such as 0 or 1; those of another sequence have several.
+    is_right = np.where(is_live, each - own == pads[:, None], own == own[:, :1])
+    if (pads < 0).any() or not is_right.all() or not (each == np.arange(length)).all():
+        return None
+    counts = [int(count) for count in pads[:_MOST_LISTED]]
+    return mistake("padding-counted", None, {"rows": counts}, {"positions": text_of(found)})
+
+
+def _of_next_sequence(found: Float64s, wanted: Float64s) -> Mistake | None:
+    """Return the mistake that each sequence of a batch has the positions of the next, if it has."""
+    for rows in np.flatnonzero(wanted == found[0]).tolist():
+        is_part = 0 < rows < len(wanted) and len(wanted) % rows == 0
+        if is_part and np.array_equal(found, np.roll(wanted, -rows)):
+            changes: Changes = {"positions": text_of(found)}
+            return mistake("next-sequence", None, {"rows": rows}, changes)
+    return None
 
 
 def _rounded(found: Float64s, wanted: Float64s) -> Mistake | None:

@@ -46,6 +46,8 @@ ELSEWHERE = {
     "axes-swapped",
     "inverse",
     "another-table",
+    "padding-counted",
+    "next-sequence",
 }
 OF_AXES = {"sections-exchanged", "sections-interleaved"}
 

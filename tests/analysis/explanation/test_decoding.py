@@ -132,6 +132,34 @@ def test_a_pattern_of_positions_is_named(
         assert named.changes == ({"start": int(found[0])} if name == "position-offset" else listed)
 
 
+PADDED = np.r_[np.ones(3), 0:17]
+PACKED = np.r_[0:8, 0:12]
+BATCH = np.r_[5:10, 40:45, 0:5, 20:25]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "name", "rows"),
+    [
+        (np.arange(20), PADDED, "padding-counted", [3]),
+        (np.tile(np.arange(20), 2), np.r_[PADDED, np.zeros(5), 0:15], "padding-counted", [3, 5]),
+        (np.arange(20), PACKED, "positions-reset", [8]),
+        (np.r_[40:45, 0:5, 20:25, 5:10], BATCH, "next-sequence", 5),
+        (np.r_[np.arange(19), 25], PADDED, "other-positions", None),
+        (np.r_[np.arange(8), 9:21], PACKED, "other-positions", None),
+        (np.r_[40:45, 0:5, 20:25, 6:11], BATCH, "other-positions", None),
+    ],
+    ids=str,
+)
+def test_positions_of_a_batch_are_named_if_all_rows_agree(
+    found: Float64s, wanted: Float64s, name: str, rows: Any
+) -> None:
+    named = pattern(found.astype(np.float64), wanted.astype(np.float64))
+
+    assert named is not None
+    assert (named.name, named.values.get("rows")) == (name, rows)
+    assert named.changes == {"positions": text_of(found)}
+
+
 def test_the_wanted_positions_have_no_mistake() -> None:
     assert pattern(WANTED, WANTED) is None
     assert pattern(SHUFFLED, SHUFFLED) is None
