@@ -598,7 +598,7 @@ def _matching_request(found: Explanation, target: Target) -> TableRequest | None
     if match is None or request is None or found.verdict != "diagnosed":
         return None
     changes = _changes(found, match, target)
-    if request.resource not in {"rope", "encoding"} or changes is None:
+    if request.resource not in {"rope", "encoding", "encoding/timesteps"} or changes is None:
         return None
     if "seq_len" in request.parameters and "positions" not in changes:
         changes["seq_len"] = match.reading.view.rows

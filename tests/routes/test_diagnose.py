@@ -532,6 +532,35 @@ LLAMA3_RULE = "&rope_theta=500000&rope_type=llama3&factor=8&low_freq_factor=1&hi
 LLAMA3_RULE += "&original_max_position_embeddings=8192"
 
 
+TIMES, NO_SHIFT = "999,749.25,500.5,250.75,1", "&downscale_freq_shift=0"
+
+
+@pytest.mark.parametrize(
+    ("times", "more", "name", "values"),
+    [
+        (TIMES, "&downscale_freq_shift=1", "downscale-shift", {"have": 1, "want": 0}),
+        (TIMES, f"{NO_SHIFT}&max_period=1000000", "wrong-base", {"have": 1000000, "want": 10000}),
+        ("0.999,0.74925,0.5005,0.25075,0.001", NO_SHIFT, "linear-factor", {"ratio": 0.001}),
+        ("999000,749250,500500,250750,1000", NO_SHIFT, "linear-factor", {"ratio": 1000}),
+        ("1,250.75,500.5,749.25,999", NO_SHIFT, "positions-reversed", {}),
+        ("999,749,500,250,1", NO_SHIFT, "other-positions", {"have": "999,749,500,250,1"}),
+        ("999,749.25,500.625,250.75,1", NO_SHIFT, "other-positions", {"want": TIMES}),
+    ],
+)
+def test_mistakes_of_fractional_timesteps_are_named(
+    client: Client, times: str, more: str, name: str, values: dict[str, Any]
+) -> None:
+    path = "/encoding/timesteps?d_model=64&timesteps="
+    have = table(client, f"{path}{times}{more}")
+
+    report = diagnose(client, to=f"{path}{TIMES}{NO_SHIFT}", have=have)
+
+    (mistake,) = report["mistakes"]
+    assert mistake["name"] == name
+    assert {key: mistake[key] for key in values} == values
+    assert ("yours" in report) == (name in {"downscale-shift", "wrong-base"})
+
+
 @pytest.mark.parametrize("pack", ["half", "pair"])
 @pytest.mark.parametrize(
     ("have", "want", "name", "rows"),

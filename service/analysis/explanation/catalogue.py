@@ -323,6 +323,11 @@ CATALOGUE: Mapping[str, Known] = {
         "The logarithm of the base is that to base 10; it should be the natural one.",
         "Write exp(−ln(base)·2k/d).",
     ),
+    "downscale-shift": Known(
+        7,
+        "The exponents are k/(n − {have}), with n frequencies; they should be k/(n − {want}).",
+        "Set downscale_freq_shift to {want}.",
+    ),
     "sine-sign": Known(
         6,
         "The sines have the wrong sign, which rotates the other way; position 0 does not show it.",

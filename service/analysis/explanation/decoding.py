@@ -24,6 +24,8 @@ _MOST_TEXT = 80
 # blocks of rows; squared distances that differ by less than the last number are equal.
 _MOST_SHIFT, _MOST_MATCHED, _BLOCK, _EQUALLY = 64, 4096, 256, 1e-9
 _MOST_MATCHED_ROWS = 2048
+# A position within this of a wanted one is that; others are rounded to so many decimals.
+_NEAR, _DECIMALS = 0.01, 3
 # Phases less exact than this, in radians, are not read.
 _MOST_NOISE = 0.5
 
@@ -38,6 +40,27 @@ def decoded(view: View, omega: Float64s, dtype: DType) -> Float64s | None:
     """
     place, is_one = nearest(view, omega, dtype)
     return place if is_one.all() else None
+
+
+def near_wanted(view: View, omega: Float64s, dtype: DType, wanted: Float64s) -> Float64s | None:
+    """Return the position of each row, (S,): a wanted or a whole one where it is near.
+
+    Return None if a row has none.
+
+    Args:
+        view: cosines and sines, as float64.
+        omega: the frequencies, (K,).
+        dtype: the type of the numbers.
+        wanted: the positions, of which some are not whole, (S,).
+    """
+    place, is_one = nearest(view, omega, dtype, whole=False)
+    if not is_one.all():
+        return None
+    rising = np.sort(wanted)
+    after = np.searchsorted(rising, place).clip(1, len(rising) - 1) if len(rising) > 1 else 0
+    ends = np.stack([rising[after], rising[np.maximum(after - 1, 0)], np.round(place)])
+    best = ends[np.argmin(np.abs(ends - place), axis=0), np.arange(len(place))]
+    return np.where(np.abs(best - place) < _NEAR, best, np.round(place, _DECIMALS))
 
 
 def longest_run(view: View, dtype: DType) -> Indices:

@@ -38,12 +38,14 @@ from service.analysis.explanation.decoding import (
     decoded,
     longest_run,
     matched,
+    near_wanted,
     other_axes,
     pattern,
 )
 from service.analysis.explanation.faults import but_for, faults, kinds
 from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.formulas import ORIGINAL
+from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sampling import Reading, readings_of
 from service.analysis.explanation.target import Target
@@ -76,6 +78,8 @@ _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
 # All rows of larger arrays are neither decoded nor divided by a factor.
 _MOST_DECODED = 2**22
+# Diffusion models count their time from 0 to 1, or in so many steps.
+_TIMESTEPS = 1000.0
 # Fewer rows in sequence turn alike by chance.
 _FEWEST_IN_A_RUN = 4
 # Mistakes of where rows begin, which do not matter where each row is decoded.
@@ -156,6 +160,7 @@ class _Search:
             self._narrowly,
             self._by_positions,
             self._by_axes,
+            self._scaled,
             self._of_one_part,
             self._one_sided,
         )
@@ -422,6 +427,20 @@ class _Search:
                 if self._with_factor(reading, candidate):
                     return
 
+    def _scaled(self, readings: Sequence[Reading]) -> None:
+        """Try one factor of positions that are too far apart to show frequencies."""
+        for reading in readings:
+            is_open = reading.is_finite and reading.is_constant and reading.measured is None
+            if not is_open or not self._is_comparable(reading) or not self.target.is_along_one_axis:
+                continue
+            plain = replace(expected(self.target), places=reading.places)
+            for factor in (_TIMESTEPS, 1 / _TIMESTEPS):
+                for each in with_factor(plain, factor, UNIT):
+                    if self._accept(reading, each):
+                        return
+            if self._with_factor(reading, plain):
+                return
+
     def _with_factor(self, reading: Reading, candidate: Candidate) -> bool:
         """Try the one factor of all positions that the slowest pairs of an axis show."""
         assert candidate.places is not None
@@ -580,6 +599,8 @@ class _Search:
 def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s | None:
     """Return the position of each row by the frequencies of a candidate; None if they show none."""
     omega, wanted = candidate.omega, reading.places[:, 0]
+    if (wanted % 1).any():
+        return near_wanted(whole, omega, reading.dtype, wanted)
     few = whole.at(np.array(evenly(whole.rows, _FIRST_ROWS)))
     if decoded(few, omega, reading.dtype) is not None:
         return decoded(whole, omega, reading.dtype)

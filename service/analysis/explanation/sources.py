@@ -56,6 +56,8 @@ _END = 1e-3
 _MOST_LOG = 250.0
 # Parts of an interval in which the number of fewest digits is looked for.
 _SHARES = (1, 0.25, 0.05, 0.01, 0)
+# What diffusers subtract from the number of frequencies.
+_SHIFTS = {"2k/d": 0.0, "k/(n − 1)": 1.0}
 # Logarithms of bases that are tried under rules that bend the line.
 _SCANNED = np.linspace(log(100), log(1e11), 120)
 
@@ -267,6 +269,10 @@ class Evidence:
         for name, exponents in patterns.items():
             if not np.allclose(exponents, wanted):
                 slip = mistake("tutorial-slip", None, {"exponent": name, "want": spelled})
+                if self.target.base_parameter == "max_period" and {name, spelled} <= _SHIFTS.keys():
+                    values = {"have": _SHIFTS[name], "want": _SHIFTS[spelled]}
+                    changes = {"downscale_freq_shift": _SHIFTS[name]}
+                    slip = mistake("downscale-shift", None, values, changes)
                 yield Source((slip,), slip.bits, replace(self.series, exponents=exponents))
         for name, cosine, sine in (
             ("(i + 1)/d", (2 * k + 1) / width, 2 * k / width),

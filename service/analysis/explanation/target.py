@@ -354,7 +354,7 @@ def _settings(
         series = Series(base, exponents, width) if base > 1 else None
         if len(exponents) == len(omega):
             return series, own, "rope_theta"
-    for name in ("rope_theta", "base", "max_timescale", "theta"):
+    for name in ("rope_theta", "base", "max_timescale", "max_period", "theta"):
         base = float(str(given.get(name, 0)))
         if base > 1 and (omega > 0).all():
             exponents = -np.log(omega) / np.log(base)

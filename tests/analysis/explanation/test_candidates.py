@@ -48,6 +48,7 @@ ELSEWHERE = {
     "another-table",
     "padding-counted",
     "next-sequence",
+    "downscale-shift",
 }
 OF_AXES = {"sections-exchanged", "sections-interleaved"}
 
