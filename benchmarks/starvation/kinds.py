@@ -42,6 +42,17 @@ def noise(rows: int, width: int = _WIDTH) -> bytes:
 
 
 @cache
+def spoilt(rows: int) -> bytes:
+    """Return an npy file of sinusoids of which one number in the middle is wrong."""
+    angles = np.outer(np.arange(rows), 1e4 ** (-np.arange(0, _WIDTH, 2) / _WIDTH))
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(rows, _WIDTH)
+    table[rows // 2, 3] += 0.5
+    file = io.BytesIO()
+    np.save(file, table.astype(np.float32))
+    return file.getvalue()
+
+
+@cache
 def noise_as_json(rows: int, name: str = "x") -> bytes:
     """Return a JSON body with an array of standard normal numbers."""
     numbers = np.random.default_rng(1).standard_normal((rows, _WIDTH)).round(4)
@@ -54,10 +65,10 @@ def expected_table(rows: int) -> str:
 
 
 def examination(what: str, rows: int, number: int = 0) -> bytes:
-    """Return an examination of noise; diagnoses of noise take longest."""
+    """Return an examination that takes long: of noise, or a diagnosis of one wrong number."""
     query = "" if what == "identify" else f"?{expected_table(rows)}"
     query += "" if what == "identify" else f"%26start={number}"
-    return post(f"/{what}{query}", NPY, noise(rows))
+    return post(f"/{what}{query}", NPY, spoilt(rows) if what == "diagnose" else noise(rows))
 
 
 def _json_examination(what: str, number: int) -> bytes:
@@ -130,7 +141,7 @@ _LONG_TEXT = f"?seq_len=15000&d_model={_WIDTH}&start={{}}"
 
 _EXAMINATIONS = (
     *(
-        Kind(f"{what} of noise, {rows}×{_WIDTH}", partial(examination, what, rows))
+        Kind(f"{what}, {rows}×{_WIDTH}", partial(examination, what, rows))
         for rows in (50, 8192)
         for what in ("compare", "identify", "diagnose")
     ),

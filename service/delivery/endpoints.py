@@ -279,7 +279,7 @@ class ReportedArrays(ArrayInputs):
         names: the accepted array names in a JSON body.
         example: an example JSON body, with arrays by name.
         copies: how many float64 copies of the arrays the analysis keeps in memory.
-        base_seconds, root_seconds: the processor seconds of the analysis of noise, whatever its
+        base_seconds, root_seconds: the processor seconds of the analysis of an array, whatever its
             size, and times the root of its size: of large arrays a sample is taken.
     """
 

@@ -147,13 +147,13 @@ def test_work_that_would_wait_too_long_is_refused_at_once(
 
 def test_work_beyond_max_request_seconds_is_refused_before_it_begins() -> None:
     table = io.BytesIO()
-    np.save(table, np.ones((10000, 512), np.float32))
+    np.save(table, np.ones((8192, 512), np.float32))
     settings = default_settings().model_copy(update={"max_request_seconds": 1})
     with client_of(create_app(settings)) as client:
         answers = [
             client.get("/encoding.npy.sha256?seq_len=2000000&d_model=512"),
             client.post(
-                "/diagnose?to=/encoding?seq_len=10000%26d_model=512",
+                "/identify",
                 content=table.getvalue(),
                 headers={"Content-Type": "application/x-npy"},
             ),

@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import io
 import os
 import signal
 import socket
@@ -17,11 +16,11 @@ from inspect import Signature
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 import uvloop
 
+from benchmarks.starvation.kinds import noise, spoilt
 from service.delivery import children as module
 from service.delivery.children import ChildAnswer, ChildFailed, Children, Job, memory_file
 from service.delivery.endpoints import Endpoint
@@ -45,15 +44,9 @@ LARGE_TABLE = b"seq_len=4096&d_model=512"
 Test = Callable[[Children], Awaitable[None]]
 
 
-def noise(elements: int) -> bytes:
-    """Return an npy file that takes a long time to diagnose."""
-    stream = io.BytesIO()
-    table = np.random.default_rng(1).standard_normal((elements // 512, 512))
-    np.save(stream, table.astype(np.float32))
-    return stream.getvalue()
+SLOW = spoilt(2**13)
+"""An npy file that takes a long time to diagnose."""
 
-
-SLOW = noise(2**22)
 IDENTIFICATION = Job("/identify", "/identify", b"", RepresentationRequest(), NPY)
 DIAGNOSIS = Job(
     "/diagnose",
@@ -230,7 +223,7 @@ def test_table_of_a_child_is_the_table_of_a_thread(
 
 
 def test_transform_of_a_child_is_streamed_with_its_length(client: Client) -> None:
-    body = noise(2**18)
+    body = spoilt(2**9)
     job = Job("/rope/apply", "/rope/apply", b"start=3", RepresentationRequest(), NPY)
 
     _, headers, content = run(job, body)
@@ -493,7 +486,7 @@ async def test_job_beyond_its_processor_time_is_refused(children: Children) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LEAST_SECONDS", 1)
         with pytest.raises(RequestTooLarge, match="POSREF_MAX_REQUEST_SECONDS"):
-            await children.run(IDENTIFICATION, SLOW, seconds=0.1, memory_bytes=1024 * MIB)
+            await children.run(IDENTIFICATION, noise(2**13), seconds=0.1, memory_bytes=1024 * MIB)
 
 
 @with_children

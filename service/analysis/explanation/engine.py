@@ -47,7 +47,7 @@ from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.formulas import ORIGINAL
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding
-from service.analysis.explanation.sampling import Reading, readings_of
+from service.analysis.explanation.sampling import ALL_ROWS, Reading, readings_of
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import (
     HALF_STEP,
@@ -358,6 +358,7 @@ class _Search:
         is_known = len(run) == len(reading.places) and not np.ptp(np.diff(reading.places[:, 0]))
         if len(run) < _FEWEST_IN_A_RUN or not step or is_known:
             return
+        run = run[:ALL_ROWS]
         sample = replace(whole.at(run), dtype=reading.dtype)
         places = (step * np.arange(len(reading.places), dtype=np.float64))[:, None]
         part = replace(reading, sample=sample, rows=run, places=places)

@@ -333,6 +333,9 @@ SHOWN: Mapping[str, str] = {packing: layout for layout, packing in _LAYOUTS.item
 """The layout of sinusoids that each packing of them is."""
 
 
+_BASES = ("rope_theta", "base", "max_timescale", "max_period", "theta")
+
+
 def _settings(
     structure: Structure, given: Mapping[str, ParameterValue], rule: object
 ) -> tuple[Series | None, Rule, str]:
@@ -354,8 +357,11 @@ def _settings(
         series = Series(base, exponents, width) if base > 1 else None
         if len(exponents) == len(omega):
             return series, own, "rope_theta"
-    for name in ("rope_theta", "base", "max_timescale", "max_period", "theta"):
-        base = float(str(given.get(name, 0)))
+    bases = {name: float(str(given.get(name, 0))) for name in _BASES}
+    if "min_freq" in given and omega[-1] > 0:
+        # MLX gives the frequencies of both ends.
+        bases["min_freq"] = float(omega[0] / omega[-1])
+    for name, base in bases.items():
         if base > 1 and (omega > 0).all():
             exponents = -np.log(omega) / np.log(base)
             return Series(base, exponents, 2 * len(omega)), Rule(), name
