@@ -332,7 +332,7 @@ def fewest_digits(low: float, high: float, most: int = 9) -> tuple[float, int] |
     exponent = int(np.floor(np.log10(high)))
     for digits in range(most + 3):
         unit = 10.0 ** (exponent - digits)
-        multiple = np.ceil(low / unit - 1e-9)
+        multiple = max(np.ceil(low / unit - 1e-9), 1.0)
         if multiple * unit <= high * (1 + 1e-12):
             significant = len(f"{int(multiple)}".rstrip("0")) or 1
             return float(f"{multiple * unit:.12g}"), significant

@@ -46,6 +46,8 @@ USUAL_BASES: Mapping[float, float] = {
 """The bases that models have, with −log2 of how often."""
 
 _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
+# An interval of bases whose ends are further apart tells nothing of a growth.
+_TELLING = 8.0
 # A base that was not measured but is usual.
 _UNMEASURED_BITS = 0.5
 # No model reads more tokens.
@@ -456,7 +458,8 @@ def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
     width, keys = evidence.series.width, rule.keys
     if width <= 2:
         return
-    for _, _, interval in evidence.measured_bases:
+    intervals = dict.fromkeys(interval for _, _, interval in evidence.measured_bases)
+    for interval in (each for each in intervals if each[1] < _TELLING * each[0]):
         growths = [(base / evidence.series.base) ** (1 - 2 / width) for base in interval]
         if "alpha" in keys:
             yield from _shortest(rule, "alpha", growths)
@@ -497,6 +500,9 @@ def _of_blend(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
         # The ramp is a line of the pair: from its first and last pair follow both ends.
         first, last = int(inside[0]), int(inside[-1])
         slope = float(kept[first] - kept[last]) / (last - first)
+        if slope * series.width < 1:
+            # A ramp is not longer than the channels.
+            return
         start = round(first - (1 - float(kept[first])) / slope)
         stop = round(last + float(kept[last]) / slope)
         fast, slow = (2 * pi * float(value_of(rule, name)) for name in ("beta_fast", "beta_slow"))
@@ -518,7 +524,11 @@ def _of_blend(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
 def _grown(evidence: Evidence) -> Iterator[Rule]:
     """Yield the rule dynamic with the factor alpha that a measured base shows."""
     width = evidence.series.width
-    bases = [base for base, _, _ in evidence.measured_bases] if width > 2 else []
+    bases = [
+        base
+        for base, _, (low, high) in evidence.measured_bases
+        if width > 2 and high < _TELLING * low
+    ]
     growths = ((base / evidence.series.base) ** (1 - 2 / width) for base in bases)
     for growth in dict.fromkeys(float(f"{each:.4g}") for each in growths):
         if growth > 1:
@@ -534,7 +544,7 @@ def _shortest(
     for share in _SHARES:
         shortest = fewest_digits(middle - half * share, middle + half * share)
         if shortest is not None:
-            values.append(float(round(shortest[0])) if usual else shortest[0])
+            values.append(max(float(round(shortest[0])), 1.0) if usual else shortest[0])
     for value in dict.fromkeys(values):
         if value != rule.keys.get(key):
             yield _with_key(rule, key, int(value) if usual else value)

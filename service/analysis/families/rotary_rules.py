@@ -153,8 +153,10 @@ def _ntk(series: GeometricSeries, width: int) -> Iterator[tuple[float, float]]:
     """Yield f of ω_0 = f^(−2/r), and b of the series' base b·f."""
     if not (0 < series.first < 1) or not series.has_ratio:
         return
+    if -log(series.first) * width / 2 > log(_MOST_FACTOR):
+        return
     factor, product = exp(-log(series.first) * width / 2), series.base(width / 2)[0]
-    if not factor < min(product, _MOST_FACTOR):
+    if not factor < product:
         return
     for each in plain_numbers(factor, width * series.first_error, ())[:2]:
         for base in plain_numbers(product / each, width / 2 * series.ratio_error)[:1]:

@@ -111,8 +111,8 @@ def _proposal(
 # Two numbers are fitted to each channel: fewer rows do not show whether it is a wave.
 _FEWEST_WAVE_ROWS = 8
 _MAX_WAVE_ROWS = 512
-# No rule has a larger factor of cosines and sines.
-_LARGEST_WAVE = 2.0
+# No rule has a smaller or a larger factor of cosines and sines.
+_SMALLEST_WAVE, _LARGEST_WAVE = 2.0**-6, 2.0
 
 
 def propose_rotary_components(
@@ -151,6 +151,8 @@ def _components(request: IdentifyInput, view: View) -> Iterator[Proposal]:
     if not clear.any() or (residual[clear] > 0.2).any():
         return
     scale = float(np.median(np.abs(phasors[clear])))
+    if scale < _SMALLEST_WAVE:
+        return
     scale = 1.0 if abs(scale - 1) < 64 * unit else scale
     phase_error = float(residual[clear].max()) * 4 + 64 * unit
     for fit in rotary_fits(MeasuredFrequencies(omega, error, scale, 64 * unit)):

@@ -29,7 +29,7 @@ from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
-from service.numerics.phase import Float64s, Int64s
+from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 from service.numerics.tables import ParameterValue
 
 _BIAS_MAX = 8.0
@@ -301,6 +301,8 @@ def _contiguous(multiples: Multiples, sign: int, max_wrong: int) -> tuple[Int64s
     if max_wrong and queries < _FEWEST_ROWS:
         return None
     for nearest in dict.fromkeys(_nearest_keys(multiples, sign)):
+        if abs(nearest) > MAX_POSITION:
+            continue
         distances = nearest + np.arange(keys) - rows[:, np.newaxis]
         expected = distances if sign == 1 else -np.abs(distances)
         is_masked = not multiples.hidden.any() or bool((some.hidden == (distances > 0)).all())

@@ -182,3 +182,27 @@ def test_alternatives_add_no_mistake_that_makes_no_difference() -> None:
 
     assert names(explanation) == ["wrong-base"]
     assert all("wrong-base" not in other.names for other in explanation.alternatives)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "dynamic&factor=1.86&original_max_position_embeddings=4096&context_length=32769",
+        "dynamic&alpha=3",
+        "yarn&factor=8&original_max_position_embeddings=40&rope_theta=100000000000",
+        "llama3&factor=8&low_freq_factor=1&high_freq_factor=4&original_max_position_embeddings=64",
+    ],
+    ids=lambda rule: rule.partition("&")[0],
+)
+def test_few_numbers_of_any_frequencies_are_explained_without_an_error(
+    rule: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    omega = rng.uniform(0, 1, 8) ** rng.integers(1, 9)
+    positions = rng.permutation(9).astype(np.float64) if seed % 3 else np.arange(9.0)
+    arrays = packed(*turned(omega, positions), "concat")
+    if seed % 4 == 3:
+        arrays = packed(*rng.standard_normal((2, 9, 8)), "concat")
+
+    assert explained(arrays, f"/rope?head_dim=16&pack=concat&rope_type={rule}").elements == 144

@@ -243,6 +243,7 @@ def test_nothing_is_refined_where_nothing_depends_on_the_base() -> None:
         (9.5, 12.0, 10.0, 1),
         (1.386, 1.387, 1.386, 4),
         (123456.7891, 123456.7901, 123456.79, 8),
+        (1e-300, 4.0, 1.0, 1),
     ],
 )
 def test_the_number_of_fewest_digits_is_found(

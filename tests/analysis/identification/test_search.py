@@ -294,6 +294,9 @@ ODD_ARRAYS = {
     "falling": np.exp(-np.arange(12.0)),
     "rising": np.exp(np.arange(12.0)),
     "negative": -np.arange(1.0, 9.0),
+    "huge waves": 1e30 * in_float64(7, 128),
+    "angles of a huge frequency": 1e30 * np.arange(1e5, 1e5 + 18)[:, None],
+    "zeros but one": np.where(np.arange(64).reshape(2, 32) == 5, 0.3, 0.0),
 }
 
 
