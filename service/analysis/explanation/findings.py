@@ -47,7 +47,7 @@ _LEAST_SHARE = 0.2
 # What a bit of cost is worth, as a share of the numbers.
 _SHARE_A_BIT = 0.002
 _MOST_CANDIDATES = 6
-_MOST_BITS, _MOST_PRODUCTS = 13.0, 500
+_MOST_BITS, _MOST_PRODUCTS = 13.0, 512
 # A candidate that explains more ends the search.
 _ENOUGH_SHARE = 0.9
 # So many readings are searched for candidates, the most plausible ones.
