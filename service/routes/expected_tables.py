@@ -162,7 +162,7 @@ def with_rows(request: TableRequest, document: Document, **rows: ParameterValue)
     Some depend on the number of rows unless they are given, such as the centre of xPos.
     """
     if "positions" in rows:
-        request = request.without(*ROWS)
+        request = request.without(*(name for name in ROWS if name not in rows))
     request = request.with_parameters(**rows)
     changed = tables(request).parameters
     kept = {name: each for name, each in document.parameters.items() if name not in ROWS}
