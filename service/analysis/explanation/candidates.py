@@ -42,8 +42,6 @@ _MOST_UNMEASURED_BITS = 14.0
 # Arrays of a few frequencies exclude little; of others, 99 in 100 are explained by one of the first
 # 240 candidates.
 _MOST_PRODUCTS, _MOST_TRIED = 8000, 2000
-# So many rows show that cosines and sines have different frequencies.
-_FEW_ROWS = 64
 # Pairs slower than this do not pass a whole turn between rows.
 _SLOW = 0.02
 # Parts of an interval in which the factor of fewest digits is looked for.
@@ -163,9 +161,8 @@ class Proposer(Evidence):
     def _products(self) -> Iterator[tuple[float, Source | None, RuleChoice | None]]:
         """Yield pairs of a source and a rule in the order of their bits; None for fixed ones."""
         sources, rules = list(self.sources()), list(rule_choices(self))
-        if self.view.cosine is None or (self.view.has_pairs and self.view.rows > _FEW_ROWS):
-            # What is wrong with cosines alone does not show in sines; and beside right sines it
-            # makes pairs of different sizes, for which there is ``slips``.
+        if self.view.cosine is None:
+            # What is wrong with cosines alone does not show in sines.
             sources = [source for source in sources if source.sine is None]
         found: list[tuple[float, int, Source | None, RuleChoice | None]] = []
         number = count()
@@ -254,16 +251,19 @@ class Proposer(Evidence):
 
     def _placed(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with the scale and the shift that the numbers show, if it may be."""
-        measured = self.measured
+        measured, sizes = self.measured, list(self.scaled(candidate, self.size))
+        if candidate.sine is not None and candidate not in sizes:
+            # Pairs of two frequencies have no size of their own.
+            sizes.insert(0, candidate)
         if measured is None:
             offsets = (1.0, -1.0, *((self.first, -self.first) if self.first else ()))
-            for scaled in self.scaled(candidate, self.size):
+            for scaled in sizes:
                 yield scaled
                 yield from (self._shifted(scaled, shift) for shift in offsets)
                 yield scaled.with_mistake(mistake("sine-sign"), omega=-scaled.omega)
             return
         if candidate.sine is not None or candidate.below is not None:
-            for scaled in self.scaled(candidate, self.size):
+            for scaled in sizes:
                 yield scaled
                 yield from (self._shifted(scaled, shift) for shift in (1.0, -1.0))
             return
@@ -274,7 +274,7 @@ class Proposer(Evidence):
         alone = measured.phasors is None
         shift = None if alone or not omega.any() else measured.shift(omega)
         first = self.first
-        for scaled in self.scaled(candidate, self.size):
+        for scaled in sizes:
             for each in dict.fromkeys((0.0, shift or 0.0)):
                 if measured.is_backward:
                     yield from self._backward(scaled, omega, each, first)

@@ -78,6 +78,8 @@ _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
 # All rows of larger arrays are neither decoded nor divided by a factor.
 _MOST_DECODED = 2**22
+# In so many rows, pairs of one size have cosines and sines of one frequency.
+_ROWS_OF_ONE = 64
 # Diffusion models count their time from 0 to 1, or in so many steps.
 _TIMESTEPS = 1000.0
 # Fewer rows in sequence turn alike by chance.
@@ -256,12 +258,13 @@ class _Search:
                 omega = np.zeros(reading.sample.count)
                 self._accept(reading, expected(self.target).with_mistake(still, omega=omega))
             return
+        is_one = reading.sample.has_pairs and len(reading.rows) > _ROWS_OF_ONE
         for proposer in self._proposers(reading):
             for candidate in proposer.candidates():
                 bits = candidate.bits + reading.view.bits
                 if self.best is not None and bits > self.best.bits + _NEAR_BITS:
                     break
-                if not candidate.mistakes:
+                if not candidate.mistakes or (is_one and candidate.sine is not None):
                     continue
                 found += self._accept(reading, candidate)
                 if found > _MOST_ALTERNATIVES:

@@ -180,6 +180,22 @@ def test_position_offset_is_named_far_from_position_0(start: int, rows: int, shi
     assert (mistake.name, mistake.values["rows"]) == ("position-offset", shift)
 
 
+@pytest.mark.parametrize("rows", [24, 200])
+def test_cosines_of_another_exponent_are_named_in_any_number_of_rows(rows: int) -> None:
+    engine = Engine(64)
+    x = normal((1, 2, rows, 64))
+    positions, k = np.arange(float(rows)), np.arange(32)
+    cosine, sine = (
+        np.tile(wave(np.outer(positions, 10000.0 ** (-exponent / 64))), 2)
+        for wave, exponent in ((np.cos, 2 * k + 1), (np.sin, 2 * k))
+    )
+    turned = np.concatenate([-x[..., 32:], x[..., :32]], axis=-1)
+
+    (mistake,) = explained(x, (x * cosine + turned * sine).astype(np.float32), engine).mistakes
+
+    assert (mistake.name, mistake.values["exponent"]) == ("tutorial-slip", "(i + 1)/d")
+
+
 @pytest.mark.parametrize("start", [50000, 199744])
 @pytest.mark.parametrize(("power", "name"), [(1.5, "wrong-base"), (2.0, "tutorial-slip")])
 def test_offset_beyond_float32_positions_explains_nothing(
