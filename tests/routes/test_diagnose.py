@@ -103,6 +103,32 @@ def test_unusual_original_length_is_named_as_exactly_as_numbers_show_it(
     assert ("any from" in mistake["sentence"]) != exact
 
 
+@pytest.mark.parametrize("base", [100000, 1000000])
+@pytest.mark.parametrize("original", [4096, 32768])
+@pytest.mark.parametrize("rule", [LLAMA3, "&rope_type=yarn&factor=8"])
+def test_usual_original_length_is_named_beside_a_wrong_base(
+    client: Client, rule: str, original: int, base: int
+) -> None:
+    url = f"/rope?head_dim=64&seq_len=256&pack=concat{rule}"
+    sent = client.get(
+        f"{url}&rope_theta={base}&original_max_position_embeddings={original}&dtype=float64"
+    )
+    to = f"{url}&rope_theta=500000&original_max_position_embeddings=8192"
+
+    report = diagnose(client, to=to, have=sent.json()["data"])
+
+    assert sorted(names(report)) == ["wrong-base", "wrong-parameter"]
+    assert "yours" in report
+
+
+@pytest.mark.parametrize("position", [0.75, 3])
+def test_one_row_at_a_fractional_position_is_examined(client: Client, position: float) -> None:
+    to = "/rope?head_dim=16&pack=concat&positions="
+    have = table(client, f"{to}{position}")
+
+    assert names(diagnose(client, to=f"{to}0.5", have=have)) == ["position-offset"]
+
+
 def test_positions_that_go_on_over_packed_sequences_are_named(client: Client) -> None:
     packed = "/rope?head_dim=16&pack=half&cu_seqlens=0,9,16"
     report = diagnose(client, to=packed, **table(client, ROPE))

@@ -273,12 +273,12 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "padding-counted": Known(
         4,
-        "Positions count the padding in front of each sequence: {rows} rows too many.",
+        "Positions count the padding in front of each sequence, whose lengths are {rows} rows.",
         "Count from the first token: subtract the padding, or sum up the attention mask.",
     ),
     "next-sequence": Known(
         6,
-        "Each sequence of the batch has the rows of the next one, {rows} rows further on.",
+        "Each sequence of the batch, of {rows} rows, has the rows of the next one.",
         "Take the cosines and sines of a sequence by its own index in the batch.",
     ),
     "other-positions": Known(

@@ -57,7 +57,7 @@ def near_wanted(view: View, omega: Float64s, dtype: DType, wanted: Float64s) -> 
     if not is_one.all():
         return None
     rising = np.sort(wanted)
-    after = np.searchsorted(rising, place).clip(1, len(rising) - 1) if len(rising) > 1 else 0
+    after = np.searchsorted(rising, place).clip(max=len(rising) - 1)
     ends = np.stack([rising[after], rising[np.maximum(after - 1, 0)], np.round(place)])
     best = ends[np.argmin(np.abs(ends - place), axis=0), np.arange(len(place))]
     return np.where(np.abs(best - place) < _NEAR, best, np.round(place, _DECIMALS))
@@ -157,8 +157,8 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
         return mistake("positions-reversed")
     return (
         _rounded(found, wanted)
-        or _not_reset(found, wanted)
         or _of_padding(found, wanted)
+        or _not_reset(found, wanted)
         or _of_next_sequence(found, wanted)
         or _listed(found, wanted)
     )
@@ -166,7 +166,7 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
 
 def _not_reset(found: Float64s, wanted: Float64s) -> Mistake | None:
     """Return the mistake that positions count on where they should start again, if they do."""
-    breaks = np.flatnonzero(np.diff(wanted) < 0) + 1
+    breaks = np.flatnonzero(np.diff(wanted) <= 0) + 1
     starts = np.r_[0, breaks]
     counted = wanted + np.repeat(starts, np.diff(np.r_[starts, len(wanted)]))
     if not len(breaks) or (wanted[starts] != wanted[0]).any() or not np.array_equal(found, counted):
@@ -195,9 +195,15 @@ def _of_padding(found: Float64s, wanted: Float64s) -> Mistake | None:
 
 def _of_next_sequence(found: Float64s, wanted: Float64s) -> Mistake | None:
     """Return the mistake that each sequence of a batch has the positions of the next, if it has."""
+    steps = np.diff(wanted)
     for rows in np.flatnonzero(wanted == found[0]).tolist():
-        is_part = 0 < rows < len(wanted) and len(wanted) % rows == 0
-        if is_part and np.array_equal(found, np.roll(wanted, -rows)):
+        is_part = 1 < rows < len(wanted) and len(wanted) % rows == 0
+        # Positions that go on from one part to the next are those of one sequence.
+        if (
+            is_part
+            and (steps[rows - 1 :: rows] != 1).all()
+            and np.array_equal(found, np.roll(wanted, -rows))
+        ):
             changes: Changes = {"positions": text_of(found)}
             return mistake("next-sequence", None, {"rows": rows}, changes)
     return None

@@ -146,7 +146,7 @@ class Reading:
 def readings_of(arrays: Mapping[str, StoredTable], target: Target) -> Iterator[Reading]:
     """Yield the readings of arrays as a target, lazily, the most plausible first.
 
-    One of as many frequencies as no such table has is left out if another one is not.
+    Once a reading has a possible number of frequencies, those with an impossible one are left out.
     """
     is_any_possible = False
     for found in views(arrays, target.wanted):

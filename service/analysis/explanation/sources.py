@@ -38,6 +38,7 @@ from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.round_numbers import significant_digits
 from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
 
 USUAL_BASES: Mapping[float, float] = {
     1e4: 2, 5e5: 3, 1e6: 3, 1e5: 5, 1e7: 5, 5e6: 6, 8e6: 6, 1e8: 6, 25e4: 6, 15e4: 6, 16e4: 6,
@@ -362,11 +363,9 @@ def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
         {"rope_type": None, **dict.fromkeys(rule.keys), "mscale": None, "mscale_all_dim": None},
     )
     yield RuleChoice((ignored,), ignored.bits, Rule())
-    factors, blended = _factors(evidence), list(_of_blend(evidence, rule))
-    yield from blended
+    factors = _factors(evidence)
+    yield from _of_blend(evidence, rule)
     for key in VARIED_KEYS.get(rule.rope_type, ()):
-        if key == ORIGINAL and blended:
-            continue
         for value in other_values(rule, key, factors if key == "factor" else ()):
             yield _with_key(rule, key, value)
     yield from _special(evidence, rule)
@@ -483,42 +482,56 @@ def _of_blend(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
     if rule.rope_type not in {"llama3", "yarn"} or measured is None or measured.phasors is None:
         return
     lost = 1 - 1 / float(rule.keys["factor"])
+    if lost <= 0:
+        return
     kept = 1 - (1 - np.abs(measured.omega) / series.omega) / lost
     error = 2 * measured.error / series.omega / lost
     # Errors at both ends of the range look like partly scaled frequencies.
     (inside,) = np.nonzero((kept > error + _END) & (kept < 1 - error - _END))
-    if not len(inside):
-        return
-    if rule.rope_type == "llama3":
-        low, high = (float(rule.keys[name]) for name in ("low_freq_factor", "high_freq_factor"))
-        wavelength = 2 * pi / series.omega[inside]
-        length = wavelength * (low + kept[inside] * (high - low))
-        weight = (wavelength * error[inside] * (high - low)) ** -2.0
-        middle, half = float((weight * length).sum() / weight.sum()), float(weight.sum()) ** -0.5
-        ends = [middle - half, middle + half]
-    elif len(inside) > 1 and value_of(rule, "truncate"):
-        # The ramp is a line of the pair: from its first and last pair follow both ends.
-        first, last = int(inside[0]), int(inside[-1])
-        slope = float(kept[first] - kept[last]) / (last - first)
-        if slope * series.width < 1:
-            # A ramp is not longer than the channels.
-            return
-        start = round(first - (1 - float(kept[first])) / slope)
-        stop = round(last + float(kept[last]) / slope)
-        fast, slow = (2 * pi * float(value_of(rule, name)) for name in ("beta_fast", "beta_slow"))
+    find = _lengths_of_band if rule.rope_type == "llama3" else _lengths_of_ramp
+    ends = find(rule, series, inside, kept[inside], error[inside]) if len(inside) else None
+    if ends is not None and 1 < ends[0] < ends[1] < _LONGEST:
+        yield from _shortest(rule, ORIGINAL, list(ends), (*USUAL_LENGTHS, 2**19, 2**20))
 
-        def length_at(pair: int, turns: float) -> float:
-            return float(turns * series.base ** (2 * pair / series.width))
 
-        # The ramp begins and ends at a whole pair; 0 also stands for those before.
-        ends = [
-            max(length_at(start, fast) if start else 0.0, length_at(stop - 1, slow)),
-            min(length_at(start + 1, fast), length_at(stop, slow)),
-        ]
-    else:
-        return
-    if 1 < ends[0] < ends[1] < _LONGEST:
-        yield from _shortest(rule, ORIGINAL, ends, (*USUAL_LENGTHS, 2**19, 2**20))
+def _lengths_of_band(
+    rule: Rule, series: Series, inside: Indices, kept: Float64s, error: Float64s
+) -> tuple[float, float] | None:
+    """Return the least and the most original length of llama3; None if pairs do not agree."""
+    low, high = (float(rule.keys[name]) for name in ("low_freq_factor", "high_freq_factor"))
+    wavelength = 2 * pi / series.omega[inside]
+    length, room = wavelength * (low + kept * (high - low)), wavelength * error * abs(high - low)
+    weight = np.maximum(room, 1e-300) ** -2.0
+    middle, half = float((weight * length).sum() / weight.sum()), float(weight.sum()) ** -0.5
+    # If they do not agree, the base or the factor is another one.
+    return (middle - half, middle + half) if (np.abs(length - middle) <= 2 * room).all() else None
+
+
+def _lengths_of_ramp(
+    rule: Rule, series: Series, inside: Indices, kept: Float64s, _error: Float64s
+) -> tuple[float, float] | None:
+    """Return the least and the most original length of YaRN; None if no whole ramp shows it.
+
+    The ramp is a line of the pair: from its first and last pair follow both ends, which are whole.
+    """
+    if len(inside) < 2 or not value_of(rule, "truncate"):
+        return None
+    first, last, slope = int(inside[0]), int(inside[-1]), float(kept[0] - kept[-1])
+    slope /= last - first
+    if slope * series.width < 1:
+        # A ramp is not longer than the channels.
+        return None
+    start, stop = round(first - (1 - float(kept[0])) / slope), round(last + float(kept[-1]) / slope)
+    growth = log(series.base) * 2 / series.width
+    if not -series.width < start < stop < min(series.width, _MOST_LOG / growth):
+        return None
+    fast, slow = (2 * pi * float(value_of(rule, name)) for name in ("beta_fast", "beta_slow"))
+    # The base^(2·pair/width) of pairs around both ends; pair 0 also stands for those before.
+    before, after = exp(growth * start), exp(growth * stop)
+    return (
+        max(fast * before if start else 0.0, slow * after / exp(growth)),
+        min(fast * before * exp(growth), slow * after),
+    )
 
 
 def _grown(evidence: Evidence) -> Iterator[Rule]:

@@ -48,7 +48,7 @@ HALF_STEP: Mapping[DType, float] = {
 # Duplicated channels and equal batches are looked for in this many rows; the last pass, which
 # compares every number, finds the others.
 _FIRST_ROWS = 64
-# So many of the pairs are of one size in a table; every few rows show it.
+# So large a share of the pairs of a table is of one size; to save time, some rows give that size.
 _MOST, _STRIDE = 0.9, 5
 _FEWEST_BEFORE_A_TAIL = 2
 # Fewer rows have even steps by chance, cosines times a factor reach so far, and the cosines of more

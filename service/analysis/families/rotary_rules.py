@@ -369,7 +369,8 @@ def _mixed(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
         slope_error = 6 / sqrt(spread)
         end = height + slope * (log(count) - middle)
         end_error = 4 / sqrt(weight.sum()) + abs(log(count) - middle) * slope_error
-        if not (0 < slope < 16 and end < 20 and end_error < 0.2):
+        # The factor of the last frequency is exp(exp(end)).
+        if not (0 < slope < 16 and end < log(log(_MOST_FACTOR)) and end_error < 0.2):
             continue
         support = f"the frequencies of base {base:g} are divided by exp(a·(k + 1)^{slope:.4g})"
         for mixed_b in plain_numbers(slope, slope_error / slope, ())[:2]:

@@ -502,8 +502,8 @@ def verdict_of(match: TableMatch, inputs: IdentifyInput, tables: Tables) -> Verd
     verdict = _verdict_of(match)
     if verdict.matches or match.agreeing < 1 or match.claims != (_EQUAL,):
         return verdict
-    # All sampled rows are equal. A few of the others may be numbers of float64 that lie in the
-    # middle of two of the type, nearly, and were rounded to the other one.
+    # All sampled rows are equal. A few of the others may be numbers of float64 that lie almost
+    # midway between two numbers of the type, and were rounded to the other one.
     claims = tuple(islice(_other_claims(match, inputs, tables), 1))
     return _verdict_of(replace(match, claims=claims)) if claims else verdict
 
