@@ -114,6 +114,14 @@ def test_heads_before_channels_are_known_by_their_number(client: Client, is_batc
     assert (own["have"], own["want"]) == ((2, 1) if is_batch else (1, 0))
 
 
+def test_axes_of_one_length_are_those_of_heads_and_positions(client: Client) -> None:
+    x = np.random.default_rng(2).standard_normal((1, 4, 4, 64)).astype(np.float32)
+
+    assert (
+        diagnose(client, LLAMA, x=x, rotated=rotated(frequencies(500000), x=x)).verdict == "equal"
+    )
+
+
 def test_layout_of_the_model_is_expected(client: Client) -> None:
     swapped = rotated(frequencies(500000), "interleaved")
 

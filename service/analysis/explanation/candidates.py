@@ -21,13 +21,12 @@ from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing, Wav
 from service.analysis.explanation.catalogue import Mistake, mistake, too_narrow
 from service.analysis.explanation.formulas import ORIGINAL, Series
 from service.analysis.explanation.measured import UNIT, fewest_digits, fold
+from service.analysis.explanation.rule_choices import RuleChoice, rule_choices
 from service.analysis.explanation.sources import (
     BITS_A_DIGIT,
     USUAL_BASES,
     Evidence,
-    RuleChoice,
     Source,
-    rule_choices,
 )
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP

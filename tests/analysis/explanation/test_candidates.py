@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.explanation import arithmetic, engine
+from service.analysis.explanation import arithmetic, candidates, engine
 from service.analysis.explanation.candidates import MOST_MISTAKES, Candidate, Proposer, simplest
 from service.analysis.explanation.catalogue import CATALOGUE, mistake
 from service.analysis.explanation.engine import _Search, explain
@@ -193,6 +193,15 @@ def test_candidates_come_in_the_order_of_their_bits(rule: str, name: str) -> Non
 
     assert max(map(len, found)) > 2
     assert all(bits == sorted(bits) for bits in found)
+
+
+def test_the_candidates_that_are_tried_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposer, *_ = proposers(TRIPS["none, wrong-base"])
+    count = len(list(proposer.candidates()))
+
+    assert len(list(proposer.candidates(most_products=1))) < count
+    monkeypatch.setattr(candidates, "_MOST_TRIED", 2)
+    assert len(list(proposer.candidates())) == 2 < count
 
 
 @pytest.mark.parametrize(
