@@ -78,7 +78,12 @@ def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:
 
     What is too large for the type becomes infinite; the caller mutes NumPy's warning of it.
     """
-    elements[...] = _bfloat16_bits(values) if dtype is BFLOAT16 else values
+    if dtype is BFLOAT16:
+        _round_to_bfloat16(values, elements)
+    elif dtype is FLOAT16:
+        _round_to_float16(values, elements)
+    else:
+        elements[...] = values
 
 
 def round_integers_into(numbers: Int64s, elements: Elements, dtype: DType) -> None:
@@ -136,6 +141,70 @@ def decimal_view(elements: Elements, dtype: DType) -> Elements:
     if dtype is BFLOAT16:
         return (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return elements
+
+
+_LARGEST_FLOAT16 = 65504.0
+_SMALLEST_NORMAL_FLOAT16 = 2.0**-14
+_EXPONENT = np.uint64(0x7FF << 52)
+# The binary digits that a float64 has and a float16 has not, and the distance of the exponents'
+# biases in the first place that float16 keeps.
+_CUT_BITS = 42
+_CUT = np.uint64(_CUT_BITS)
+_UP = np.uint64(_CUT_BITS << 52)
+_BIAS = np.uint16((((1023 - 14 + _CUT_BITS) << 52) >> _CUT_BITS) % 2**16)
+_SIGN = np.uint16(15)
+
+
+def _round_to_float16(values: Float64s, elements: Elements) -> None:
+    """Round float64 to float16.
+
+    A power of two is added whose last bit counts what the last bit of the result counts: the sum is
+    rounded once, at the right place. NumPy takes twenty times as long for a subnormal float16.
+    """
+    sums = np.abs(values)
+    if not sums.max(initial=0.0) <= _LARGEST_FLOAT16:
+        elements[...] = values
+        return
+    bits = elements.view(np.uint16)
+    places = np.bitwise_and(values.view(np.uint64), _EXPONENT)
+    # Two arrays: with a single number ``maximum`` takes three times as long.
+    least = np.full(values.shape, _SMALLEST_NORMAL_FLOAT16)
+    np.maximum(places.view(np.float64), least, out=places.view(np.float64))
+    places += _UP
+    sums += places.view(np.float64)
+    rounded = sums.view(np.uint64)
+    rounded -= places
+    places >>= _CUT
+    rounded += places
+    np.copyto(bits, rounded, casting="unsafe")
+    bits -= _BIAS
+    bits |= np.signbit(values).astype(np.uint16) << _SIGN
+
+
+_HALF_OF_LAST = np.uint32(0x8000)
+_BELOW_LAST = np.uint32(0xFFFF)
+_16 = np.uint32(16)
+
+
+def _round_to_bfloat16(values: Float64s, bits: Elements) -> None:
+    """Round float64 to bfloat16, as its bits.
+
+    The nearest float32 plus half of the last bit that bfloat16 keeps is right unless that float32
+    is halfway between two bfloat16: only of those the float64 is needed.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = values.astype(np.float32)
+    if np.isnan(near.max(initial=0.0)):
+        bits[...] = _bfloat16_bits(values)
+        return
+    rounded = near.view(np.uint32)
+    rounded += _HALF_OF_LAST
+    halfway = np.flatnonzero((rounded & _BELOW_LAST) == 0)
+    rounded >>= _16
+    np.copyto(bits, rounded, casting="unsafe")
+    if halfway.size:
+        places = np.unravel_index(halfway, values.shape)
+        bits[places] = _bfloat16_bits(values[places])
 
 
 def _bfloat16_bits(values: Float64s) -> Elements:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 Float64s: TypeAlias = NDArray[np.float64]
 UInt64s: TypeAlias = NDArray[np.uint64]
 Int64s: TypeAlias = NDArray[np.int64]
+SineCosine: TypeAlias = tuple[Float64s, Float64s]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -42,6 +43,9 @@ MIN_FREQUENCY = 1e-300
 CACHED_ELEMENTS = 4096
 """Elements of a step: its dozen arrays of this length fit into the cache of a core."""
 
+EVALUATED_ELEMENTS = 16384
+"""Sines in a step of an evaluation, whose arrays fit into the cache of a core."""
+
 Decimals: TypeAlias = list[Decimal]
 
 _ONE = Decimal(1)
@@ -49,8 +53,11 @@ _ONE = Decimal(1)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 _1 = np.uint64(1)
-_QUARTER_SHIFT = np.uint64(62)
+_QUARTER_BITS = np.uint64(2)
+_UPPER_SHIFT = np.int64(34)
+_EVERY_BIT = np.int64(63)
 _SIGN_SHIFT = np.uint64(63)
+_SIGN_BIT = np.uint64(2**63)
 _HALF_QUARTER = np.uint64(2**61)
 
 # A frequency so small that 2^62 positions stay within an eighth of a turn is kept with extra
@@ -112,9 +119,9 @@ def is_valid_frequency(frequency: float) -> bool:
     return frequency == 0 or MIN_FREQUENCY <= frequency <= MAX_FREQUENCY
 
 
-def horner(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDArray[np.float64]:
+def horner(coefficients: Sequence[float], x: Float64s, out: Float64s | None = None) -> Float64s:
     """Evaluate a polynomial of x, in any shape; the highest power has the first coefficient."""
-    total = x * coefficients[0]
+    total: Float64s = np.multiply(x, coefficients[0], out=out)
     for coefficient in coefficients[1:-1]:
         total += coefficient
         total *= x
@@ -184,84 +191,144 @@ def _extra_bits(turns: Decimal) -> int:
     return max(0, _FEWEST_SIGNIFICANT_BITS - 1 - (_FIXED_POINT_BITS + exponent))
 
 
-def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
+def sin_cos(
+    frequencies: FixedPointFrequencies, positions: Int64s, out: SineCosine | None = None
+) -> SineCosine:
     """Return sine and cosine of positions (m,) within ±2^62 times frequencies (n,): each (m, n).
 
     They are within 0.9·2^-53 of the exact value; the sine also within 3.5·2^-53 of its own size
-    where the angle is below an eighth of a turn.
+    where the angle is below an eighth of a turn. They are written to out, arrays or views of
+    float64, if it is given.
     """
     shape = (len(positions), len(frequencies.high))
-    sine, cosine = np.empty(shape), np.empty(shape)
-    rows = max(1, CACHED_ELEMENTS // max(1, shape[1]))
+    sine, cosine = out or np.empty((2, *shape))
+    rows = max(1, EVALUATED_ELEMENTS // max(1, shape[1]))
+    room = np.empty((_ROOM_ARRAYS, min(rows, shape[0]) * shape[1]))
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
-        sine[part], cosine[part] = _sin_cos(frequencies, positions[part, np.newaxis])
+        _sin_cos(frequencies, positions[part, np.newaxis], (sine[part], cosine[part]), room)
     return sine, cosine
 
 
 def sin_cos_of_each(
-    frequencies: FixedPointFrequencies, positions: Int64s
-) -> tuple[Float64s, Float64s]:
-    """Return sine and cosine of positions (n,), each times its own frequency (see ``sin_cos``)."""
-    sine, cosine = np.empty(len(positions)), np.empty(len(positions))
-    for first in range(0, len(positions), CACHED_ELEMENTS):
-        part = slice(first, first + CACHED_ELEMENTS)
-        sine[part], cosine[part] = _sin_cos(frequencies.part(part), positions[part])
+    frequencies: FixedPointFrequencies, positions: Int64s, chosen: Int64s | None = None
+) -> SineCosine:
+    """Return sine and cosine of positions (n,), each times its own frequency (see ``sin_cos``).
+
+    If it is given, chosen is the index of each position's frequency.
+    """
+    sine, cosine = np.empty((2, len(positions)))
+    room = np.empty((_ROOM_ARRAYS, min(EVALUATED_ELEMENTS, len(positions))))
+    for first in range(0, len(positions), EVALUATED_ELEMENTS):
+        part = slice(first, first + EVALUATED_ELEMENTS)
+        own = frequencies.part(part if chosen is None else chosen[part])
+        _sin_cos(own, positions[part], (sine[part], cosine[part]), room)
     return sine, cosine
 
 
-def _sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
-    high, low = _phases(frequencies, np.abs(positions).astype(np.uint64))
-    quarter, angle, tail = _reduce(high, low, frequencies.unit)
-    sine, cosine = (value.view(np.uint64) for value in _sin_cos_kernel(angle, tail))
+# An evaluation takes ninety passes over its arrays, which are overwritten again and again: new
+# ones would not stay in the cache of a core.
+_ROOM_ARRAYS = 8
 
-    # Swaps and signs are done on the bits: a selection by a mask costs a tenth of ``np.where``.
-    swap = (sine ^ cosine) & (np.uint64(0) - (quarter & _1))
-    sine ^= swap
-    cosine ^= swap
-    sine ^= (quarter >> _1) << _SIGN_SHIFT
-    sine ^= (positions < 0).astype(np.uint64) << _SIGN_SHIFT
-    cosine ^= ((quarter + _1) >> _1) << _SIGN_SHIFT
+
+def _sin_cos(
+    frequencies: FixedPointFrequencies, positions: Int64s, out: SineCosine, room: Float64s
+) -> None:
+    """Write the sine and cosine of positions times frequencies, which are broadcast, to out."""
+    room = room[:, : out[0].size].reshape(_ROOM_ARRAYS, *out[0].shape)
+    bits = room.view(np.uint64)
+    _multiply(frequencies, np.abs(positions).astype(np.uint64), bits)
+    turn = np.add(bits[0], _HALF_QUARTER, out=bits[2])
+    angle, tail = _reduce(room)
+    if (frequencies.unit != 1.0).any():
+        angle *= frequencies.unit
+        tail *= frequencies.unit
+    sine, cosine = _sin_cos_kernel(angle, tail, room)
+    signed = sine.view(np.uint64), cosine.view(np.uint64)
+    _turn(turn, signed, bits)
+    if positions.min() < 0:
+        signed[0][...] ^= (positions < 0).astype(np.uint64) << _SIGN_SHIFT
     # Adding zero turns the sine -0 of a negative position and a frequency of 0 into +0.
-    return sine.view(np.float64) + 0.0, cosine.view(np.float64) + 0.0
+    np.add(sine, 0.0, out=out[0])
+    np.add(cosine, 0.0, out=out[1])
 
 
-def _phases(frequencies: FixedPointFrequencies, position: UInt64s) -> tuple[UInt64s, UInt64s]:
-    """Multiply positions and frequencies modulo one turn: the 128-bit product, as (high, low)."""
-    low = frequencies.low
+def _multiply(frequencies: FixedPointFrequencies, position: UInt64s, room: UInt64s) -> None:
+    """Multiply positions and frequencies modulo one turn: 128-bit products, in room[:2]."""
+    high, low, product, cross, rest = room[:5]
+    low_high, low_low = frequencies.low >> _32, frequencies.low & _LOW_32
     position_high, position_low = position >> _32, position & _LOW_32
-    low_high, low_low = low >> _32, low & _LOW_32
-    cross = position_low * low_high
-    cross += (position_low * low_low) >> _32
-    other_cross = position_high * low_low
-    other_cross += cross & _LOW_32
-    high = position * frequencies.high
-    high += position_high * low_high
-    high += cross >> _32
-    high += other_cross >> _32
-    return high, position * low
+    np.multiply(position_low, low_low, out=product)
+    product >>= _32
+    np.multiply(position_low, low_high, out=cross)
+    cross += product
+    np.multiply(position, frequencies.high, out=high)
+    if position_high.any():
+        np.multiply(position_high, low_high, out=product)
+        high += product
+        np.multiply(position_high, low_low, out=product)
+        np.bitwise_and(cross, _LOW_32, out=rest)
+        product += rest
+        product >>= _32
+        high += product
+    cross >>= _32
+    high += cross
+    np.multiply(position, frequencies.low, out=low)
 
 
-def _reduce(high: UInt64s, low: UInt64s, unit: Float64s) -> tuple[UInt64s, Float64s, Float64s]:
-    """Split phases into the nearest quarter of a turn, 0 to 3, and the rest in radians.
+def _reduce(room: Float64s) -> tuple[Float64s, Float64s]:
+    """Return the distance of phases, in room[:2], from the nearest quarter of a turn, in radians.
 
-    The rest, within an eighth of a turn of 0, is the unevaluated sum of two float64.
+    It is within an eighth of a turn of 0, the unevaluated sum of two float64: room[3:5].
     """
-    quarter = (high + _HALF_QUARTER) >> _QUARTER_SHIFT
-    rest = high - (quarter << _QUARTER_SHIFT)
-    upper = (rest.view(np.int64) >> np.int64(32)).astype(np.float64)
-    middle = (rest & _LOW_32).astype(np.float64)
+    first, second, _, total, tail, upper, angle, product = room
+    high, low = first.view(np.uint64), second.view(np.uint64)
+    # Without its two highest bits a phase is that distance, as a signed integer of 62 bits.
+    signed = product.view(np.int64)
+    np.left_shift(high, _QUARTER_BITS, out=product.view(np.uint64))
+    signed >>= _UPPER_SHIFT
+    np.copyto(upper, signed)
+    high &= _LOW_32
+    middle, lowest = total, first
+    np.copyto(middle, high.view(np.int64))
+    np.copyto(lowest, low)
 
     # The leading part of 2π is short, so that its products with both integers are exact.
-    product, middle_product = upper * (_TWO_PI_HIGH * 2.0**-32), middle * (_TWO_PI_HIGH * 2.0**-64)
-    angle = product + middle_product
-    tail = middle_product - (angle - product)
-    tail += upper * (_TWO_PI_LOW * 2.0**-32)
-    tail += middle * (_TWO_PI_LOW * 2.0**-64)
-    tail += low * (float(TWO_PI) * 2.0**-128)
-    total = angle + tail
-    tail -= total - angle
-    return quarter, total * unit, tail * unit
+    np.multiply(upper, _TWO_PI_HIGH * 2.0**-32, out=product)
+    np.multiply(middle, _TWO_PI_HIGH * 2.0**-64, out=tail)
+    np.add(product, tail, out=angle)
+    np.subtract(angle, product, out=product)
+    tail -= product
+    upper *= _TWO_PI_LOW * 2.0**-32
+    tail += upper
+    middle *= _TWO_PI_LOW * 2.0**-64
+    tail += middle
+    lowest *= float(TWO_PI) * 2.0**-128
+    tail += lowest
+    np.add(angle, tail, out=total)
+    np.subtract(total, angle, out=angle)
+    tail -= angle
+    return total, tail
+
+
+def _turn(turn: UInt64s, signed: tuple[UInt64s, UInt64s], room: UInt64s) -> None:
+    """Turn the angles of a sine and a cosine by the quarters that are the highest bits of turn.
+
+    Swaps and signs are done on the bits: a selection by a mask costs a tenth of ``np.where``.
+    """
+    (sine, cosine), (swap, signs) = signed, room[3:5]
+    np.left_shift(turn, _1, out=signs)
+    np.right_shift(signs.view(np.int64), _EVERY_BIT, out=swap.view(np.int64))
+    # A sine changes its sign in the quarters 2 and 3, a cosine in 1 and 2.
+    signs ^= turn
+    signs &= _SIGN_BIT
+    turn &= _SIGN_BIT
+    difference = np.bitwise_xor(sine, cosine, out=room[0])
+    difference &= swap
+    sine ^= difference
+    cosine ^= difference
+    sine ^= turn
+    cosine ^= signs
 
 
 _TWO_PI_HIGH = round(float(TWO_PI) * 2**18) / 2**18
@@ -272,29 +339,34 @@ _SINE = [(-1.0) ** n / factorial(2 * n + 1) for n in range(8, 0, -1)]
 _COSINE = [(-1.0) ** n / factorial(2 * n) for n in range(8, 1, -1)]
 
 
-def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s]:
+def _sin_cos_kernel(angle: Float64s, tail: Float64s, room: Float64s) -> SineCosine:
     """Evaluate sine and cosine of angle + tail, an angle within an eighth of a turn of 0.
+
+    They are in room[6:]; the angle and the tail are in room[3:5] and are overwritten.
 
     Error, in units of 2^-53: the last addition rounds by 1/2 at most, as both results are below
     1. What it adds to the angle is at most 0.08 in size and carries four roundings: 0.3. What it
     adds to 1 − square/2 is at most 0.016, with as many roundings, 0.06, after the rounding of
     square itself has put in 0.16. Both stay below 0.9.
     """
-    square = angle * angle
-    half_square = square * 0.5
-    near_one = 1.0 - half_square
+    square, half_square, near_one, sine, cosine = room[0], room[1], *room[5:]
+    np.multiply(angle, angle, out=square)
+    np.multiply(square, 0.5, out=half_square)
+    np.subtract(1.0, half_square, out=near_one)
 
-    sine = horner(_SINE, square)
+    horner(_SINE, square, out=sine)
     sine *= square
     sine *= angle
-    sine += tail * near_one
+    horner(_COSINE, square, out=cosine)
+    cosine *= square
+    cosine *= square
+    sine += np.multiply(tail, near_one, out=square)
     sine += angle
-
-    cosine = horner(_COSINE, square)
-    cosine *= square
-    cosine *= square
-    cosine -= angle * tail
-    cosine += (1.0 - near_one) - half_square
+    tail *= angle
+    cosine -= tail
+    tail_of_one = np.subtract(1.0, near_one, out=square)
+    tail_of_one -= half_square
+    cosine += tail_of_one
     cosine += near_one
     return sine, cosine
 

@@ -78,6 +78,42 @@ def test_bfloat16_of_float32_equals_ml_dtypes() -> None:
     assert np.isnan(bits.view(ml_dtypes.bfloat16)[is_nan]).all()
 
 
+def _beside(value: float) -> list[float]:
+    """Return a value, its neighbours, and numbers that float32 cannot tell from it."""
+    near = [value, float(np.nextafter(value, np.inf)), float(np.nextafter(value, -np.inf))]
+    return [*near, value * (1 + 2.0**-40), value * (1 - 2.0**-40)]
+
+
+@pytest.mark.parametrize(("name", "kept_bits"), [("float16", 10), ("bfloat16", 7)])
+@pytest.mark.parametrize("exponent", [-133, -126, -24, -15, -14, -1, 0, 15])
+def test_numbers_at_and_beside_ties_are_rounded_to_the_right_side(
+    name: str, kept_bits: int, exponent: int
+) -> None:
+    dtype = REAL_DTYPES[name]
+    halves = [k * 2.0 ** (exponent - kept_bits - 1) for k in range(1, 2 ** (kept_bits + 2), 37)]
+    values = [sign * value for half in halves for value in _beside(half) for sign in (1, -1)]
+    values = [value for value in values if abs(value) <= largest_finite(dtype)]
+    elements = np.empty(len(values), dtype=dtype.storage)
+
+    round_into(np.array(values), elements, dtype)
+
+    expected = [rounded(Fraction(value), name) for value in values]
+    assert expected == [Fraction(float(value)) for value in to_float64(elements, dtype)]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_rounding_into_columns_of_rows_leaves_the_others(name: str) -> None:
+    dtype = REAL_DTYPES[name]
+    values = np.array([[1.0, 1 + 2.0**-8, 2.0**-20], [-0.0, 3.0, -1 - 2.0**-11]])
+    alone, rows = np.empty((2, 3), dtype.storage), np.zeros((2, 6), dtype.storage)
+
+    round_into(values, alone, dtype)
+    round_into(values, rows[:, ::2], dtype)
+
+    assert rows[:, ::2].tobytes() == alone.tobytes()
+    assert not rows[:, 1::2].any()
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), 3.4e38, 1e300, -1e300])
 def test_values_too_large_for_bfloat16_are_infinite(value: float) -> None:
     bits = np.empty(1, dtype="<u2")
@@ -85,6 +121,28 @@ def test_values_too_large_for_bfloat16_are_infinite(value: float) -> None:
     round_into(np.array([value]), bits, BFLOAT16)
 
     assert np.copysign(np.inf, value) == to_float64(bits, BFLOAT16)[0]
+
+
+@pytest.mark.parametrize("value", [65_520.0, -65_520.0, np.inf, -np.inf, 1e300])
+def test_values_too_large_for_float16_are_infinite_beside_small_ones(value: float) -> None:
+    halves = np.empty(2, dtype="<f2")
+
+    with np.errstate(over="ignore"):
+        round_into(np.array([value, 2.0**-24]), halves, REAL_DTYPES["float16"])
+
+    assert halves.tolist() == [np.copysign(np.inf, value), 2.0**-24]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("payload", [0x7FF8 << 48, 0x7FFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF])
+def test_a_nan_of_any_payload_stays_a_nan(name: str, payload: int) -> None:
+    values = np.array([payload, 0], dtype=np.uint64).view(np.float64)
+    dtype = REAL_DTYPES[name]
+    elements = np.empty(2, dtype=dtype.storage)
+
+    round_into(values, elements, dtype)
+
+    assert np.isnan(to_float64(elements, dtype)).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("name", sorted(REAL_DTYPES))

@@ -169,7 +169,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     monkeypatch.setattr(
         phase,
         "_sin_cos_kernel",
-        lambda angle, tail: (np.sin(angle + tail), np.cos(angle + tail)),
+        lambda angle, tail, _: (np.sin(angle + tail), np.cos(angle + tail)),
     )
 
     assert table.read(0, size(table)).tobytes() != expected
