@@ -6,13 +6,13 @@ positions that is another angle: ``float32_distance`` bounds the difference, and
 operation is one that IEEE 754 fixes to the last bit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 from math import prod
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
     FrequencyRule,
+    Picked,
     ScaledFrequencies,
+    SineCosine,
     exact_arithmetic,
     fixed_point,
     frequency_seconds,
@@ -38,9 +40,10 @@ from service.numerics.phasors import (
     counted_in,
     phasors_at,
     sines_and_cosines,
+    sinusoid_table,
 )
-from service.numerics.positions import Numbers, PositionArray, RowPositions, split_units
-from service.numerics.repeated_rows import RepeatedRows
+from service.numerics.positions import AnyPositions, Numbers, RowPositions, distinct_of, split_units
+from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
 from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
 from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table, row_steps
 
@@ -50,6 +53,9 @@ Float32s: TypeAlias = NDArray[np.float32]
 _SIGNIFICAND_BITS = 24
 _FIRST_EXPONENT = -149
 _EXPONENTS = 254
+_FRACTION_BITS = np.uint32(_SIGNIFICAND_BITS - 1)
+_LEADING_BIT = np.int64(2 ** (_SIGNIFICAND_BITS - 1))
+_FRACTION = np.uint32(2 ** (_SIGNIFICAND_BITS - 1) - 1)
 
 _LARGEST_EXACT_POSITION = 2**_SIGNIFICAND_BITS
 
@@ -70,20 +76,22 @@ def float32_angles(frequencies: Float32s, positions: Numbers) -> Float32s:
     return np.multiply(positions.astype(np.float32)[:, np.newaxis], frequencies)
 
 
-def float32_sin_cos(frequencies: Float32s, positions: Numbers) -> tuple[Float64s, Float64s]:
+def float32_sin_cos(frequencies: Float32s, positions: Numbers) -> SineCosine:
     """Return sine and cosine of the float32 products of positions (m,) and frequencies (n,).
 
     Each has the shape (m, n), within 0.9·2^-53 of those of the rounded angle.
     """
-    angles = float32_angles(frequencies, positions)
-    significands, exponents = np.frexp(angles.reshape(-1))
-    integers = (significands * np.float32(2**_SIGNIFICAND_BITS)).astype(np.int64)
-    # A subnormal has fewer bits: what lies below the first exponent is 0.
-    missing = np.maximum(_FIRST_EXPONENT + _SIGNIFICAND_BITS - exponents, 0)
-    powers = exponents - _SIGNIFICAND_BITS + missing - _FIRST_EXPONENT
-    integers = np.where(integers < 0, -(-integers >> missing), integers >> missing)
-    sine, cosine = sin_cos_of_each(_powers_of_two().part(powers), integers)
-    return sine.reshape(angles.shape), cosine.reshape(angles.shape)
+    angles = float32_angles(frequencies, np.abs(positions))
+    bits = angles.reshape(-1).view(np.uint32)
+    exponents, integers = bits >> _FRACTION_BITS, (bits & _FRACTION).astype(np.int64)
+    # Subnormal numbers count the same power of two as the smallest normal ones.
+    integers += (exponents > 0) * _LEADING_BIT
+    powers = np.maximum(exponents, 1).astype(np.int64) - 1
+    sine, cosine = sin_cos_of_each(_powers_of_two(), integers, powers)
+    sine, cosine = sine.reshape(angles.shape), cosine.reshape(angles.shape)
+    is_negative = positions < 0
+    sine[is_negative] = 0.0 - sine[is_negative]
+    return sine, cosine
 
 
 @cache
@@ -149,6 +157,12 @@ class OrderedChannels(Channels):
 
     order: tuple[int, ...] = ()
     sines: tuple[bool, ...] = ()
+
+    @classmethod
+    def of(cls, order: NDArray[np.intp], is_sine: NDArray[np.bool_], zeros: int = 0) -> Self:
+        """Return the channels with these frequencies (width,) and components (width,)."""
+        found, sines = tuple(order.tolist()), tuple(is_sine.tolist())
+        return cls(("cos",), False, len(found), zeros=zeros, order=found, sines=sines)
 
     def indices(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         is_sine = np.array(self.sines) if self.sines else super().indices()[1]
@@ -228,20 +242,21 @@ class AxesTable(SinusoidTable):
         return Setups(tuple(parts))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        index, is_sine = self.channels.indices()
-        columns = index + is_sine * _count(self.axes)
         for part in row_steps(stop - start, self.channels.width):
-            both = self._components(start + part.start, start + part.stop)
-            yield part.start, both.take(columns, axis=1)
+            rows = np.empty((part.stop - part.start, self.channels.width))
+            self.channels.fill(*self._components(start + part.start, start + part.stop), rows)
+            yield part.start, rows
 
-    def _components(self, start: int, stop: int) -> Float64s:
-        """Return the cosines, then the sines, of rows: (stop - start, 2·count)."""
-        count = _count(self.axes)
-        both = np.empty((stop - start, 2 * count))
+    def _components(self, start: int, stop: int) -> SineCosine:
+        """Return the sines and the cosines of rows, each (stop - start, count)."""
+        sines, cosines = np.empty((2, stop - start, _count(self.axes)))
         for axis in self.axes:
-            places = np.array(axis.places, dtype=np.intp)
-            # The tokens of a grid have few positions along each of its axes.
-            positions, row = np.unique(axis.positions.at(start, stop), return_inverse=True)
+            places = _as_slice(axis.places)
+            positions = axis.positions.at(start, stop)
+            row: slice | NDArray[np.intp] = slice(None)
+            distinct, index = np.unique(positions, return_inverse=True)
+            if 2 * len(distinct) <= len(positions):
+                positions, row = distinct, index
             if axis.shift:
                 sine, cosine = _shifted_sin_cos(axis, positions)
             else:
@@ -249,8 +264,8 @@ class AxesTable(SinusoidTable):
             if self.growth is not None:
                 factor = self.growth.at(positions)
                 sine, cosine = sine * factor, cosine * factor
-            both[:, places], both[:, places + count] = cosine[row], sine[row]
-        return both
+            sines[:, places], cosines[:, places] = sine[row], cosine[row]
+        return sines, cosines
 
 
 def angles_table(
@@ -289,49 +304,105 @@ def _multiply_numbers(parts: Float64s, positions: Numbers) -> Float64s:
 
 
 def without_repeats(table: AxesTable) -> Table:
-    """Return a table of the same bytes that computes repeated positions of an array once."""
+    """Return a table of the same bytes that computes equal axes and repeated positions once."""
+    table = _with_equal_axes_merged(table)
+    alone = table.axes[0]
+    if len(table.axes) == 1 and table.rounding == "exact" and not (alone.shift or table.growth):
+        channels, positions, scale = table.channels, alone.positions, table.scale
+        if isinstance(positions, AnyPositions):
+            return sinusoid_table(
+                alone.rule, channels, positions, table.dtype, table.shape, scale=scale
+            )
     index, is_sine = table.channels.indices()
-    parts, order = [], []
+    used = index[: table.channels.width - table.channels.zeros]
+    parts = []
     for axis in table.axes:
-        if not isinstance(axis.positions, PositionArray) or axis.positions.distinct is None:
+        distinct = distinct_of(axis.positions)
+        if distinct is None:
             return table
-        place_of = {place: frequency for frequency, place in enumerate(axis.places)}
-        own = [column for column, place in enumerate(index.tolist()) if place in place_of]
-        chosen = OrderedChannels(
-            ("cos",),
-            interleaved=False,
-            width=len(own),
-            order=tuple(place_of[int(index[column])] for column in own),
-            sines=tuple(is_sine[own].tolist()),
-        )
-        distinct, rows = axis.positions.distinct
-        positions, places = PositionArray(distinct), tuple(range(len(axis.places)))
-        alone = replace(axis, positions=positions, places=places)
-        part = replace(table, axes=(alone,), channels=chosen, shape=(len(distinct), len(own)))
-        parts.append((part, rows))
-        order += own
-    copied = RepeatedRows(tuple(parts), table.shape, tuple(order))
+        frequency_of = np.full(_count(table.axes), -1)
+        frequency_of[list(axis.places)] = range(len(axis.places))
+        own = np.flatnonzero(frequency_of[used] >= 0)
+        channels = OrderedChannels.of(frequency_of[used[own]], is_sine[own])
+        ones = replace(axis, positions=distinct.positions, places=tuple(range(len(axis.places))))
+        shape = (distinct.count, len(own))
+        rows = replace(table, axes=(ones,), channels=channels, shape=shape)
+        parts.append(RepeatedPart(rows, distinct.index, own))
+    copied = RepeatedRows(table, table.channels.width, tuple(parts))
     return copied if copied.is_worthwhile else table
 
 
-def _count(axes: tuple[Axis, ...]) -> int:
+def _with_equal_axes_merged(table: AxesTable) -> AxesTable:
+    """Return a table of the same bytes with one axis for all that have the same positions.
+
+    Only those that select frequencies of the same rule become one.
+    """
+    groups: list[list[Axis]] = []
+    for axis in table.axes:
+        group = next((group for group in groups if _are_mergeable(group[0], axis)), None)
+        if group is None:
+            groups.append([axis])
+        else:
+            group.append(axis)
+    if len(groups) == len(table.axes):
+        return table
+    axes: list[Axis] = []
+    frequency_of = np.empty(_count(table.axes), dtype=np.intp)
+    for group in groups:
+        picks = [_picked(axis) for axis in group]
+        every = sorted({place for picked in picks for place in picked.places})
+        for axis, picked in zip(group, picks, strict=True):
+            frequency_of[list(axis.places)] = _count(axes) + np.searchsorted(every, picked.places)
+        rule = picks[0].rule
+        if len(every) < rule.count:
+            rule = Picked(rule, tuple(every))
+        places = range(_count(axes), _count(axes) + len(every))
+        axes.append(replace(group[0], rule=rule, places=tuple(places)))
+    channels, (index, is_sine) = table.channels, table.channels.indices()
+    if not np.array_equal(frequency_of, np.arange(len(frequency_of))):
+        channels = OrderedChannels.of(frequency_of[index], is_sine, channels.zeros)
+    return replace(table, axes=tuple(axes), channels=channels)
+
+
+def _as_slice(places: tuple[int, ...]) -> slice | list[int]:
+    """Return an index of these places, a slice if they are consecutive."""
+    is_consecutive = places == tuple(range(places[0], places[0] + len(places)))
+    return slice(places[0], places[0] + len(places)) if is_consecutive else list(places)
+
+
+def _picked(axis: Axis) -> Picked:
+    return (
+        axis.rule
+        if isinstance(axis.rule, Picked)
+        else Picked(axis.rule, tuple(range(axis.rule.count)))
+    )
+
+
+def _are_mergeable(one: Axis, other: Axis) -> bool:
+    return (
+        one.shift == other.shift
+        and isinstance(one.rule, Picked)
+        and isinstance(other.rule, Picked)
+        and one.rule.rule == other.rule.rule
+        and one.positions == other.positions
+    )
+
+
+def _count(axes: Iterable[Axis]) -> int:
     return sum(len(axis.places) for axis in axes)
 
 
-def _sin_cos(
-    rule: FrequencyRule, positions: Numbers, rounding: AngleRounding
-) -> tuple[Float64s, Float64s]:
+def _sin_cos(rule: FrequencyRule, positions: Numbers, rounding: AngleRounding) -> SineCosine:
     if rounding == "float32":
         return float32_sin_cos(Converted(rule, float32_frequencies).get(), positions)
-    both = sines_and_cosines(rule, positions)
-    return both[:, : rule.count], both[:, rule.count :]
+    return sines_and_cosines(rule, positions)
 
 
 def _shift_of(axis: Axis) -> Frequencies:
     return Frequencies(ScaledFrequencies(axis.rule, abs(axis.shift)))
 
 
-def _shifted_sin_cos(axis: Axis, positions: Numbers) -> tuple[Float64s, Float64s]:
+def _shifted_sin_cos(axis: Axis, positions: Numbers) -> SineCosine:
     """Return sine and cosine of positions (m,) plus the shift times frequencies (n,): each (m, n).
 
     The sum is not rounded: each is a sum of products of sines and cosines that are within

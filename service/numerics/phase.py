@@ -158,7 +158,14 @@ class FixedPointFrequencies:
         return 4 * self.high.nbytes
 
     def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
-        return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
+        if isinstance(index, slice):
+            return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
+        # Indices are right by construction: mode="clip" skips the check.
+        return FixedPointFrequencies(
+            self.high.take(index, mode="clip"),
+            self.low.take(index, mode="clip"),
+            self.unit.take(index, mode="clip"),
+        )
 
 
 @exact_arithmetic

@@ -40,6 +40,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -55,6 +56,7 @@ from service.numerics.phase import (
     Int64s,
     Picked,
     ScaledFrequencies,
+    SineCosine,
     fixed_point,
     frequency_seconds,
     sin_cos,
@@ -66,9 +68,10 @@ from service.numerics.positions import (
     Positions,
     RealPositions,
     RowPositions,
+    distinct_of,
     split_units,
 )
-from service.numerics.repeated_rows import RepeatedRows
+from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
 from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps, convert_decimals
 from service.numerics.tables import ELEMENT_SECONDS, Table, row_steps
 
@@ -154,10 +157,59 @@ class Channels:
             np.concatenate([is_sine, blank == 0]),
         )
 
+    @cached_property
+    def runs(self) -> tuple["ChannelRun", ...]:
+        """The channels before the zeros as few runs: strided ones if there are, else any."""
+        index, is_sine = self.indices()
+        index, is_sine = index[: self.width - self.zeros], is_sine[: self.width - self.zeros]
+        for stride in (1, 2):
+            runs = [
+                run
+                for first in range(stride)
+                for run in _strided_runs(
+                    index[first::stride], is_sine[first::stride], first, stride
+                )
+            ]
+            if len(runs) <= _MOST_RUNS:
+                return tuple(runs)
+        channels = [(value, np.flatnonzero(is_sine == value)) for value in (True, False)]
+        return tuple(ChannelRun(value, index[some], some) for value, some in channels if len(some))
+
+    def fill(self, sine: Float64s, cosine: Float64s, rows: Float64s) -> None:
+        """Write the sines and cosines of every frequency, each (m, n), to rows (m, width)."""
+        for run in self.runs:
+            rows[:, run.channels] = (sine if run.is_sine else cosine)[:, run.frequencies]
+        self.blank(rows)
+
     def blank(self, rows: Elements) -> None:
         """Write zeros into the channels of zeros."""
         if self.zeros:
             rows[:, -self.zeros :] = 0
+
+
+# Copies by slices take a fifth of the time of copies by indices.
+_MOST_RUNS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelRun:
+    """Channels with one component, and the frequency of each of them."""
+
+    is_sine: bool
+    frequencies: slice | Indices
+    channels: slice | Indices
+
+
+def _strided_runs(
+    index: Indices, is_sine: NDArray[np.bool_], first: int, stride: int
+) -> Iterator[ChannelRun]:
+    """Yield the runs of consecutive frequencies among every stride-th channel from the first on."""
+    begins = (np.diff(index) != 1) | (is_sine[1:] != is_sine[:-1])
+    starts = np.flatnonzero(np.append(True, begins)[: len(index)]).tolist()
+    for start, stop in pairwise([*starts, len(index)]):
+        frequencies = slice(int(index[start]), int(index[start]) + stop - start)
+        channels = slice(first + start * stride, first + (stop - 1) * stride + 1, stride)
+        yield ChannelRun(bool(is_sine[start]), frequencies, channels)
 
 
 # The factors of the cosine and of the sine of the other phasor.
@@ -193,22 +245,18 @@ class PhasorSetup:
 
     Attributes:
         frequencies: n of them, in fixed point.
-        channels: the frequency's index for each channel, shape (width,).
-        by_cosine, by_sine: for each channel, the column of (cos, sin, −sin) of the coarse phasors
-            that multiplies the cosine and the sine of the fine one, each of shape (width,).
+        channels: the channels of a row.
         all_fine: cosines and sines of the offsets −63 … 63, each of shape (127, width); None where
             rows are so wide that a read computes the few it needs.
     """
 
     frequencies: FixedPointFrequencies
-    channels: Indices
-    by_cosine: Indices
-    by_sine: Indices
+    channels: Channels
     all_fine: Pair | None = None
 
     @property
     def width(self) -> int:
-        return len(self.channels)
+        return self.channels.width
 
     @property
     def nbytes(self) -> int:
@@ -226,18 +274,18 @@ class PhasorSetup:
     def spread(self, positions: Int64s) -> Pair:
         """Return cosines and sines of positions (m,) for every channel, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
-        return _columns(cosine, self.channels), _columns(sine, self.channels)
+        cosines, sines = np.empty((2, len(positions), self.width))
+        self.channels.fill(cosine, cosine, cosines)
+        self.channels.fill(sine, sine, sines)
+        return cosines, sines
 
     def coarse(self, positions: Int64s) -> Pair:
         """Return what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
-        every = np.concatenate([cosine, sine, 0.0 - sine], axis=1)
-        return _columns(every, self.by_cosine), _columns(every, self.by_sine)
-
-
-def _columns(values: Float64s, index: Indices) -> Float64s:
-    # Indices are right by construction: mode="clip" skips the check, which takes half the time.
-    return values.take(index, axis=1, mode="clip")
+        by_cosine, by_sine = np.empty((2, len(positions), self.width))
+        self.channels.fill(sine, cosine, by_cosine)
+        self.channels.fill(cosine, 0.0 - sine, by_sine)
+        return by_cosine, by_sine
 
 
 @dataclass(frozen=True)
@@ -275,11 +323,7 @@ class Phasors(KeptSetup[PhasorSetup], capacity_bytes=SETUP_CACHE_BYTES):
 
     def compute(self) -> Steps[PhasorSetup]:
         frequencies = yield from Frequencies(self.rule).steps()
-        index, is_sine = self.channels.indices()
-        cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
-        by_cosine = np.where(is_sine, sines, cosines)
-        by_sine = np.where(is_sine, cosines, opposites)
-        setup = PhasorSetup(frequencies, index, by_cosine, by_sine)
+        setup = PhasorSetup(frequencies, self.channels)
         if setup.width > MAX_FINE_WIDTH:
             return setup
         offsets = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
@@ -339,6 +383,7 @@ _batches: ByteBoundedLRU[CoarsePhasorCache, tuple[range, Pair]] = shared(
 _BATCH_ELEMENTS = 2**20
 _BATCH_SCATTERED_ROWS = 4096
 _STEP_ELEMENTS = 16384
+_GROUP_ELEMENTS = 2**15
 
 # In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
 _NARROW = 64
@@ -428,19 +473,23 @@ def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float6
     return _evaluate(component_phasors(rule, name), positions)
 
 
-def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> Float64s:
-    """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n).
+def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> SineCosine:
+    """Return the sines and the cosines of positions (m,) times frequencies (n,), each (m, n).
 
     Fractions, none out of range, are computed together if they have the same unit.
     """
     if positions.dtype.kind == "i":
-        return _evaluate(both_phasors(rule), positions)
+        both = _evaluate(both_phasors(rule), positions)
+        return both[:, : rule.count], both[:, rule.count :]
     integers, units = split_units(positions)
-    values = np.empty((len(positions), 2 * rule.count))
-    for unit in np.unique(units).tolist():
+    distinct = np.unique(units).tolist()
+    if len(distinct) == 1:
+        return _of_unit(rule, distinct[0], integers)
+    sines, cosines = np.empty((2, len(positions), rule.count))
+    for unit in distinct:
         (rows,) = np.nonzero(units == unit)
-        values[rows] = _of_unit(rule, unit, integers[rows])
-    return values
+        sines[rows], cosines[rows] = _of_unit(rule, unit, integers[rows])
+    return sines, cosines
 
 
 def phasors_at(rule: FrequencyRule, positions: RowPositions) -> Setups:
@@ -525,17 +574,23 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[St
     else:
         fine = setup.fine(range(1 - BLOCK_LENGTH, BLOCK_LENGTH))
         offset = offset + (BLOCK_LENGTH - 1)
-    factors = (*setup.coarse(coarse_positions[starts]), *fine)
     step = _rows_within(_STEP_ELEMENTS, setup)
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
-    for first in range(0, len(positions), step):
-        part = slice(first, first + step)
-        chosen = block[part], block[part], offset[part], offset[part]
-        by_cosine, by_sine, cosine, sine = (
-            factor.take(index, axis=0, mode="clip")
-            for factor, index in zip(factors, chosen, strict=True)
-        )
-        yield first, _product((room[0], room[1]), (by_cosine, by_sine), (cosine, sine))
+    # The coarse phasors of a group of blocks stay in a core's cache.
+    group = _rows_within(_GROUP_ELEMENTS, setup)
+    ends = np.append(starts[group::group], len(positions)).tolist()
+    for number, (begin, end) in enumerate(zip(starts[::group].tolist(), ends, strict=True)):
+        some = starts[number * group : (number + 1) * group]
+        factors = (*setup.coarse(coarse_positions[some]), *fine)
+        for first in range(begin, end, step):
+            part = slice(first, min(first + step, end))
+            of_block = block[part] - number * group
+            chosen = of_block, of_block, offset[part], offset[part]
+            by_cosine, by_sine, cosine, sine = (
+                factor.take(index, axis=0, mode="clip")
+                for factor, index in zip(factors, chosen, strict=True)
+            )
+            yield first, _product((room[0], room[1]), (by_cosine, by_sine), (cosine, sine))
 
 
 def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
@@ -591,11 +646,11 @@ class RealPhasorTable(SinusoidTable):
         return _phasors_of_units(self.rule, self.positions)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        index, is_sine = self.channels.indices()
-        columns = index + ~is_sine * self.rule.count
         for part in row_steps(stop - start, _ARRAYS * self.channels.width):
             values = self.positions[start + part.start : start + part.stop]
-            yield part.start, sines_and_cosines(self.rule, values).take(columns, axis=1)
+            rows = np.empty((len(values), self.channels.width))
+            self.channels.fill(*sines_and_cosines(self.rule, values), rows)
+            yield part.start, rows
 
 
 def sinusoid_table(
@@ -608,19 +663,20 @@ def sinusoid_table(
     scale: float = 1.0,
 ) -> Table:
     """Return the table of integer or of real positions; repeated ones are computed once."""
-    if isinstance(positions, PositionArray) and positions.distinct is not None:
-        distinct, index = positions.distinct
-        alone, rows = PositionArray(distinct), (len(distinct), channels.width)
-        part = sinusoid_table(rule, channels, alone, dtype, rows, scale=scale)
-        copied = RepeatedRows(((part, index),), shape)
-        if copied.is_worthwhile:
-            return copied
+    table: PhasorTable | RealPhasorTable
     if not positions.is_whole:
         values = np.asarray(positions.at(0, positions.count))
-        return RealPhasorTable(rule, channels, values, dtype, shape, scale)
-    if not isinstance(positions, Positions | PositionArray):
-        positions = positions.whole()
-    return PhasorTable(rule, channels, positions, dtype, shape, scale)
+        table = RealPhasorTable(rule, channels, values, dtype, shape, scale)
+    else:
+        whole = positions if isinstance(positions, Positions | PositionArray) else positions.whole()
+        table = PhasorTable(rule, channels, whole, dtype, shape, scale)
+    distinct = distinct_of(positions)
+    if distinct is None or not isinstance(distinct.positions, Positions | PositionArray):
+        return table
+    rows = (distinct.count, channels.width)
+    part = sinusoid_table(rule, channels, distinct.positions, dtype, rows, scale=scale)
+    copied = RepeatedRows(table, channels.width, (RepeatedPart(part, distinct.index),))
+    return copied if copied.is_worthwhile else table
 
 
 def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
@@ -628,8 +684,8 @@ def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
     return Frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
 
 
-def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
-    """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
+def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> SineCosine:
+    """Return the sines and the cosines of integers (m,) counted in 2^exponent, each (m, n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
-    return np.concatenate(sin_cos(counted_in(rule, exponent).get(), integers), axis=1)
+    return sin_cos(counted_in(rule, exponent).get(), integers)

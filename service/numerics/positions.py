@@ -41,6 +41,30 @@ class RowPositions(Protocol):
         """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The few distinct positions of rows.
+
+    Attributes:
+        positions: the distinct positions, and perhaps some that no row has.
+        count: how many they are.
+        index: which of them each row has.
+    """
+
+    positions: RowPositions
+    count: int
+    index: RowPositions
+
+
+def distinct_of(positions: RowPositions) -> Distinct | None:
+    """Return the distinct positions of rows; None where they are not known to be few.
+
+    They are the attribute ``distinct`` of the positions.
+    """
+    distinct: Distinct | None = getattr(positions, "distinct", None)
+    return distinct
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Positions a constant step apart: first, first + step, …, count of them (at least one)."""
@@ -173,6 +197,14 @@ class Positions:
         """Return about how many blocks of consecutive integers the runs meet, one by one."""
         _, step, more = self.columns.astype(np.float64)
         return int((1 + np.minimum(more, more * np.abs(step) // length)).sum())
+
+    @property
+    def distinct(self) -> Distinct | None:
+        """All integers from the least to the most; None if they are more than half of all rows."""
+        least, span = self.least, self.most - self.least + 1
+        if 2 * span > self.count:
+            return None
+        return Distinct(Positions.contiguous(least, span), span, self.moved(-least))
 
     @cached_property
     def _ends(self) -> UInt64s:
@@ -399,22 +431,22 @@ class PositionArray(RealPositions):
         return int(self.flat.max())
 
     @cached_property
-    def distinct(self) -> tuple[Numbers, NDArray[np.intp]] | None:
-        """The distinct positions (u,), and which of them each position is (n,), in C order.
-
-        None if they are more than half of all positions.
-        """
+    def distinct(self) -> Distinct | None:
+        """The distinct positions, in C order; None if they are more than half of all positions."""
         flat = self.flat
         low = flat.min()
         if self.is_whole and int(flat.max()) - int(low) < _DENSE * len(flat):
             places = flat - low
             is_used = np.bincount(places) > 0
             numbers, index = np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[places]
-            return (numbers, index) if 2 * len(numbers) <= len(flat) else None
-        # To sort numbers takes a tenth of the time of sorting their places, too.
-        if 2 * (np.count_nonzero(np.diff(np.sort(flat))) + 1) > len(flat):
+        elif 2 * (np.count_nonzero(np.diff(np.sort(flat))) + 1) > len(flat):
+            # To sort numbers takes a tenth of the time of sorting their places, too.
             return None
-        return np.unique(flat, return_inverse=True)
+        else:
+            numbers, index = np.unique(flat, return_inverse=True)
+        if 2 * len(numbers) > len(flat):
+            return None
+        return Distinct(PositionArray(numbers), len(numbers), PositionArray(index))
 
     def along(self) -> tuple["PositionArray", ...]:
         """Return the positions along each axis of coordinates."""

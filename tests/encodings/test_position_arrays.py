@@ -141,7 +141,8 @@ def test_distinct_positions_are_half_of_all_at_most(numbers: list[float]) -> Non
         assert found is None
     else:
         assert found is not None
-        assert found[0][found[1]].tolist() == numbers
+        every, index = found.positions.at(0, found.count), found.index.at(0, len(numbers))
+        assert every[index].tolist() == numbers
 
 
 @given(WHOLE | FRACTIONS)
@@ -163,7 +164,7 @@ def test_a_repeated_position_is_computed_once() -> None:
     angles = SequenceAngles(RULE, PositionArray.of(numbers), "float32")
 
     assert isinstance(table, RepeatedRows)
-    assert table.parts[0][0].shape == (10, 8)
+    assert table.parts[0].rows.shape == (10, 8)
     assert isinstance(angles.table(CHANNELS, FLOAT64, (1000, 8)), RepeatedRows)
     alone = sinusoid_table(RULE, CHANNELS, PositionArray.of(np.arange(1000)), FLOAT64, (1000, 8))
     assert not isinstance(alone, RepeatedRows)

@@ -52,13 +52,11 @@ class Structure:
 
 def structure_of(table: Table) -> Structure | None:
     """Return what a table of sines and cosines is made of; None if it is of another kind."""
-    if isinstance(table, ComplexTable):
+    if isinstance(table, ComplexTable | RepeatedRows):
         return structure_of(table.table)
     if isinstance(table, ZeroRow):
         inner = structure_of(table.table)
         return inner and replace(inner, blank=float(table.zero))
-    if isinstance(table, RepeatedRows):
-        return _of_repeated(table)
     if isinstance(table, PhasorTable):
         places = table.positions.at(0, table.positions.count)
     elif isinstance(table, RealPhasorTable):
@@ -102,53 +100,6 @@ def _of_axes(table: AxesTable) -> Structure:
 
 def _coordinates(axis: Axis, rows: int) -> Float64s:
     return axis.positions.at(0, rows).astype(np.float64) + float(axis.shift)
-
-
-def _of_repeated(table: RepeatedRows) -> Structure | None:
-    parts = [(structure_of(part), index) for part, index in table.parts]
-    omega, places, axis, frequency, is_sine = [], [], [], [], []
-    count = 0
-    for number, (part, index) in enumerate(parts):
-        if part is None or part.places.shape[1] > 1:
-            return None
-        rows = part.places[index]
-        omega.append(part.omega)
-        places.append(np.repeat(rows, len(part.omega), axis=1))
-        axis.append(np.full(len(part.omega), number, dtype=np.intp))
-        frequency.append(part.frequency + count)
-        is_sine.append(part.is_sine)
-        count += len(part.omega)
-    order = np.argsort(table.order) if table.order else np.arange(sum(map(len, frequency)))
-    all_places = np.concatenate(places, axis=1)
-    is_one = len(parts) == 1 or bool((all_places == all_places[:, :1]).all())
-    first = parts[0][0]
-    assert first is not None
-    whole = Structure(
-        np.concatenate(omega),
-        all_places[:, :1] if is_one else all_places,
-        np.concatenate(axis),
-        np.concatenate(frequency)[order],
-        np.concatenate(is_sine)[order],
-        first.zeros if len(parts) == 1 else 0,
-        first.scale,
-    )
-    return _in_order_of_channels(whole)
-
-
-def _in_order_of_channels(structure: Structure) -> Structure:
-    """Return the structure with frequencies numbered as their channels are."""
-    _, first = np.unique(structure.frequency, return_index=True)
-    order = structure.frequency[np.sort(first)]
-    number = np.empty(len(structure.omega), dtype=np.intp)
-    number[order] = np.arange(len(order))
-    places = structure.places
-    return replace(
-        structure,
-        omega=structure.omega[order],
-        axis=structure.axis[order],
-        places=places if places.shape[1] == 1 else places[:, order],
-        frequency=number[structure.frequency],
-    )
 
 
 _FARTHEST = 2.0**26

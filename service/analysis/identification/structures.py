@@ -26,6 +26,7 @@ from service.encodings.grid.sincos import GridTable, lanes
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
+from service.numerics.repeated_rows import RepeatedRows
 from service.numerics.tables import Document, Table, size
 
 
@@ -91,7 +92,8 @@ def waves_of(tables: Mapping[str, Table]) -> TableWaves | None:
 
 
 def _structure(table: Table) -> Structure | None:
-    return _of_grid(table) if isinstance(table, GridTable) else structure_of(table)
+    source = table.table if isinstance(table, RepeatedRows) else table
+    return _of_grid(source) if isinstance(source, GridTable) else structure_of(source)
 
 
 def _series(omega: Float64s) -> Series | None:

@@ -25,7 +25,13 @@ from service.encodings.grid.grid_conventions import (
     GridConvention,
     convention_for,
 )
-from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, GridTable, Layout
+from service.encodings.grid.sincos import (
+    ChannelBlock,
+    ChannelsFirstTable,
+    GridTable,
+    Layout,
+    without_repeats,
+)
 from service.errors import Fault
 from service.grammar import Boolean, Integer, Real
 from service.numerics.limits import (
@@ -212,7 +218,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         tokens, flat = lengths[: layout.leading], lengths[layout.leading :]
         if flat:
             tokens.append(layout.zero_rows + prod(flat))
-        table = GridTable(layout, width, self.element_type, (*tokens, width))
+        table = without_repeats(GridTable(layout, width, self.element_type, (*tokens, width)))
         if not self.has_channels_first:
             return table
         return ChannelsFirstTable(table, prod(tokens))

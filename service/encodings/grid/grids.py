@@ -7,14 +7,21 @@ numbers; so the position stays an integer, and its unit is multiplied into the f
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm, prod
 
 import numpy as np
 
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.positions import AnyPositions, PositionArray, Positions, RowPositions
+from service.numerics.positions import (
+    AnyPositions,
+    Distinct,
+    PositionArray,
+    Positions,
+    RowPositions,
+    distinct_of,
+)
 from service.numerics.tables import ParameterValue
 
 
@@ -59,7 +66,21 @@ class GridAxis(AxisTokens):
     def of(self, tokens: Int64s) -> Int64s:
         return tokens // self.inner % self.length * self.step + self.first
 
-    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "SummedPositions":
+    @property
+    def alone(self) -> "GridAxis":
+        """The positions of a grid with this axis only."""
+        return replace(self, inner=1)
+
+    @property
+    def index(self) -> "GridAxis":
+        """The number of each token's position along the axis."""
+        return replace(self, first=0, step=1)
+
+    @property
+    def distinct(self) -> Distinct:
+        return Distinct(self.alone, self.length, self.index)
+
+    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockedAxis":
         """Return the positions of the same tokens, numbered block by block instead of row by row.
 
         Vision models that merge patches number those of a merged one consecutively, row by row:
@@ -70,9 +91,40 @@ class GridAxis(AxisTokens):
             width: the number of columns of the grid.
             is_column: whether this axis is the last one.
         """
-        block_tokens = size * size if is_column else size * width
-        outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
-        return SummedPositions(outer, GridAxis(0, self.step, size, 1 if is_column else size))
+        if is_column:
+            return BlockedAxis(self, size, size * size, 1)
+        return BlockedAxis(self, size, size * width, size)
+
+
+@dataclass(frozen=True)
+class BlockedAxis(AxisTokens):
+    """The positions of a grid's tokens along an axis, where tokens are numbered block by block.
+
+    Attributes:
+        axis: the positions, of which ``inner`` does not matter.
+        size: the positions of a block along the axis.
+        block_tokens: the number of consecutive tokens in blocks with the same positions.
+        inner: the number of consecutive tokens with the same position within a block.
+    """
+
+    axis: GridAxis
+    size: int
+    block_tokens: int
+    inner: int
+
+    @property
+    def farthest(self) -> int:
+        return self.axis.farthest
+
+    def of(self, tokens: Int64s) -> Int64s:
+        block = tokens // self.block_tokens % (self.axis.length // self.size)
+        place = block * self.size + tokens // self.inner % self.size
+        return place * self.axis.step + self.axis.first
+
+    @property
+    def distinct(self) -> Distinct:
+        axis = self.axis
+        return Distinct(axis.alone, axis.length, replace(self, axis=axis.index))
 
 
 @dataclass(frozen=True)
@@ -99,13 +151,22 @@ class BoundedAxis(AxisTokens):
             positions = np.maximum(positions, self.least)
         return positions // self.divisor
 
+    @property
+    def alone(self) -> "BoundedAxis":
+        """The positions of a grid with this axis only."""
+        return replace(self, axis=self.axis.alone)
+
+    @property
+    def distinct(self) -> Distinct:
+        return replace(self.axis.distinct, positions=self.alone)
+
 
 @dataclass(frozen=True)
-class SummedPositions(AxisTokens):
-    """The sums of two positions of each token."""
+class SummedAxes(AxisTokens):
+    """The sums of two positions of each token along the same axis."""
 
-    one: AxisTokens
-    other: AxisTokens
+    one: BoundedAxis
+    other: BoundedAxis
 
     @property
     def farthest(self) -> int:
@@ -113,6 +174,49 @@ class SummedPositions(AxisTokens):
 
     def of(self, tokens: Int64s) -> Int64s:
         return self.one.of(tokens) + self.other.of(tokens)
+
+    @property
+    def distinct(self) -> Distinct:
+        alone = SummedAxes(self.one.alone, self.other.alone)
+        return replace(self.one.distinct, positions=alone)
+
+
+@dataclass(frozen=True)
+class WithOtherRows:
+    """The positions of tokens, and position 0 in the rows before and after them.
+
+    Attributes:
+        positions: the positions of the tokens.
+        tokens: the number of tokens.
+        before: the number of rows before them.
+        added: what is added to the positions of tokens.
+    """
+
+    positions: RowPositions
+    tokens: int
+    before: int
+    added: int = 0
+
+    @property
+    def farthest(self) -> int:
+        return self.positions.farthest + self.added
+
+    def at(self, start: int, stop: int) -> Int64s:
+        first, last = max(start - self.before, 0), min(stop - self.before, self.tokens)
+        positions = np.zeros(stop - start, dtype=np.int64)
+        if first < last:
+            begin = first + self.before - start
+            positions[begin : begin + last - first] = self.positions.at(first, last) + self.added
+        return positions
+
+    @property
+    def distinct(self) -> Distinct | None:
+        """Position 0, and those of the tokens."""
+        alone = distinct_of(self.positions)
+        if alone is None:
+            return None
+        positions = WithOtherRows(alone.positions, alone.count, 1)
+        return Distinct(positions, alone.count + 1, replace(self, positions=alone.index, added=1))
 
 
 @dataclass(frozen=True)
@@ -196,7 +300,7 @@ class Coordinates:
         if least is None and self.divisor == 1 and not self.has_midpoints:
             return axes[0]
         bounded = [BoundedAxis(axis, least, self.divisor) for axis in axes]
-        return SummedPositions(*bounded) if self.has_midpoints else bounded[0]
+        return SummedAxes(*bounded) if self.has_midpoints else bounded[0]
 
 
 def counted(length: int, offset: Fraction, reference: Fraction | None = None) -> Coordinates:

@@ -9,17 +9,19 @@ rounded to the nearest float64. Zeros are exact.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.grid.grids import GridAxis, pixels
+from service.encodings.grid.grids import GridAxis, WithOtherRows, pixels
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, Picked, ScaledFrequencies
 from service.numerics.phasors import component, component_phasors
+from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
 from service.numerics.setups import Setups
 from service.numerics.tables import ELEMENT_SECONDS, DerivedTable, distinct_integers, read_blocks
 
@@ -49,6 +51,11 @@ class Along:
         places = pixels(length, Fraction(0))
         first, step = int(places.first / places.unit), int(places.step / places.unit)
         return cls(GridAxis(first, step, length, inner), places.unit, rule)
+
+    @property
+    def alone(self) -> "Along":
+        """The axis of a grid that has no other."""
+        return replace(self, tokens=self.tokens.alone)
 
     def distinct(self, start: int, stop: int) -> tuple[Int64s, Int64s]:
         """Return the distinct positions of tokens start to stop, and each token's index in them."""
@@ -203,7 +210,8 @@ class GridTable:
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:
-        return tuple(lanes(self.layout.blocks, self.width))
+        every = lanes(self.layout.blocks, self.width)
+        return tuple(lane for lane in every if lane.axis in self.layout.along)
 
     def read(self, start: int, stop: int) -> Elements:
         return read_blocks(start, stop, self.width, self.dtype, self.fill)
@@ -228,6 +236,20 @@ class GridTable:
                     tokens[:, begin : end : target.step] = rounded.take(place, axis=0)
 
 
+def without_repeats(table: GridTable) -> GridTable | RepeatedRows:
+    """Return a table of the same bytes that computes the rows of each axis once if worthwhile."""
+    layout, parts = table.layout, []
+    tokens = prod(along.tokens.length for along in layout.along.values())
+    for name, along in layout.along.items():
+        # The first row is that of the rows of zeros.
+        alone = replace(layout, along={name: along.alone}, leading=0, zero_rows=1)
+        rows = replace(table, layout=alone, shape=(1 + along.tokens.length, table.width))
+        index = WithOtherRows(along.tokens.index, tokens, layout.zero_rows, added=1)
+        parts.append(RepeatedPart(rows, index))
+    copied = RepeatedRows(table, table.width, tuple(parts))
+    return copied if copied.is_worthwhile else table
+
+
 def _rounded(values: Float64s, dtype: DType) -> Elements:
     rounded = np.empty(values.shape, dtype=dtype.storage)
     round_into(values, rounded, dtype)
@@ -243,7 +265,7 @@ class ChannelsFirstTable(DerivedTable):
         rows: the number of its rows.
     """
 
-    table: GridTable
+    table: GridTable | RepeatedRows
     rows: int
 
     @property

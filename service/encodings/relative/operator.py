@@ -101,12 +101,12 @@ class ShiftOperator(TableFamily, path="/relative"):
         """Return some rows of the matrices of all offsets, stacked one below the other."""
         matrix, channel = np.divmod(np.arange(rows.start, rows.stop), self.d_model)
         some = offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
-        both, index = sines_and_cosines(rule, some), matrix - matrix[0]
+        (sines, cosines), index = sines_and_cosines(rule, some), matrix - matrix[0]
         # The number of channels from one pair to the next, and from a sine to its cosine.
         across, beside = (2, 1) if self.layout == "interleaved" else (1, rule.count)
         pair = channel // across % rule.count
         is_cosine = channel // beside % 2
-        sin, cos = both[index, pair], both[index, pair + rule.count]
+        sin, cos = sines[index, pair], cosines[index, pair]
 
         values = np.zeros((len(rows), self.d_model))
         row, sine = np.arange(len(rows)), across * pair

@@ -198,9 +198,9 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
 
         def evaluate(rows: range, columns: range) -> Float64s:
             """Return some rows of both directions; sin(−r·ω) is −sin(r·ω)."""
-            both = sines_and_cosines(rule, positions.at(rows.start, rows.stop))
-            opposite = 0.0 - both[:, : rule.count], both[:, rule.count :]
-            return np.concatenate([both, *opposite], axis=1)[:, columns.start : columns.stop]
+            sine, cosine = sines_and_cosines(rule, positions.at(rows.start, rows.stop))
+            both = np.concatenate([sine, cosine, 0.0 - sine, cosine], axis=1)
+            return both[:, columns.start : columns.stop]
 
         return FormulaTable(
             (positions.count, 2, 2 * rule.count),

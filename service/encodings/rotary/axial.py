@@ -5,7 +5,6 @@ channels, frequencies and coordinates of each axis for each library and model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -16,6 +15,7 @@ from service.encodings.family import Integers, Reals, about, impossible, optiona
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
+    WithOtherRows,
     centred,
     counted,
     fitted,
@@ -50,35 +50,6 @@ _CANONICAL = (
     *("interpolation_scale", "ntk_scale"),
     *("normalize_coords", "class_token"),
 )
-
-
-@dataclass(frozen=True)
-class WithClassToken:
-    """The positions of tokens and an added class token, which has the position 0.
-
-    Attributes:
-        positions: the positions of the other tokens.
-        rows: the number of the other tokens.
-        is_first: whether the class token is the first row; otherwise it is the last row.
-    """
-
-    positions: RowPositions
-    rows: int
-    is_first: bool
-
-    @property
-    def farthest(self) -> int:
-        return self.positions.farthest
-
-    def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of rows start to stop, stop excluded, shape (stop - start,)."""
-        shift = int(self.is_first)
-        first, last = max(start - shift, 0), min(stop - shift, self.rows)
-        positions = np.zeros(stop - start, dtype=np.int64)
-        if first < last:
-            offset = first + shift - start
-            positions[offset : offset + last - first] = self.positions.at(first, last)
-        return positions
 
 
 AxisPositions: TypeAlias = tuple[RowPositions, Fraction, Fraction]
@@ -182,9 +153,9 @@ class AxialAngles(AxisParameters, AxialSeries):
             )
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
-            is_first = self.class_token == "first"  # noqa: S105
+            before = int(self.class_token == "first")  # noqa: S105
             along = [
-                (WithClassToken(each, prod(tokens), is_first), shift, unit)
+                (WithOtherRows(each, prod(tokens), before), shift, unit)
                 for each, shift, unit in along
             ]
             tokens = (prod(tokens) + 1,)

@@ -28,6 +28,7 @@ from service.numerics.phase import (
     Geometric,
     Int64s,
     ScaledFrequencies,
+    SineCosine,
 )
 from tests.encodings.absolute import test_fourier as test_boxes
 from tests.encodings.absolute import test_fourier as test_random_fourier
@@ -123,10 +124,10 @@ def no_epsilon(last: int, scale: float | None) -> Fraction:
     return Fraction(1 if scale is None else scale) / max(last, 1)
 
 
-def plain_sines(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
+def plain_sines(rule: FrequencyRule, exponent: int, integers: Int64s) -> SineCosine:
     frequencies = np.array([float(frequency) for frequency in rule.exact()])
     angles = (integers * 2.0**exponent)[:, np.newaxis] * frequencies
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return np.sin(angles), np.cos(angles)
 
 
 def exponentials_of_timesteps(self: TimestepFrequencies) -> Decimals:

@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.encodings.grid.grids import (
+    BoundedAxis,
     Coordinates,
     GridAxis,
+    SummedAxes,
     Tokens,
+    WithOtherRows,
     centred,
     counted,
     pixels,
@@ -23,7 +26,7 @@ from service.encodings.grid.grids import (
 )
 from service.encodings.rotary.rules import Default
 from service.numerics.phase import MAX_POSITION, Picked
-from service.numerics.positions import Positions, RowPositions
+from service.numerics.positions import PositionArray, Positions, RowPositions, distinct_of
 
 AXES = ("t", "h", "w")
 
@@ -59,6 +62,58 @@ def test_farthest_is_the_largest_magnitude(first: int, step: int, length: int, i
 
     assert axis.farthest == np.abs(positions).max()
     assert positions[:: max(inner, 1)].tolist() == [first + step * n for n in range(length)]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(1, [0, 7, 8, 9, 10, 11]), (0, [7, 8, 9, 10, 11, 0])]
+)
+def test_other_rows_are_at_zero_before_or_after_the_tokens(
+    before: int, expected: list[int]
+) -> None:
+    tokens = WithOtherRows(Positions.contiguous(7, 5), 5, before)
+
+    assert tokens.farthest == 11
+    for start in range(7):
+        for stop in range(start, 7):
+            assert tokens.at(start, stop).tolist() == expected[start:stop]
+
+
+AXIS = GridAxis(-3, 2, 4, 3)
+BOUNDED = BoundedAxis(AXIS, -1, 2)
+
+
+@pytest.mark.parametrize(
+    ("positions", "rows"),
+    [
+        (AXIS, 40),
+        (GridAxis(5, 0, 4, 1), 9),
+        (AXIS.in_blocks(2, 6, is_column=False), 48),
+        (AXIS.in_blocks(2, 4, is_column=True), 48),
+        (BOUNDED, 24),
+        (SummedAxes(BOUNDED, BoundedAxis(GridAxis(-1, 2, 4, 3), -1, 2)), 24),
+        (WithOtherRows(AXIS, 12, 2), 15),
+        (WithOtherRows(AXIS.in_blocks(2, 4, is_column=True), 16, 0), 20),
+        (WithOtherRows(PositionArray(np.array([4, 9, 4, 4, 9, 4])), 6, 1), 7),
+        (Positions.of_integers(np.array([6, 7, 5, 5, 6, 7, 7, 6])), 8),
+    ],
+)
+def test_distinct_positions_give_the_position_of_every_row(
+    positions: RowPositions, rows: int
+) -> None:
+    distinct = distinct_of(positions)
+
+    assert distinct is not None
+    index = distinct.index.at(0, rows)
+    assert index.min() >= 0
+    assert index.max() < distinct.count
+    every = distinct.positions.at(0, distinct.count)
+    for start in range(0, rows, 5):
+        part = distinct.index.at(start, rows)
+        assert every[part].tolist() == positions.at(start, rows).tolist()
+
+
+def test_positions_are_distinct_if_others_are_unknown_to_be_few() -> None:
+    assert distinct_of(WithOtherRows(Positions.contiguous(7, 5), 5, 1)) is None
 
 
 def test_a_grid_may_have_2_to_the_62_tokens() -> None:

@@ -19,28 +19,11 @@ from mpmath import mpf
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.axial import (
     Axial,
-    WithClassToken,
 )
 from service.encodings.rotary.axial_conventions import CONVENTIONS
-from service.numerics.positions import Positions
 from tests.client import Client, load_npy
 from tests.exact import UNIT
 from tests.parity.exact_axial import axial_angles
-
-
-@pytest.mark.parametrize(
-    ("is_first", "expected"),
-    [(True, [0, 7, 8, 9, 10, 11]), (False, [7, 8, 9, 10, 11, 0])],
-)
-def test_a_class_token_is_at_zero_before_or_after_the_others(
-    is_first: bool, expected: list[int]
-) -> None:
-    tokens = WithClassToken(Positions.contiguous(7, 5), 5, is_first)
-
-    assert tokens.farthest == 11
-    for start in range(7):
-        for stop in range(start, 7):
-            assert tokens.at(start, stop).tolist() == expected[start:stop]
 
 
 def test_every_convention_names_its_source() -> None:
