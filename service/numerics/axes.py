@@ -54,7 +54,6 @@ _SIGNIFICAND_BITS = 24
 _FIRST_EXPONENT = -149
 _EXPONENTS = 254
 _FRACTION_BITS = np.uint32(_SIGNIFICAND_BITS - 1)
-_LEADING_BIT = np.int64(2 ** (_SIGNIFICAND_BITS - 1))
 _FRACTION = np.uint32(2 ** (_SIGNIFICAND_BITS - 1) - 1)
 
 _LARGEST_EXACT_POSITION = 2**_SIGNIFICAND_BITS
@@ -83,11 +82,15 @@ def float32_sin_cos(frequencies: Float32s, positions: Numbers) -> SineCosine:
     """
     angles = float32_angles(frequencies, np.abs(positions))
     bits = angles.reshape(-1).view(np.uint32)
-    exponents, integers = bits >> _FRACTION_BITS, (bits & _FRACTION).astype(np.int64)
+    powers = bits >> _FRACTION_BITS
     # Subnormal numbers count the same power of two as the smallest normal ones.
-    integers += (exponents > 0) * _LEADING_BIT
-    powers = np.maximum(exponents, 1).astype(np.int64) - 1
-    sine, cosine = sin_cos_of_each(_powers_of_two(), integers, powers)
+    is_normal = (powers > 0).astype(np.uint32)
+    powers -= is_normal
+    is_normal <<= _FRACTION_BITS
+    is_normal |= bits & _FRACTION
+    sine, cosine = sin_cos_of_each(
+        _powers_of_two(), is_normal.astype(np.int64), powers.astype(np.int64)
+    )
     sine, cosine = sine.reshape(angles.shape), cosine.reshape(angles.shape)
     is_negative = positions < 0
     sine[is_negative] = 0.0 - sine[is_negative]
@@ -121,6 +124,9 @@ def float32_distance(
         distances.append((abs(kept - exact) + kept * roundings) * farthest)
     return max(distances) + Decimal(2) ** (_FIRST_EXPONENT - 1)
 
+
+# The arrays of a row's width in one step.
+_ARRAYS = 2
 
 # The processor seconds of rounding or splitting a frequency.
 _CONVERSION_SECONDS = 5e-6
@@ -242,7 +248,7 @@ class AxesTable(SinusoidTable):
         return Setups(tuple(parts))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, self.channels.width):
+        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
             rows = np.empty((part.stop - part.start, self.channels.width))
             self.channels.fill(*self._components(start + part.start, start + part.stop), rows)
             yield part.start, rows

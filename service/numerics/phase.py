@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import wraps
 from itertools import accumulate, islice, repeat
 from math import factorial, frexp
+from threading import local
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -210,7 +211,7 @@ def sin_cos(
     shape = (len(positions), len(frequencies.high))
     sine, cosine = out or np.empty((2, *shape))
     rows = max(1, EVALUATED_ELEMENTS // max(1, shape[1]))
-    room = np.empty((_ROOM_ARRAYS, min(rows, shape[0]) * shape[1]))
+    room = _rooms.of(min(rows, shape[0]) * shape[1])
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
         _sin_cos(frequencies, positions[part, np.newaxis], (sine[part], cosine[part]), room)
@@ -225,7 +226,7 @@ def sin_cos_of_each(
     If it is given, chosen is the index of each position's frequency.
     """
     sine, cosine = np.empty((2, len(positions)))
-    room = np.empty((_ROOM_ARRAYS, min(EVALUATED_ELEMENTS, len(positions))))
+    room = _rooms.of(min(EVALUATED_ELEMENTS, len(positions)))
     for first in range(0, len(positions), EVALUATED_ELEMENTS):
         part = slice(first, first + EVALUATED_ELEMENTS)
         own = frequencies.part(part if chosen is None else chosen[part])
@@ -233,9 +234,27 @@ def sin_cos_of_each(
     return sine, cosine
 
 
-# An evaluation takes ninety passes over its arrays, which are overwritten again and again: new
-# ones would not stay in the cache of a core.
 _ROOM_ARRAYS = 8
+
+
+class _Rooms(local):
+    """The arrays of evaluations, which a thread overwrites again and again.
+
+    An evaluation takes ninety passes over them: they should stay in the cache of a core, and the
+    system should not clear the memory of new ones each time.
+    """
+
+    def __init__(self) -> None:
+        self._kept = np.empty(_ROOM_ARRAYS * EVALUATED_ELEMENTS)
+
+    def of(self, elements: int) -> Float64s:
+        """Return arrays of this many elements, (_ROOM_ARRAYS, elements), until the next call."""
+        count = _ROOM_ARRAYS * elements
+        room = self._kept[:count] if count <= len(self._kept) else np.empty(count)
+        return room.reshape(_ROOM_ARRAYS, elements)
+
+
+_rooms = _Rooms()
 
 
 def _sin_cos(
@@ -244,7 +263,7 @@ def _sin_cos(
     """Write the sine and cosine of positions times frequencies, which are broadcast, to out."""
     room = room[:, : out[0].size].reshape(_ROOM_ARRAYS, *out[0].shape)
     bits = room.view(np.uint64)
-    _multiply(frequencies, np.abs(positions).astype(np.uint64), bits)
+    _multiply(frequencies, np.abs(positions).view(np.uint64), bits)
     turn = np.add(bits[0], _HALF_QUARTER, out=bits[2])
     angle, tail = _reduce(room)
     if (frequencies.unit != 1.0).any():
@@ -264,13 +283,15 @@ def _multiply(frequencies: FixedPointFrequencies, position: UInt64s, room: UInt6
     """Multiply positions and frequencies modulo one turn: 128-bit products, in room[:2]."""
     high, low, product, cross, rest = room[:5]
     low_high, low_low = frequencies.low >> _32, frequencies.low & _LOW_32
-    position_high, position_low = position >> _32, position & _LOW_32
+    is_near = position.max() <= _LOW_32
+    position_low = position if is_near else position & _LOW_32
     np.multiply(position_low, low_low, out=product)
     product >>= _32
     np.multiply(position_low, low_high, out=cross)
     cross += product
     np.multiply(position, frequencies.high, out=high)
-    if position_high.any():
+    if not is_near:
+        position_high = position >> _32
         np.multiply(position_high, low_high, out=product)
         high += product
         np.multiply(position_high, low_low, out=product)

@@ -485,10 +485,15 @@ def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> SineCosine:
     distinct = np.unique(units).tolist()
     if len(distinct) == 1:
         return _of_unit(rule, distinct[0], integers)
-    sines, cosines = np.empty((2, len(positions), rule.count))
-    for unit in distinct:
-        (rows,) = np.nonzero(units == unit)
-        sines[rows], cosines[rows] = _of_unit(rule, unit, integers[rows])
+    # Rows of the same unit are put together, and back in order by copies of whole rows.
+    order = np.argsort(units, kind="stable")
+    ends = np.searchsorted(units[order], distinct, side="right").tolist()
+    parts = [
+        _of_unit(rule, unit, integers[order[first:last]])
+        for unit, first, last in zip(distinct, [0, *ends], ends, strict=False)
+    ]
+    place = np.argsort(order)
+    sines, cosines = (np.concatenate(each).take(place, axis=0) for each in zip(*parts, strict=True))
     return sines, cosines
 
 
@@ -621,7 +626,7 @@ def _aligned(elements: int) -> Float64s:
 
 
 # The arrays of a row's width in one step of fractional positions.
-_ARRAYS = 4
+_ARRAYS = 2
 
 
 @dataclass(frozen=True, eq=False)
