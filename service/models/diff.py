@@ -15,6 +15,7 @@ from math import hypot, isclose, prod, sin, sqrt
 import numpy as np
 
 from service.numerics.dtypes import to_float64
+from service.numerics.evaluation import sin_cos
 from service.numerics.phase import (
     MAX_POSITION,
     TWO_PI,
@@ -22,7 +23,6 @@ from service.numerics.phase import (
     Int64s,
     exact_arithmetic,
     fixed_point,
-    sin_cos,
 )
 from service.numerics.positions import Positions
 from service.numerics.tables import Document

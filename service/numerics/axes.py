@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from service.numerics.double_double import multiply_positions, split_factors
 from service.numerics.dtypes import DType
+from service.numerics.evaluation import sin_cos, sin_cos_of_each
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
@@ -29,8 +30,6 @@ from service.numerics.phase import (
     exact_arithmetic,
     fixed_point,
     frequency_seconds,
-    sin_cos,
-    sin_cos_of_each,
 )
 from service.numerics.phasors import (
     Channels,

@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 
 from service.lru import ByteBoundedLRU, shared
 from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.evaluation import sin_cos
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
@@ -59,7 +60,6 @@ from service.numerics.phase import (
     SineCosine,
     fixed_point,
     frequency_seconds,
-    sin_cos,
 )
 from service.numerics.positions import (
     AnyPositions,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encodings.relative.operator import Similarity
+from service.encodings.relative.similarity import Similarity
 from service.errors import InvalidBody
 from service.formats import json_text as numbers
 from service.formats.json_text import (

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from service.encodings.rotary import rules
 from service.encodings.rotary.rules import Yarn
 from service.lru import ByteBoundedLRU
-from service.numerics import axes, dtypes, phase, phasors
+from service.numerics import axes, dtypes, evaluation, phase, phasors
 from service.numerics.axes import Float32s
 from service.numerics.phase import Decimals, FixedPointFrequencies, Float64s, Int64s
 from service.numerics.phasors import BLOCK_LENGTH, BlockSpan
@@ -167,7 +167,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     monkeypatch.setattr(phasors.Phasors, "cache", ByteBoundedLRU(2**26))
     monkeypatch.setattr(phasors.Frequencies, "cache", ByteBoundedLRU(2**20))
     monkeypatch.setattr(
-        phase,
+        evaluation,
         "_sin_cos_kernel",
         lambda angle, tail, _: (np.sin(angle + tail), np.cos(angle + tail)),
     )

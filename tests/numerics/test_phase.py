@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.numerics.evaluation import sin_cos, sin_cos_of_each
 from service.numerics.phase import (
     MAX_POSITION,
     MIN_FREQUENCY,
@@ -22,8 +23,6 @@ from service.numerics.phase import (
     fixed_point,
     horner,
     is_valid_frequency,
-    sin_cos,
-    sin_cos_of_each,
 )
 from tests.exact import UNIT
 

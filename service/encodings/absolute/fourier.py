@@ -19,6 +19,7 @@ from service.encodings.family import (
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_into, to_float64
+from service.numerics.evaluation import sin_cos
 from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
     FREQUENCY_SECONDS,
@@ -30,7 +31,6 @@ from service.numerics.phase import (
     exact_context,
     exact_series,
     fixed_point,
-    sin_cos,
 )
 from service.numerics.phasors import Channels, RealPhasorTable
 from service.numerics.positions import (

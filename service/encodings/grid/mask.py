@@ -24,6 +24,7 @@ from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.lru import ByteBoundedLRU
 from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.evaluation import sin_cos_of_each
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
     FixedPointFrequencies,
@@ -32,7 +33,6 @@ from service.numerics.phase import (
     Geometric,
     Int64s,
     exact_series,
-    sin_cos_of_each,
 )
 from service.numerics.phasors import Frequencies
 from service.numerics.setups import Setups, Steps, finish

@@ -1,4 +1,4 @@
-"""Relative positions in the sinusoidal encoding: the matrix of an offset, and the similarity."""
+"""The matrix of an offset: it turns the sinusoidal encoding of a position into that of another."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -18,13 +18,9 @@ from service.encodings.family import (
     optional,
 )
 from service.grammar import Integer
-from service.numerics.double_double import pairwise_sum
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
 from service.numerics.phasors import (
     both_phasors,
-    component,
-    component_phasors,
-    phasor_seconds,
     sines_and_cosines,
 )
 from service.numerics.positions import Positions
@@ -32,10 +28,9 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     FormulaTable,
     Table,
-    row_steps,
 )
 
-_OFFSETS = about("The offsets k: integers and half-open ranges.", "-3:4")
+OFFSETS = about("The offsets k: integers and half-open ranges.", "-3:4")
 
 
 class ShiftOperator(TableFamily, path="/relative"):
@@ -69,7 +64,7 @@ class ShiftOperator(TableFamily, path="/relative"):
         ge=-MAX_POSITION,
         le=MAX_POSITION,
     )
-    offsets: Annotated[PositionList | None, _OFFSETS] = None
+    offsets: Annotated[PositionList | None, OFFSETS] = None
     dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
@@ -113,44 +108,3 @@ class ShiftOperator(TableFamily, path="/relative"):
         values[row, sine] = np.where(is_cosine, 0.0 - sin, cos)
         values[row, sine + beside] = np.where(is_cosine, cos, sin)
         return values[:, columns.start : columns.stop]
-
-
-class Similarity(TableFamily, path="/relative/similarity"):
-    """The dot product of the sinusoidal encodings of two positions, for each offset: (offset,).
-
-    Formula: PE(p) · PE(p + k) = Σ cos(kω_i), i = 0 … n − 1, n = d_model/2, at every p; n for k = 0.
-    Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
-    Bound: n·(5 + 2·⌈log2 n⌉)·2^-53: 5 for each term, and one rounding of at most n for each
-        of the 2·⌈log2 n⌉ additions that a term is part of.
-    Trap: the similarity is the same for k and −k, so it does not show the direction; and it does
-        not decrease monotonically with |k|.
-    """
-
-    example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"
-    array: ClassVar[str] = "similarity"
-    axes: ClassVar[tuple[str, ...]] = ("offset",)
-    states_axes: ClassVar[bool] = False
-
-    d_model: EvenChannelCount
-    base: SeriesBase = 10000.0
-    offsets: Annotated[PositionList, _OFFSETS]
-    dtype: RealDType = "float32"
-
-    def table(self) -> Table:
-        rule = geometric(self.d_model, self.base)
-
-        def evaluate(rows: range, _: range) -> Float64s:
-            sums = np.empty((len(rows), 1))
-            for part in row_steps(len(rows), rule.count):
-                offsets = self.offsets.at(rows.start + part.start, rows.start + part.stop)
-                sums[part, 0] = pairwise_sum(component(rule, "cos", offsets))
-            return sums
-
-        return FormulaTable(
-            (self.offsets.count,),
-            self.element_type,
-            1,
-            evaluate,
-            element_seconds=2 * rule.count * phasor_seconds(rule.count, self.offsets),
-            setup=component_phasors(rule, "cos"),
-        )
