@@ -121,7 +121,7 @@ def _serve(options: argparse.Namespace) -> int:
     if "forkserver" not in get_all_start_methods():
         print(f"posref serves on Linux and macOS only, not on {sys.platform}", file=sys.stderr)
         return 1
-    from service.serving.server import CannotListen, serve
+    from service.serving.start import CannotListen, serve
     from service.settings import load_settings
 
     settings = load_settings(host=options.host, port=options.port, workers=options.workers)

@@ -55,7 +55,7 @@ ABSENT: Any = None
 class Report(BaseModel):
     """Base of reports and of their parts; the JSON contains only the fields that were set."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True, defer_build=True)
 
     def json_bytes(self) -> bytes:
         """Return the JSON of the report."""

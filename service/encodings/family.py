@@ -109,7 +109,8 @@ IndexDType = Annotated[Literal["int32", "int64"], about("Type of the elements.",
 class Parameters(BaseModel):
     """Base of all parameters: unknown names are refused, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Most classes are bases, which validate nothing.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     related: ClassVar[Mapping[str, type["Parameters"]]] = {}
     """Families, by path, whose parameters are often sent here by mistake; hints name them."""

@@ -20,7 +20,7 @@ from service.delivery.streams import FIRST_BYTES, _held_bytes
 from service.errors import Overloaded
 from service.memory import MemoryLimit
 from service.routes import REPORTS
-from service.serving.server import fit_connections
+from service.serving.start import fit_connections
 from service.settings import MIB, Settings, default_settings
 
 ROOT = Path(__file__).parents[2]

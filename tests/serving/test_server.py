@@ -22,10 +22,9 @@ import pytest
 import uvloop
 
 from service.app import create_app
-from service.serving.server import (
+from service.serving.server import Server, duplicate_listeners
+from service.serving.start import (
     CannotListen,
-    Server,
-    duplicate_listeners,
     fit_connections,
     listen,
     raise_file_limit,
