@@ -237,7 +237,8 @@ def _lift(limit: int) -> None:
 
 def _warm() -> None:
     """Import all endpoints, run each kind of job once, and keep memory out of collections."""
-    list(ENDPOINTS.values())
+    for endpoint in ENDPOINTS.values():
+        endpoint.parameters.model_rebuild()
     settings = default_settings()
     drawn = RESOURCES["/encoding"]
     request = RepresentationRequest()
