@@ -11,15 +11,16 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from multiprocessing import get_all_start_methods
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
 from service import __version__
-from service.errors import PosrefError
-from service.formats.format import Body
-from service.settings import InvalidSettings, default_settings, load_settings
+from service.errors import InvalidSettings, PosrefError
+
+if TYPE_CHECKING:
+    from service.formats.format import Body
 
 _READY_TIMEOUT_SECONDS = 3.0
 _INTERRUPTED = 128 + signal.SIGINT
@@ -115,10 +116,13 @@ def _add_report(report: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from multiprocessing import get_all_start_methods
+
     if "forkserver" not in get_all_start_methods():
         print(f"posref serves on Linux and macOS only, not on {sys.platform}", file=sys.stderr)
         return 1
-    from service.serving.server import CannotListen, serve
+    from service.serving.start import CannotListen, serve
+    from service.settings import load_settings
 
     settings = load_settings(host=options.host, port=options.port, workers=options.workers)
     try:
@@ -146,11 +150,11 @@ def _caught(
     command: Callable[[argparse.Namespace], int], options: argparse.Namespace, failed: int = 1
 ) -> int:
     """Return the exit code of a command; ``failed``, with a problem or a line, if it fails."""
-    from service.delivery.problems import problem_of
-
     try:
         return command(options)
     except PosrefError as error:
+        from service.delivery.problems import problem_of
+
         (*notes,) = getattr(error, "__notes__", ())
         problem = problem_of(error) | ({"file": notes[0]} if notes else {})
         sys.stderr.buffer.write(orjson.dumps(problem, option=_READABLE) + b"\n")
@@ -168,6 +172,8 @@ def _caught(
 
 def _ready(options: argparse.Namespace) -> int:
     import httpx
+
+    from service.settings import load_settings
 
     settings = load_settings(host=options.host, port=options.port)
     url = f"http://{_reachable(settings.host)}:{settings.port}/readyz"
@@ -199,13 +205,14 @@ def _report(options: argparse.Namespace) -> int:
 
 def _openapi(_options: argparse.Namespace) -> int:
     from service.app import create_app
+    from service.settings import default_settings
 
     document = orjson.dumps(create_app(default_settings()).openapi(), option=_READABLE)
     sys.stdout.buffer.write(document + b"\n")
     return 0
 
 
-def find_body(url: str) -> Body:
+def find_body(url: str) -> "Body":
     """Return the body of the response to a GET of a URL, computed without a server.
 
     Args:
@@ -222,7 +229,7 @@ def find_body(url: str) -> Body:
     return represent(table.document, table.representation).body
 
 
-def save(body: Body, path: Path) -> None:
+def save(body: "Body", path: Path) -> None:
     """Write a body to a file, pipe or device; remove an incomplete file after a failure.
 
     A symbolic link and its file stay.
@@ -241,7 +248,7 @@ def save(body: Body, path: Path) -> None:
             raise
 
 
-def _check_room(body: Body, path: Path) -> None:
+def _check_room(body: "Body", path: Path) -> None:
     if path.exists() and not path.is_file():
         return
     free_bytes = shutil.disk_usage(path.resolve().parent).free

@@ -17,9 +17,9 @@ from service.delivery.problems import add_problem_handlers
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
-from service.routes import ENDPOINTS
+from service.routes import ENDPOINTS, REPORTS, RESOURCES
 from service.routes.pages import PAGES, add_pages
-from service.routes.table_urls import CONVENTIONS
+from service.routes.table_urls import conventions
 from service.settings import Settings, load_settings
 
 
@@ -58,13 +58,14 @@ def create_app(
     )
     app.state.delivery = delivery
     app.router.route_class = RequestRoute
-    for endpoint in ENDPOINTS:
-        add_endpoint(app, endpoint, delivery)
+    for path in ENDPOINTS:
+        has_get, is_report = path in RESOURCES, path in REPORTS
+        add_endpoint(app, path, ENDPOINTS, delivery, has_get=has_get, is_report=is_report)
     add_pages(app, delivery)
     about = {"title": app.title, "description": app.description, "version": app.version}
-    document = cache(partial(openapi_document, about, ENDPOINTS, PAGES))
+    document = cache(partial(openapi_document, about, ENDPOINTS.values(), PAGES))
     app.openapi = document  # type: ignore[method-assign]
-    add_problem_handlers(app, CONVENTIONS)
+    add_problem_handlers(app, conventions)
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, cache=delivery.response_cache)
     if settings.keys:

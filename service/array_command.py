@@ -39,7 +39,6 @@ from service.routes.table_urls import pointing_at_to, table_at, table_request, u
 from service.settings import default_settings
 
 AGREES, DIFFERS, REFUSED = 0, 1, 2
-_ENDPOINTS = {endpoint.path[1:]: endpoint for endpoint in REPORTS}
 _FORMATS = {f".{form.extension}": form for form in (NPY, SAFETENSORS, JSON, RAW)}
 _READABLE = orjson.OPT_INDENT_2
 _LENGTH_BYTES = 8
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         OSError: a file cannot be read, or the report cannot be written.
     """
     try:
-        report = _report(_ENDPOINTS[options.endpoint], options)
+        report = _report(REPORTS[f"/{options.endpoint}"], options)
     except PosrefError as error:
         sys.stderr.writelines(f"{line}\n" for line in _refusal(error))
         return REFUSED

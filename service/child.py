@@ -36,9 +36,9 @@ for _sig in (signal.SIGINT, signal.SIGTERM):
 
 import orjson  # noqa: E402
 
-from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds, Job  # noqa: E402
+from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds  # noqa: E402
 from service.delivery.endpoints import JsonObject, ReportedArrays  # noqa: E402
-from service.delivery.negotiation import RawHeaders, RepresentationRequest  # noqa: E402
+from service.delivery.negotiation import Job, RawHeaders, RepresentationRequest  # noqa: E402
 from service.delivery.plans import Plan, named_arrays, plan_get, read_post, read_query  # noqa: E402
 from service.delivery.problems import refusal  # noqa: E402
 from service.delivery.responses import Answer  # noqa: E402
@@ -51,7 +51,6 @@ from service.memory import give_back_freed  # noqa: E402
 from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
 from service.settings import MIB, Settings, default_settings  # noqa: E402
 
-_ENDPOINTS = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 _FORKSERVER = os.getpid()
 _PR_SET_PDEATHSIG = 1
 _STANDARD_STREAMS = 3
@@ -82,7 +81,7 @@ class JobAnswer:
 
 def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
     """Return the answer to a job; raises PosrefError."""
-    endpoint, request = _ENDPOINTS[job.resource], job.request
+    endpoint, request = ENDPOINTS[job.resource], job.request
     if job.media_type is None:
         # Formats are compared by identity, and a pickle makes another one.
         job = replace(job, request=replace(request, default=FORMATS[request.default.extension]))
@@ -237,13 +236,15 @@ def _lift(limit: int) -> None:
 
 
 def _warm() -> None:
-    """Run each kind of job once, and keep what is in memory out of later collections."""
+    """Import all endpoints, run each kind of job once, and keep memory out of collections."""
+    for endpoint in ENDPOINTS.values():
+        endpoint.parameters.model_rebuild()
     settings = default_settings()
-    drawn = next(each for each in RESOURCES if each.path == "/encoding")
+    drawn = RESOURCES["/encoding"]
     request = RepresentationRequest()
     drawing = RepresentationRequest("png")
     jobs = [(Job(drawn.path, ".png", drawn.example.encode(), drawing), b"")]
-    for report in REPORTS:
+    for report in REPORTS.values():
         inputs, query = report.inputs, report.example.encode()
         assert isinstance(inputs, JsonObject | ReportedArrays)
         job = Job(report.path, report.path, query, request, JSON.media_type)

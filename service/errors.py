@@ -1,4 +1,4 @@
-"""The exceptions of requests that cannot be answered, independent of HTTP."""
+"""The exceptions of settings, and of requests that cannot be answered, independent of HTTP."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,10 @@ from math import ceil
 
 MAX_FAULTS = 10
 """The number of faults that an error names; it counts the others."""
+
+
+class InvalidSettings(Exception):
+    """An environment variable that cannot be used; the message names it."""
 
 
 @dataclass(frozen=True)

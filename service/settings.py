@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.errors import InvalidSettings
 from service.grammar import Boolean, Integer
 from service.memory import smallest_limit
 
@@ -192,10 +193,6 @@ class Settings(BaseSettings):
     def trusted_networks(self) -> Networks:
         """The networks of the proxies whose X-Forwarded-For is believed."""
         return _networks(self.trusted_proxies)
-
-
-class InvalidSettings(Exception):
-    """An environment variable that cannot be used; the message names it."""
 
 
 def default_settings() -> Settings:

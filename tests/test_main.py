@@ -46,7 +46,7 @@ def test_get_of_an_invalid_url_prints_the_problem_and_writes_no_file(
 def test_serve_names_a_platform_without_forkserver(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("service.__main__.get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
     monkeypatch.setattr(sys, "platform", "win32")
 
     assert main(["serve"]) == 1

@@ -6,8 +6,9 @@ import pytest
 from annotated_types import Ge, Le
 
 from service.__main__ import main
+from service.errors import InvalidSettings
 from service.memory import smallest_limit
-from service.settings import MIB, InvalidSettings, Settings, default_settings, load_settings
+from service.settings import MIB, Settings, default_settings, load_settings
 
 
 def test_environment_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:

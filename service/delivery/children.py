@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from math import ceil
 from multiprocessing import active_children, get_context
@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from service.delivery.negotiation import RawHeaders, RepresentationRequest
+from service.delivery.negotiation import Job, RawHeaders
 from service.errors import Refusals, RequestTooLarge
 from service.settings import Settings
 
@@ -73,29 +73,6 @@ class ChildFailed(Exception):
 
 class _Lost(Exception):
     """A child has ended before it took its job."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """The parts of a request from which a child derives its answer.
-
-    Attributes:
-        resource: the path of the endpoint.
-        path: the path of the request.
-        query: the query of the request.
-        request: what selects the representation.
-        media_type: the media type of the body; None for a GET.
-    """
-
-    resource: str
-    path: str
-    query: bytes
-    request: RepresentationRequest
-    media_type: str | None = None
-
-    def plain(self) -> "Job":
-        """Return the job of the file of which this one is the digest."""
-        return replace(self, request=replace(self.request, is_digest=False))
 
 
 @dataclass(frozen=True)

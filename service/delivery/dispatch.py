@@ -13,7 +13,8 @@ from starlette.types import Scope
 
 from service.delivery.budget import SHARES, Budget, Grant
 from service.delivery.cache import BodyCache, ResponseCache, entry_bytes
-from service.delivery.children import Children, Job
+from service.delivery.children import Children
+from service.delivery.negotiation import Job
 from service.delivery.plans import Plan
 from service.delivery.representation import Representation, check_answer_size
 from service.delivery.responses import Answer, CachedBody, Preconditions, Span

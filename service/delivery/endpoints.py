@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -23,10 +23,10 @@ from service.delivery.position_arrays import (
     takes_positions,
     with_positions,
 )
+from service.encodings import registry
 from service.encodings.family import (
     Choice,
     ComposedFamily,
-    Family,
     InputArray,
     Integers,
     Parameters,
@@ -35,8 +35,6 @@ from service.encodings.family import (
     about,
     optional,
 )
-from service.encodings.registry import FAMILIES
-from service.encodings.transforms import TransformFamily
 from service.errors import Fault, InvalidBody, ModelNotKnown, PosrefError, shortened
 from service.formats.format import MAX_RANK, Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
@@ -44,8 +42,11 @@ from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import to_query
+from service.lazily import MadeOnDemand
 from service.numerics.tables import ELEMENT_SECONDS, Document, StoredTable
-from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 ABSENT: Any = None
 """The default of an optional report field; the JSON contains the field only if it is set."""
@@ -54,7 +55,7 @@ ABSENT: Any = None
 class Report(BaseModel):
     """Base of reports and of their parts; the JSON contains only the fields that were set."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True, defer_build=True)
 
     def json_bytes(self) -> bytes:
         """Return the JSON of the report."""
@@ -474,15 +475,29 @@ class Endpoint:
         return {"shape": "50,512", "x_dtype" if has_own else "dtype": "float32"}
 
     def answer_to(
-        self, parameters: Parameters, arguments: Iterable[Any], settings: Settings
+        self, parameters: Parameters, arguments: Iterable[Any], settings: "Settings"
     ) -> Document | Report:
         """Return the answer to a request; raises PosrefError."""
         limits = () if self.report is None else (settings,)
         return self.answer(parameters, *arguments, *limits)
 
 
-def endpoint_of(family: type[Family]) -> Endpoint:
-    """Return the endpoint of a family."""
+def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
+    """Return the document of an endpoint without inputs; raises InvalidParameters."""
+    document = endpoint.answer(parameters)
+    assert isinstance(document, Document)
+    return document
+
+
+def revision_of(parameters: Parameters) -> int | None:
+    """Return the value of the parameter ``revision``; None if absent or not a parameter."""
+    revision: int | None = getattr(parameters, "revision", None)
+    return revision
+
+
+def _endpoint_at(path: str) -> Endpoint:
+    """Return the endpoint of the family at a path."""
+    family = registry.FAMILIES[path]
     inputs: Inputs
     if issubclass(family, TableFamily):
         inputs = PositionInput() if takes_positions(family) else NoInput()
@@ -496,17 +511,11 @@ def endpoint_of(family: type[Family]) -> Endpoint:
     )
 
 
-RESOURCES: tuple[Endpoint, ...] = tuple(
-    endpoint_of(family) for family in FAMILIES if issubclass(family, TableFamily)
-)
-"""The endpoints of tables, which answer GET."""
+RESOURCES: Mapping[str, Endpoint] = MadeOnDemand(registry.TABLES, _endpoint_at)
+"""The endpoints of tables, which answer GET, by path."""
 
-TRANSFORMS: tuple[Endpoint, ...] = tuple(
-    endpoint_of(family) for family in FAMILIES if issubclass(family, TransformFamily)
-)
-"""The endpoints that transform the arrays in a request body."""
+TRANSFORMS: Mapping[str, Endpoint] = MadeOnDemand(registry.TRANSFORMS, _endpoint_at)
+"""The endpoints that transform the arrays in a request body, by path."""
 
-COMPOSITIONS: tuple[Endpoint, ...] = tuple(
-    endpoint_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)
-)
-"""The endpoints of tables that are computed from the arrays in a request body."""
+COMPOSITIONS: Mapping[str, Endpoint] = MadeOnDemand(registry.COMPOSITIONS, _endpoint_at)
+"""The endpoints of tables that are computed from the arrays in a request body, by path."""

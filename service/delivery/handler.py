@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.delivery.budget import Budget
-from service.delivery.children import Job, memory_file
+from service.delivery.children import memory_file
 from service.delivery.clients import ordered_client
 from service.delivery.dispatch import Delivery, needs_child
 from service.delivery.endpoints import Endpoint
-from service.delivery.negotiation import RepresentationRequest
+from service.delivery.negotiation import Job, RepresentationRequest
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.plans import Plan, Posted, named_arrays, plan_get, read_post, read_query
 from service.delivery.responses import Answer
@@ -29,6 +29,7 @@ from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
 from service.formats.format import Block, ReadableFormat
 from service.formats.json_text import JSON
+from service.lazily import MadeOnDemand
 from service.settings import Settings
 
 EXTENSION = ".{extension}"
@@ -110,7 +111,7 @@ class Handler:
             self.delivery.scheduler.children.check(ordered_client(), seconds)
 
     def _job(self, request: Request) -> Job:
-        scope, wanted = request.scope, RepresentationRequest.of(request)
+        scope, wanted = request.scope, RepresentationRequest.of(request.scope)
         return Job(self.endpoint.path, scope["path"], scope["query_string"], wanted)
 
     async def _answered(self, job: Job, query: Mapping[str, str], body: "ReceivedBody") -> Answer:
@@ -161,14 +162,35 @@ class RequestRoute(APIRoute):
         return handler
 
 
-def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:
-    """Add the routes of an endpoint; documents also have routes with an extension."""
-    handler = Handler(endpoint, delivery)
-    for suffix in ("", EXTENSION) if endpoint.report is None else ("",):
-        path = endpoint.path + suffix
-        if endpoint.has_get:
-            app.add_api_route(path, handler.get, methods=["GET", "HEAD"])
-        app.add_api_route(path, handler.post, methods=["POST"])
+def add_endpoint(
+    app: FastAPI,
+    path: str,
+    endpoints: MadeOnDemand[Endpoint],
+    delivery: Delivery,
+    *,
+    has_get: bool,
+    is_report: bool,
+) -> None:
+    """Add the routes of an endpoint; documents also have routes with an extension.
+
+    The first request imports the endpoint, on a thread: the event loop would stop for too long.
+    """
+
+    async def handler() -> Handler:
+        if path not in endpoints.made:
+            await delivery.scheduler.run(partial(endpoints.__getitem__, path), SHORT_SECONDS)
+        return Handler(endpoints[path], delivery)
+
+    async def get(request: Request) -> Answer:
+        return await (await handler()).get(request)
+
+    async def post(request: Request) -> Answer:
+        return await (await handler()).post(request)
+
+    for each in (path,) if is_report else (path, path + EXTENSION):
+        if has_get:
+            app.add_api_route(each, get, methods=["GET", "HEAD"])
+        app.add_api_route(each, post, methods=["POST"])
 
 
 def add_page(app: FastAPI, path: str, page: Callable[[Request], Awaitable[Response]]) -> None:

@@ -4,13 +4,10 @@ The extension of the URL chooses the format; without one, Accept does (RFC 9110,
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeAlias
-
-from starlette.requests import Request
-from starlette.types import Scope
+from typing import Any, TypeAlias
 
 from service.delivery.parameters import nearest
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
@@ -69,6 +66,25 @@ def unknown_format(extension: str) -> NotFound:
     hint = f"did you mean {near}? There are" if near else "there are"
     formats = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
     return NotFound(f"There is no format {shortened(extension)}; {hint} {formats}")
+
+
+def unknown_path(
+    path: str, known: Iterable[str], named: Callable[[], Mapping[str, str]]
+) -> NotFound:
+    """Return the error for an unknown path, with a hint.
+
+    Args:
+        path: the unknown path.
+        known: the paths of all routes without path parameters.
+        named: returns the path and parameter of each convention by its name, for hints.
+    """
+    name = path.rpartition("/")[2].partition(".")[0]
+    paths = list(known)
+    same = [each for each in paths if name and each.endswith(f"/{name}")]
+    exact = same[0] if len(same) == 1 else named().get(name)
+    near = exact or nearest(path, paths)
+    hint = f"did you mean {near}?" if near else "/ lists what is here"
+    return NotFound(f"There is no {shortened(path)}; {hint}")
 
 
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
@@ -178,6 +194,8 @@ _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
 
 
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+Scope: TypeAlias = Mapping[str, Any]
+"""The ASGI scope of a request; Starlette, which has such a type, takes long to import."""
 
 EXPOSED_HEADERS = (
     "Accept-Ranges, Array-Axes, Array-Dtype, Array-Error-Bound, Array-Shape, Array-Warnings, "
@@ -231,12 +249,35 @@ class RepresentationRequest:
     takes_chunks: bool = True
 
     @classmethod
-    def of(cls, request: Request) -> "RepresentationRequest":
-        extension, is_digest = read_extension(request.path_params.get("extension"))
+    def of(cls, scope: Scope) -> "RepresentationRequest":
+        extension, is_digest = read_extension(scope["path_params"].get("extension"))
         return cls(
             extension,
             is_digest,
-            list_header(request.scope, b"accept"),
-            list_header(request.scope, b"accept-encoding"),
-            takes_chunks=request.scope["http_version"] not in {"0.9", "1.0"},
+            list_header(scope, b"accept"),
+            list_header(scope, b"accept-encoding"),
+            takes_chunks=scope["http_version"] not in {"0.9", "1.0"},
         )
+
+
+@dataclass(frozen=True)
+class Job:
+    """The parts of a request from which a child derives its answer.
+
+    Attributes:
+        resource: the path of the endpoint.
+        path: the path of the request.
+        query: the query of the request.
+        request: what selects the representation.
+        media_type: the media type of the body; None for a GET.
+    """
+
+    resource: str
+    path: str
+    query: bytes
+    request: RepresentationRequest
+    media_type: str | None = None
+
+    def plain(self) -> "Job":
+        """Return the job of the file of which this one is the digest."""
+        return replace(self, request=replace(self.request, is_digest=False))

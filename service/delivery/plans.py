@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.delivery.children import Job
-from service.delivery.endpoints import Endpoint, RawArray
-from service.delivery.negotiation import TEXT_MEDIA_TYPE, RawHeaders, prefers_text, raw
+from service.delivery.endpoints import Endpoint, RawArray, revision_of, table_document
+from service.delivery.negotiation import TEXT_MEDIA_TYPE, Job, RawHeaders, prefers_text, raw
 from service.delivery.parameters import given_twice, parse_query, read_parameters
 from service.delivery.representation import (
     Representation,
@@ -152,19 +151,6 @@ def read_query(
 def _required(name: str, example: str) -> str:
     meaning = str(RawArray.model_fields[name].description).removesuffix(".")
     return f"{name} is required, as in {name}={example}: {meaning[0].lower()}{meaning[1:]}"
-
-
-def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
-    """Return the document of an endpoint without inputs; raises InvalidParameters."""
-    document = endpoint.answer(parameters)
-    assert isinstance(document, Document)
-    return document
-
-
-def revision_of(parameters: Parameters) -> int | None:
-    """Return the value of the parameter ``revision``; None if absent or not a parameter."""
-    revision: int | None = getattr(parameters, "revision", None)
-    return revision
 
 
 def _content_of(representation: Representation) -> tuple[RawHeaders, int | None]:

@@ -5,12 +5,12 @@ Their names are reserved: no endpoint with a parameter ``positions`` has another
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from service.encodings.family import Parameters
-from service.encodings.positions.position_ids import ARRAYS
 from service.errors import InvalidBody
 from service.formats.format import MAX_INTEGERS, UNNAMED, Input
 from service.formats.json_text import read_array
@@ -27,10 +27,18 @@ DECODED = "decode_position_ids"
 """The positions of decoded tokens: those of rows where no others are sent."""
 
 LENGTHS = ("cu_seqlens", "seqlen_offsets")
-IGNORED = tuple(name for name in ARRAYS if name not in {ALIAS, *LENGTHS})
-"""Arrays that an answer of /positions has beside positions; no table depends on them."""
 
-RESERVED = (POSITIONS, ALIAS, *LENGTHS, *IGNORED)
+
+@cache
+def ignored() -> tuple[str, ...]:
+    """Return the arrays that an answer of /positions has beside positions.
+
+    No table depends on them.
+    """
+    from service.encodings.positions.position_ids import ARRAYS
+
+    return tuple(name for name in ARRAYS if name not in {ALIAS, *LENGTHS})
+
 
 POSITION_SECONDS = 1.9e-7
 """The processor seconds of finding and hashing the distinct ones among positions, for each."""
@@ -70,7 +78,7 @@ def with_positions(content: Input, *, is_only: bool) -> Input:
         raise InvalidBody(rule, "/data")
     if is_only and not content.is_named:
         arrays = {POSITIONS: arrays[UNNAMED]}
-    for name in RESERVED:
+    for name in (POSITIONS, ALIAS, *LENGTHS, *ignored()):
         if _is_nested(parameters.get(name)):
             arrays[name] = read_array(name, parameters.pop(name))
     for source in (arrays, parameters):
@@ -95,7 +103,7 @@ def _take_others(arrays: dict[str, StoredTable], parameters: dict[str, Any]) -> 
         if DECODED in source and not has_positions:
             source[POSITIONS], has_positions = source.pop(DECODED), True
     for source in sources:
-        for name in IGNORED:
+        for name in ignored():
             if source.pop(name, None) is not None and not has_positions:
                 rule = f"{name} is sent beside {POSITIONS}, which is missing"
                 raise InvalidBody(rule, f"/{name}")

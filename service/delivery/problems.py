@@ -5,7 +5,7 @@ Also the headers of HTML pages, with the content security policy of each page.
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from service import errors
-from service.delivery.negotiation import RawHeaders, raw
-from service.delivery.parameters import nearest
+from service.delivery.negotiation import RawHeaders, raw, unknown_path
 from service.delivery.responses import Answer
 
 MEDIA_TYPE = "application/problem+json"
@@ -130,12 +129,12 @@ def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None)
     return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
-def add_problem_handlers(app: Starlette, named: Mapping[str, str]) -> None:
+def add_problem_handlers(app: Starlette, named: Callable[[], Mapping[str, str]]) -> None:
     """Make the app answer every error with a problem document.
 
     Args:
         app: the application.
-        named: the path and parameter of each convention by its name, for hints.
+        named: returns the path and parameter of each convention by its name, for hints.
     """
 
     async def refuse(_: Request, error: Exception) -> Answer:
@@ -170,25 +169,6 @@ def _allowed_methods(request: Request) -> str:
         for method in route.methods or ()
     }
     return ", ".join(sorted(methods))
-
-
-def unknown_path(
-    path: str, known: Iterable[str], named: Mapping[str, str] | None = None
-) -> errors.NotFound:
-    """Return the error for an unknown path, with a hint.
-
-    Args:
-        path: the unknown path.
-        known: the paths of all routes without path parameters.
-        named: the path and parameter of each convention by its name, for hints.
-    """
-    name = path.rpartition("/")[2].partition(".")[0]
-    paths = list(known)
-    same = [each for each in paths if name and each.endswith(f"/{name}")]
-    exact = same[0] if len(same) == 1 else (named or {}).get(name)
-    near = exact or nearest(path, paths)
-    hint = f"did you mean {near}?" if near else "/ lists what is here"
-    return errors.NotFound(f"There is no {errors.shortened(path)}; {hint}")
 
 
 HTML_MEDIA_TYPE = "text/html"

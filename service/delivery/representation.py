@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from urllib.parse import quote
 
-from service.delivery.children import Job
 from service.delivery.negotiation import (
     TEXT_MEDIA_TYPE,
+    Job,
     RepresentationRequest,
     choose_coding,
     choose_format,
@@ -26,7 +26,9 @@ from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Block, Body, Format, WholeBody
 from service.formats.json_text import JSON, parameter_text
 from service.numerics.tables import Document, ParameterValue, size, size_bytes
-from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 MAX_TABLE_BYTES = 2**63 - 1
 
@@ -128,7 +130,7 @@ class Representation:
         return file_bytes * (_DIGEST_BYTE_SECONDS if self.is_digest else _GZIP_BYTE_SECONDS)
 
     def headers(
-        self, request: RepresentationRequest, path: str, query: bytes, settings: Settings
+        self, request: RepresentationRequest, path: str, query: bytes, settings: "Settings"
     ) -> dict[str, str]:
         """Return the headers of 200, 206 and 304: tag, caching, arrays and links.
 
@@ -197,7 +199,7 @@ def check_revision(document: Document, revision: int | None) -> None:
     raise InvalidParameters(Fault("revision", str(revision), rule))
 
 
-def linked_format(document: Document, settings: Settings) -> Format:
+def linked_format(document: Document, settings: "Settings") -> Format:
     """Return JSON if one answer may have all of a document, else the first binary format.
 
     Where a binary answer may not either, parts of it can be requested.
@@ -208,19 +210,19 @@ def linked_format(document: Document, settings: Settings) -> Format:
     return next((form for form in binary if form.refusal(document) is None), JSON)
 
 
-def is_whole(document: Document, form: Format, settings: Settings) -> bool:
+def is_whole(document: Document, form: Format, settings: "Settings") -> bool:
     """Return whether one answer may have all of a document in a format."""
     return form.body(document).limit_bytes <= _limit_of(form, settings)[0]
 
 
-def _limit_of(form: Format, settings: Settings) -> tuple[int, str]:
+def _limit_of(form: Format, settings: "Settings") -> tuple[int, str]:
     """Return the most bytes of an answer in a format, and the name of the setting."""
     if form.is_text:
         return settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
     return settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
 
 
-def check_answer_size(representation: Representation, settings: Settings, job: Job) -> None:
+def check_answer_size(representation: Representation, settings: "Settings", job: Job) -> None:
     """Raise AnswerTooLarge if a whole body is longer than the limit of its format.
 
     The hint is the URL of the job in another format, or a range of it if the job is a GET.
@@ -318,7 +320,7 @@ def place_headers(
     form: Format,
     extension: str | None,
     *,
-    settings: Settings,
+    settings: "Settings",
 ) -> dict[str, str]:
     """Return the headers Content-Location (this representation) and Link (other formats).
 

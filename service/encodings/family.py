@@ -2,8 +2,8 @@
 
 A family is one kind of table or transformation, and one class. Its fields are the query parameters;
 its docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds, parsing,
-canonical parameters, OpenAPI, documentation and contract tests are generated from
-``Family.registered``.
+canonical parameters, OpenAPI, documentation and contract tests are generated from the families in
+``registry``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,8 @@ IndexDType = Annotated[Literal["int32", "int64"], about("Type of the elements.",
 class Parameters(BaseModel):
     """Base of all parameters: unknown names are refused, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Most classes are bases, which validate nothing.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     related: ClassVar[Mapping[str, type["Parameters"]]] = {}
     """Families, by path, whose parameters are often sent here by mistake; hints name them."""
@@ -286,10 +287,9 @@ _DTYPES = {**REAL_DTYPES, **INDEX_DTYPES}
 
 
 class Family(Parameters):
-    """A kind of table, registered under its path.
+    """A kind of table; ``registry`` lists its path.
 
     Attributes:
-        registered: all families, in the order of their definition.
         path: the URL path, without an extension.
         operation: the stem of its operationIds (``get`` + operation, ``post`` + operation); by
             default the words of the path.
@@ -300,8 +300,6 @@ class Family(Parameters):
             byte of any table of this kind changes.
     """
 
-    registered: ClassVar[list[type["Family"]]] = []
-
     path: ClassVar[str]
     operation: ClassVar[str]
     summary: ClassVar[str]
@@ -309,7 +307,7 @@ class Family(Parameters):
     revision_of_bytes: ClassVar[int] = 1
 
     def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
-        """Register a class that has a path; a class without one is a base class."""
+        """Derive names from the path of a class; a class without one is a base class."""
         super().__init_subclass__(**options)
         if path is not None:
             cls.path = path
@@ -317,7 +315,6 @@ class Family(Parameters):
             cls.operation = vars(cls).get("operation", "".join(map(str.capitalize, words)))
             first_line, *_ = (cls.__doc__ or "").split("\n\n")
             cls.summary = vars(cls).get("summary", first_line.rstrip("."))
-            Family.registered.append(cls)
 
     @classmethod
     def kind(cls) -> str:

@@ -1,14 +1,37 @@
-"""All endpoints: those of families, and the reports about configs and arrays."""
+"""All endpoints by path: those of families, and the reports about models and arrays."""
+
+from collections.abc import Mapping
+from itertools import chain
 
 from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint
-from service.routes.compare import COMPARE
-from service.routes.diagnosed_models import DIAGNOSE
-from service.routes.difference import DIFF
-from service.routes.identify import IDENTIFY
-from service.routes.model import MODEL
-from service.routes.rope_config import CONFIG
+from service.lazily import MadeOnDemand, imported
 
-REPORTS = (CONFIG, MODEL, DIFF, COMPARE, IDENTIFY, DIAGNOSE)
-ENDPOINTS: tuple[Endpoint, ...] = (*RESOURCES, *TRANSFORMS, *COMPOSITIONS, *REPORTS)
+_REPORTS = {
+    "/rope/config": "rope_config.CONFIG",
+    "/model": "model.MODEL",
+    "/model/diff": "difference.DIFF",
+    "/compare": "compare.COMPARE",
+    "/identify": "identify.IDENTIFY",
+    "/diagnose": "diagnosed_models.DIAGNOSE",
+}
+
+
+def _report_at(path: str) -> Endpoint:
+    report: Endpoint = imported(f"{__name__}.{_REPORTS[path]}")
+    return report
+
+
+REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_REPORTS, _report_at)
+"""The endpoints of reports, which need a body, by path."""
+
+_GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS)
+
+
+def _endpoint_at(path: str) -> Endpoint:
+    return next(group[path] for group in _GROUPS if path in group)
+
+
+ENDPOINTS = MadeOnDemand(chain(*_GROUPS), _endpoint_at)
+"""All endpoints, by path."""
 
 __all__ = ["COMPOSITIONS", "ENDPOINTS", "REPORTS", "RESOURCES", "TRANSFORMS"]

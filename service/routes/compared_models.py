@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, TypeAlias
 
-from service.delivery.endpoints import Endpoint
+from service.delivery.endpoints import Endpoint, table_document
 from service.delivery.parameters import read_parameters
-from service.delivery.plans import table_document
 from service.encodings.rotary.mrope import LAYOUTS
 from service.errors import InvalidBody
 from service.grammar import to_json

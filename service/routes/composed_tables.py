@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import permutations
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -23,15 +24,6 @@ from service.routes.expected_tables import check_size, elements_of, finite_sampl
 from service.routes.table_urls import pointing_at_to, table_request
 
 _HAVE = "have"
-_ENDPOINTS = {endpoint.path.strip("/"): endpoint for endpoint in COMPOSITIONS}
-INPUT_NAMES = frozenset(
-    name
-    for endpoint in COMPOSITIONS
-    if isinstance(endpoint.inputs, NamedArrays)
-    for name in endpoint.inputs.names
-    if name != "x"
-)
-"""The names of the arrays that such tables are computed from."""
 
 # Libraries interpolate in float32, and lose at most 28 steps of the largest number: see /resize.
 _LIBRARY_ERROR = 28 * 2.0**-23
@@ -43,10 +35,18 @@ _MOST_AXES = 4
 _SIDES = ("size", "old_size")
 
 
+@cache
+def input_names() -> frozenset[str]:
+    """Return the names of the arrays that such tables are computed from."""
+    inputs = (endpoint.inputs for endpoint in COMPOSITIONS.values())
+    arrays = (each for each in inputs if isinstance(each, NamedArrays))
+    return frozenset(name for each in arrays for name in each.names if name != "x")
+
+
 def is_composed(url: str) -> bool:
     """Return whether a URL names a table that arrays in a body determine."""
     with pointing_at_to(url):
-        return table_request(url).resource in _ENDPOINTS
+        return f"/{table_request(url).resource}" in COMPOSITIONS
 
 
 def explain_composed(url: str, content: Input) -> Explanation:
@@ -68,7 +68,7 @@ def explain_composed(url: str, content: Input) -> Explanation:
         )
     have = finite_sample(_HAVE, arrays.pop(_HAVE))
     inputs = replace(content, arrays=arrays)
-    endpoint = _ENDPOINTS[request.resource]
+    endpoint = COMPOSITIONS[f"/{request.resource}"]
     if isinstance(endpoint.inputs, NamedArrays):
         inputs = endpoint.inputs.canonical(inputs)
         endpoint.inputs.check(inputs)
@@ -88,7 +88,7 @@ def explain_composed(url: str, content: Input) -> Explanation:
 
 
 def _composed(request: TableRequest, inputs: Input) -> Document:
-    endpoint = _ENDPOINTS[request.resource]
+    endpoint = COMPOSITIONS[f"/{request.resource}"]
     parameters = read_parameters(endpoint.parameters, request.parameters)
     answer = endpoint.answer(parameters, *endpoint.inputs.arguments(parameters, inputs))
     assert isinstance(answer, Document)
@@ -111,7 +111,7 @@ def _others(
     request: TableRequest, inputs: Input, document: Document, name: str, have: Sample
 ) -> Iterator[Alternative]:
     """Yield the tables of requests with one mistaken setting, of those that have one."""
-    fields = _ENDPOINTS[request.resource].parameters.model_fields
+    fields = COMPOSITIONS[f"/{request.resource}"].parameters.model_fields
     for wrong, other in switched(request, fields, document.parameters):
         with suppress(PosrefError):
             changed = _composed(other, inputs)

@@ -31,7 +31,7 @@ from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Decimals
 from service.numerics.tables import ParameterValue, size
 from service.routes.compared_models import pointing_into
-from service.routes.composed_tables import INPUT_NAMES
+from service.routes.composed_tables import input_names
 from service.routes.model import DescribedModel
 from service.routes.model_links import (
     CONTEXT_LENGTH,
@@ -90,7 +90,7 @@ class ArraysOfModel(ReportedArrays):
         if not content.is_text:
             return _with_tensor(content) if content.is_named else content
         parameters, arrays = dict(content.parameters), dict(content.arrays)
-        for name in [name for name in parameters if name in INPUT_NAMES or is_in_dump(name)]:
+        for name in [name for name in parameters if name in input_names() or is_in_dump(name)]:
             arrays[name] = read_array(name, parameters.pop(name))
         document = _bytes_of(parameters.pop(MODEL)) if MODEL in parameters else None
         return replace(content, arrays=arrays, parameters=parameters, document=document)
@@ -99,7 +99,7 @@ class ArraysOfModel(ReportedArrays):
         """Return the schema of the document and of arrays of layers in a JSON body."""
         document = {"$ref": "#/components/schemas/Config", "description": _DOCUMENT}
         numbers = {"type": "array", "items": {}}
-        patterns = {IN_DUMPS: numbers, f"^({'|'.join(sorted(INPUT_NAMES))})$": numbers}
+        patterns = {IN_DUMPS: numbers, f"^({'|'.join(sorted(input_names()))})$": numbers}
         return {"properties": {MODEL: document}, "patternProperties": patterns}
 
     def count_elements(self, form: ReadableFormat, body: Block) -> int:

@@ -10,9 +10,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from service.analysis.array import TableRequest
-from service.delivery.endpoints import ABSENT, Count, Endpoint, Report
+from service.delivery.endpoints import ABSENT, Count, Endpoint, Report, table_document
 from service.delivery.parameters import read_parameters
-from service.delivery.plans import table_document
 from service.encodings.family import Integers, Reals, about, impossible, optional
 from service.encodings.rotary.angles import CONSUMERS
 from service.errors import Fault, InvalidBody, InvalidParameters

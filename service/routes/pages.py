@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from service import __version__
 from service.delivery.dispatch import Delivery
+from service.delivery.endpoints import Endpoint
 from service.delivery.handler import add_page
 from service.delivery.negotiation import (
     TEXT_MEDIA_TYPE,
@@ -27,14 +28,12 @@ from service.delivery.problems import HTML_MEDIA_TYPE as HTML
 from service.delivery.problems import html_headers
 from service.delivery.representation import GZIP
 from service.delivery.responses import Answer, Preconditions, ResponseHead
-from service.encodings.registry import TABLE_REVISIONS
+from service.encodings.registry import table_revisions
 from service.errors import NotReady
 from service.formats import FORMATS
 from service.formats.json_text import JSON
-from service.routes import ENDPOINTS
+from service.routes import ENDPOINTS, RESOURCES
 
-_TABLES = [endpoint for endpoint in ENDPOINTS if endpoint.has_get]
-_POSTED = [endpoint for endpoint in ENDPOINTS if not endpoint.has_get]
 _ASSETS = "/docs/assets"
 PAGES = (
     Page("/", "getHome", "All resources", JSON.media_type),
@@ -79,12 +78,14 @@ def _answer(
 async def _home(request: Request) -> Response:
     accept = list_header(request.scope, b"accept")
     if accept and media_quality(accept, HTML) > media_quality(accept, JSON.media_type):
-        page = _home_page()
+        page = await asyncio.to_thread(_home_page)
         return Answer(200, html_headers(page, "no-store", vary="Accept"), page.encode())
-    return _answer(orjson.dumps(_directory()), JSON.media_type, vary="Accept")
+    body = await asyncio.to_thread(_directory)
+    return _answer(body, JSON.media_type, vary="Accept")
 
 
-def _directory() -> dict[str, object]:
+def _directory() -> bytes:
+    """Return the directory; the first time, this imports all endpoints."""
     links = [
         {
             "href": f"{resource.path}?{resource.example}",
@@ -92,11 +93,11 @@ def _directory() -> dict[str, object]:
             "method": "GET",
             "title": resource.summary,
         }
-        for resource in _TABLES
+        for resource in RESOURCES.values()
     ]
     links += [
         {"href": posted.path, "rel": "item", "method": "POST", "title": posted.summary}
-        for posted in _POSTED
+        for posted in _posted()
     ]
     links += [
         {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
@@ -104,23 +105,28 @@ def _directory() -> dict[str, object]:
         {"href": "/metrics", "rel": "monitor", "method": "GET", "title": "Metrics for Prometheus"},
         {"href": "/readyz", "rel": "status", "method": "GET", "title": "Readiness"},
     ]
-    return {
+    directory = {
         "name": "posref",
         "version": __version__,
-        "kinds": dict(TABLE_REVISIONS),
+        "kinds": table_revisions(),
         "formats": {form.extension: form.media_type for form in FORMATS.values()},
         "links": links,
     }
+    return orjson.dumps(directory)
+
+
+def _posted() -> list[Endpoint]:
+    return [endpoint for path, endpoint in ENDPOINTS.items() if path not in RESOURCES]
 
 
 def _home_page() -> str:
     rows = "\n".join(
         f'<li><a href="{escape(f"{resource.path}?{resource.example}")}">'
         f"<code>{resource.path}</code></a> {escape(resource.summary)}</li>"
-        for resource in _TABLES
+        for resource in RESOURCES.values()
     )
     posts = "\n".join(
-        f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _POSTED
+        f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _posted()
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from pydantic import Field
@@ -23,11 +24,11 @@ from service.delivery.endpoints import (
     TRANSFORMS,
     Endpoint,
     Report,
+    revision_of,
+    table_document,
 )
-from service.delivery.negotiation import RepresentationRequest, read_extension
+from service.delivery.negotiation import RepresentationRequest, read_extension, unknown_path
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.plans import revision_of, table_document
-from service.delivery.problems import unknown_path
 from service.delivery.representation import check_revision, linked_format
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
@@ -35,18 +36,23 @@ from service.formats.format import Input
 from service.formats.json_text import JSON
 from service.grammar import to_json, to_query
 from service.numerics.tables import Document, ParameterValue
-from service.settings import Settings
+from service.routes import REPORTS
 
-_OF_PATH = {resource.path: resource for resource in RESOURCES}
-_REPORTS = ("/model", "/model/diff", "/rope/config", "/compare", "/identify", "/diagnose")
-_POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
+if TYPE_CHECKING:
+    from service.settings import Settings
 
-CONVENTIONS: Mapping[str, str] = {
-    name: f"{resource.path} with convention={name}"
-    for resource in reversed(RESOURCES)
-    for name in choices(resource.parameters, "convention")
-}
-"""The path and parameter of the first table of each convention, by the convention's name."""
+_POSTED = {*REPORTS, *TRANSFORMS, *COMPOSITIONS}
+
+
+@cache
+def conventions() -> Mapping[str, str]:
+    """Return the path and parameter of the first table of each convention, by its name."""
+    return {
+        name: f"{path} with convention={name}"
+        for path in reversed([*RESOURCES])
+        for name in choices(RESOURCES[path].parameters, "convention")
+    }
+
 
 Url = Annotated[str, Field(json_schema_extra={"format": "uri-reference"})]
 
@@ -119,14 +125,14 @@ def read_url(url: str) -> TableUrl:
     """
     split = split_url(url)
     path, dot, text = split.path.partition(".")
-    resource = _OF_PATH.get(path)
+    resource = RESOURCES.get(path)
     if resource is None:
         if path in _POSTED:
             rule = "is made of what is POSTed to a server; a URL alone names no table there"
             raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
         if not path.strip("/"):
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
-        raise unknown_path(path, _OF_PATH, CONVENTIONS)
+        raise unknown_path(path, RESOURCES, conventions)
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(resource.parameters, _query(split))
     revision = revision_of(parameters)
@@ -199,7 +205,7 @@ class ReportParameters(Parameters):
             own = f"an array goes by the name of {cls.array_names} in JSON"
             return ROTATED if name == "rotated" else own
         with suppress(NotFound):
-            resource = _OF_PATH.get(split_url(str(values.get("to"))).path.partition(".")[0])
+            resource = RESOURCES.get(split_url(str(values.get("to"))).path.partition(".")[0])
             if resource is not None and name in resource.parameters.model_fields:
                 rule = "if it is part of the URL in to, write the & before it as %26"
                 return f"{rule}: curl does by --url-query 'to=…'"
@@ -208,12 +214,12 @@ class ReportParameters(Parameters):
 
 def table_at(path: str) -> Endpoint | None:
     """Return the endpoint of the tables at a path; None if a GET of it has no table."""
-    return _OF_PATH.get(path)
+    return RESOURCES.get(path)
 
 
 def tables(request: TableRequest) -> Document:
     """Return the document of a table request; raises InvalidParameters."""
-    resource = _OF_PATH[f"/{request.resource}"]
+    resource = RESOURCES[f"/{request.resource}"]
     return table_document(resource, read_parameters(resource.parameters, request.parameters))
 
 
@@ -228,7 +234,7 @@ def _query_text(parameters: Mapping[str, ParameterValue]) -> str:
     return urlencode({name: to_query(value) for name, value in parameters.items()}, safe=",:")
 
 
-def link_to(request: TableRequest, document: Document, settings: Settings) -> dict[str, Any]:
+def link_to(request: TableRequest, document: Document, settings: "Settings") -> dict[str, Any]:
     """Return the fields of a TableLink: the URL of a request, in a format for its document."""
     form = linked_format(document, settings)
     extension = None if form is JSON else form.extension
@@ -240,7 +246,7 @@ def link_to(request: TableRequest, document: Document, settings: Settings) -> di
 def links_to(
     requests: Mapping[str, tuple[TableRequest, str | None]],
     shared: Mapping[str, ParameterValue],
-    settings: Settings,
+    settings: "Settings",
 ) -> dict[str, Any]:
     """Return the URLs of table requests with extensions, and ``post`` if one were too long.
 

@@ -1,18 +1,12 @@
-"""The server of one process, and the start of all processes: listeners, signals, drain."""
+"""The server of one process: signals, drain, and what it does while it serves."""
 
 import asyncio
 import gc
 import logging
-import os
-import resource
 import signal
 import socket
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from time import monotonic
 from types import FrameType
 from typing import cast
@@ -20,34 +14,26 @@ from typing import cast
 import uvicorn
 from fastapi import FastAPI
 
-from service import __version__
 from service.app import create_app
-from service.delivery.budget import CONNECTION_BYTES, Budget, setups_bytes
+from service.delivery.budget import setups_bytes
 from service.delivery.dispatch import Delivery
-from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
-from service.delivery.telemetry.metrics import SharedCounts
+from service.delivery.telemetry.log import LineWriter
 from service.lru import shrink_shared
 from service.memory import give_back_freed
+from service.routes import ENDPOINTS
 from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
-from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
+from service.serving.supervisor import START_FAILED, handle_signals
 from service.settings import MIB, Settings
 
 _TICKS_PER_SECOND = 10
 
 # How long a response that is cut off may take to end.
 _CUT_SECONDS = 2
-_BACKLOG = 2048
 _ACCEPTS_PER_ITERATION = 8
 
 # Freed memory below this is left to the heap, which uses it again.
 _FALLEN_BYTES = 32 * MIB
-
-# The part of the memory that connections may take.
-_CONNECTIONS_SHARE = 1 / 4
-
-# Listeners, pipes, logs, libraries, and the accepted connections beyond the limit.
-_OTHER_FILES = 512
 
 _log = logging.getLogger("posref")
 
@@ -88,6 +74,7 @@ class Server(uvicorn.Server):
         self._settings = settings
         self._channel = channel
         self._signalled_at: float | None = None
+        self._not_imported = [path for path in ENDPOINTS if path not in ENDPOINTS.made]
         connections = self.server_state.connections
         self._delivery.metrics.watch("posref_connections", lambda: len(connections))
 
@@ -160,10 +147,19 @@ class Server(uvicorn.Server):
         shrink_shared(setups_bytes(self._settings))
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
+        if self._not_imported and all(each.is_idle() for each in self._connections()):
+            self._import_next()
         begun_at, drain_seconds = self._signalled_at, self._settings.drain_seconds
         if begun_at is not None and monotonic() - begun_at >= drain_seconds:
             self.should_exit = True
         return await super().on_tick(counter)
+
+    def _import_next(self) -> None:
+        """Import another endpoint before a request needs it; a request imports its own itself."""
+        path = self._not_imported.pop(0)
+        importing = self._delivery.scheduler.long.executor.submit(ENDPOINTS.__getitem__, path)
+        if not self._not_imported:
+            importing.add_done_callback(lambda _: gc.freeze())
 
     def _connections(self) -> list[LimitedProtocol]:
         return cast(list[LimitedProtocol], list(self.server_state.connections))
@@ -192,26 +188,11 @@ class Server(uvicorn.Server):
         self.drain()
 
 
-class CannotListen(Exception):
-    """The server cannot listen on the address; the message names the settings."""
-
-
-def listen(settings: Settings) -> list[socket.socket]:
-    """Listen on every address of a host; raises CannotListen."""
-    try:
-        infos = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        addresses = dict.fromkeys((family, address[:2]) for family, *_, address in infos)
-        return [
-            socket.create_server(address, family=family, backlog=_BACKLOG)
-            for family, address in addresses
-        ]
-    except OSError as error:
-        raise CannotListen(
-            f"cannot listen on {settings.host} (POSREF_HOST), port {settings.port} "
-            f"(POSREF_PORT): {error.strerror or error}"
-        ) from error
+def serve_alone(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:
+    """Serve in this process; return the exit code."""
+    server = Server(create_app(settings, writer=writer), settings)
+    server.run(duplicate_listeners(listeners))
+    return 0 if server.started else START_FAILED
 
 
 def duplicate_listeners(listeners: list[socket.socket]) -> list[socket.socket]:
@@ -222,84 +203,3 @@ def duplicate_listeners(listeners: list[socket.socket]) -> list[socket.socket]:
     """
     copies = range(_ACCEPTS_PER_ITERATION - 1)
     return [*listeners, *(listener.dup() for listener in listeners for _ in copies)]
-
-
-def urls_of(listeners: list[socket.socket]) -> list[str]:
-    """Return the URLs of the listeners."""
-    names = (listener.getsockname()[:2] for listener in listeners)
-    return [f"http://{f'[{host}]' if ':' in host else host}:{port}" for host, port in names]
-
-
-def fit_connections(settings: Settings) -> Settings:
-    """Return the settings with as many connections as a quarter of the memory holds."""
-    share_bytes = int(Budget.of(settings).limit_bytes * _CONNECTIONS_SHARE)
-    most = share_bytes // CONNECTION_BYTES
-    if settings.max_connections <= most:
-        return settings
-    _log.warning(
-        "POSREF_MAX_CONNECTIONS=%d is lowered to %d, for which POSREF_MEMORY_BYTES=%d suffices",
-        settings.max_connections,
-        most,
-        settings.memory_bytes,
-    )
-    return settings.model_copy(update={"max_connections": most})
-
-
-def raise_file_limit(settings: Settings) -> int:
-    """Raise the limit on open files to what max_connections needs; return the shortfall or 0."""
-    required = settings.max_connections + _OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < required:
-        soft = required if hard == resource.RLIM_INFINITY else min(required, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return 0 if soft == resource.RLIM_INFINITY else max(0, required - soft)
-
-
-def serve(settings: Settings) -> int:
-    """Serve until a signal arrives; return the exit code.
-
-    Raises:
-        CannotListen: another process has the address, or there is no such address.
-    """
-    _exit_on_signals()
-    with LineWriter(sys.stderr.fileno()) as writer:
-        configure_logging(settings, writer)
-        return _serve(settings, writer)
-
-
-def _serve(settings: Settings, writer: LineWriter) -> int:
-    listeners = listen(settings)
-    settings = fit_connections(settings)
-    missing = raise_file_limit(settings)
-    if missing:
-        _log.warning("the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", missing)
-    _log.info("posref %s serves on %s", __version__, ", ".join(urls_of(listeners)))
-    if settings.workers == 1:
-        server = Server(create_app(settings, writer=writer), settings)
-        server.run(duplicate_listeners(listeners))
-        return 0 if server.started else START_FAILED
-    with tempfile.TemporaryDirectory(prefix="posref-") as folder:
-        return Supervisor(settings, listeners, Path(folder), _serve_as_worker).run()
-
-
-def _serve_as_worker(
-    settings: Settings,
-    listeners: list[socket.socket],
-    channel: socket.socket,
-    folder: Path,
-    slot: int,
-) -> None:
-    """Serve as a worker, in its own process group: a terminal signals the supervisor alone."""
-    _exit_on_signals()
-    os.setpgid(0, 0)
-    with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.lock")) as writer:
-        configure_logging(settings, writer)
-        app = create_app(settings, SharedCounts(folder, slot), writer)
-        # Without duplicates: a worker that accepts several connections leaves few to the others.
-        Server(app, settings, channel).run(listeners)
-
-
-def _exit_on_signals() -> None:
-    """Exit at once on a signal that arrives before the server handles signals."""
-    for sig in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sig, lambda *_: sys.exit(0))

@@ -116,7 +116,7 @@ NOT_IDENTIFIED: tuple[str, ...] = ("/attention/temperature", "/resize")
 
 def test_example_of_every_family_is_identified() -> None:
     unidentified = []
-    for resource in RESOURCES:
+    for resource in RESOURCES.values():
         part = "&part=wavelength" if resource.path.endswith("/frequencies") else ""
         if not is_identified(f"{resource.path}?{resource.example}{part}"):
             unidentified.append(resource.path)

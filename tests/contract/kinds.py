@@ -7,7 +7,7 @@ from service.routes import RESOURCES
 from service.settings import default_settings
 
 ASSET = "/docs/assets/swagger-ui.css"
-EXAMPLES = {known.path: known.example for known in RESOURCES}
+EXAMPLES = {path: known.example for path, known in RESOURCES.items()}
 
 KINDS = {
     "page": "/",

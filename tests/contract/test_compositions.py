@@ -20,7 +20,7 @@ from tests.client import Client, npy_bytes
 Arrays = Mapping[str, NDArray[Any]]
 
 SENDABLE = ("json", "npy", "safetensors")
-EVERY = pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda known: known.path)
+EVERY = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=lambda known: known.path)
 
 
 def arrays_of(composition: Endpoint) -> NamedArrays:
@@ -59,11 +59,11 @@ def forms(composition: Endpoint) -> list[str]:
     return [form for form in SENDABLE if form != "npy" or fits_npy]
 
 
-SENT = [(known, form) for known in COMPOSITIONS for form in forms(known)]
+SENT = [(known, form) for known in COMPOSITIONS.values() for form in forms(known)]
 EVERY_SENT = pytest.mark.parametrize(
     ("composition", "form"), SENT, ids=[f"{known.path}-{form}" for known, form in SENT]
 )
-TAKEN = [(known, name) for known in COMPOSITIONS for name in example(known)]
+TAKEN = [(known, name) for known in COMPOSITIONS.values() for name in example(known)]
 EVERY_TAKEN = pytest.mark.parametrize(
     ("composition", "name"), TAKEN, ids=[f"{known.path}-{name}" for known, name in TAKEN]
 )

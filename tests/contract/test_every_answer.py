@@ -11,9 +11,8 @@ import safetensors
 from httpx import Response
 from PIL import Image
 
-from service.delivery.endpoints import Endpoint
+from service.delivery.endpoints import Endpoint, table_document
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.plans import table_document
 from service.formats import FORMATS
 from service.routes import RESOURCES
 from tests.client import Client
@@ -45,7 +44,7 @@ def is_possible(resource: Endpoint, extension: str) -> bool:
 
 CASES = [
     (f"{resource.path}.{extension}?{example(resource)}", extension)
-    for resource, extension in product(RESOURCES, FORMATS)
+    for resource, extension in product(RESOURCES.values(), FORMATS)
     if is_possible(resource, extension)
 ]
 EVERY_URL = pytest.mark.parametrize(("url", "extension"), CASES)
@@ -266,7 +265,7 @@ def test_range_has_its_bytes(client: Client, url: str, extension: str) -> None:
     assert dict(part.headers) == expected
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: resource.path)
 def test_post_has_the_body_of_get(client: Client, resource: Endpoint) -> None:
     path, example = resource.path, resource.example
     parameters = dict(field.split("=") for field in example.split("&"))
@@ -279,7 +278,7 @@ def spelled(value: object) -> str:
     return ",".join(map(spelled, value)) if isinstance(value, list) else str(value).lower()
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: resource.path)
 def test_parameters_of_an_answer_reproduce_it(client: Client, resource: Endpoint) -> None:
     path, example = resource.path, resource.example
     answer = client.get(f"{path}?{example}")

@@ -19,7 +19,9 @@ from tests.client import Client, npy_bytes
 
 pytestmark = pytest.mark.full
 
-EVERY = pytest.mark.parametrize("examination", REPORTS[3:], ids=lambda known: known.path)
+EVERY = pytest.mark.parametrize(
+    "examination", [*REPORTS.values()][3:], ids=lambda known: known.path
+)
 FUZZED = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 
 TABLES = (

@@ -31,7 +31,7 @@ from tests.client import Client, client_of, load_npy, npy_bytes
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
-EVERY_RESOURCE = pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.path)
+EVERY_RESOURCE = pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda each: each.path)
 NPY = {"Content-Type": "application/x-npy"}
 URL = re.compile(r"/[a-z][a-z0-9/-]*(?:\.[a-z]+)?\?[^\s\"'<>]*[^\s\"'<>.,;?]")
 TEXT_BYTES, RESPONSE_BYTES = 100_000, 300_000
@@ -282,7 +282,7 @@ def test_links_are_to_formats_in_which_one_answer_has_the_table(small: Client) -
 
 @pytest.mark.parametrize(
     "resource",
-    [each for each in RESOURCES if each.path not in NOT_IDENTIFIED],
+    [each for each in RESOURCES.values() if each.path not in NOT_IDENTIFIED],
     ids=lambda each: each.path,
 )
 def test_url_of_an_identified_example_returns_it(client: Client, resource: Endpoint) -> None:
@@ -347,7 +347,7 @@ def test_every_url_in_a_sentence_about_another_table_can_be_followed(small: Clie
     assert all(small.get(url).status_code == 200 for url in urls_in(report))
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
+@pytest.mark.parametrize("report", REPORTS.values(), ids=lambda report: report.path)
 def test_every_url_in_the_example_of_a_report_can_be_followed(
     client: Client, small: Client, report: Endpoint
 ) -> None:

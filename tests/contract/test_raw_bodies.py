@@ -32,7 +32,11 @@ def takes_one(endpoint: Endpoint) -> bool:
     return isinstance(inputs, ArrayInputs)
 
 
-ONE = [each for each in (*TRANSFORMS, *COMPOSITIONS, *REPORTS) if takes_one(each)]
+ONE = [
+    each
+    for each in (*TRANSFORMS.values(), *COMPOSITIONS.values(), *REPORTS.values())
+    if takes_one(each)
+]
 TENSOR = '"x":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}'
 EVERY = pytest.mark.parametrize("endpoint", ONE, ids=lambda endpoint: endpoint.path)
 
@@ -159,12 +163,14 @@ def test_the_type_of_a_file_is_not_said_twice(client: Client) -> None:
 
 
 def test_the_type_of_the_answer_is_another_parameter() -> None:
-    named = {each.path: set(each.raw_array) for each in ENDPOINTS if each.raw_array}
+    named = {each.path: set(each.raw_array) for each in ENDPOINTS.values() if each.raw_array}
 
     assert named["/encoding/mask"] == named["/relative/kerple/bias"] == {"shape", "x_dtype"}
     assert named["/rope/apply"] == named["/identify"] == {"shape", "dtype"}
     assert {
-        each.path for each in ENDPOINTS if isinstance(each.inputs, ArrayInputs | PositionInput)
+        each.path
+        for each in ENDPOINTS.values()
+        if isinstance(each.inputs, ArrayInputs | PositionInput)
     } == set(named)
 
 

@@ -12,7 +12,7 @@ from service.encodings.transforms import TransformFamily
 from tests.client import Client
 
 REFUSALS = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8"))
-FAMILY_OF = {family.path: family for family in FAMILIES}
+FAMILY_OF = {family.path: family for family in FAMILIES.values()}
 
 
 def body_of(family: type[Family] | None) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from tests.client import Client, load_npy, npy_bytes
 
 TEXT = {"Accept": "text/plain"}
 LINE = re.compile(r"[a-z][\w.-]*: \S.*")
-EVERY = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
+EVERY = pytest.mark.parametrize("report", REPORTS.values(), ids=lambda report: report.path)
 
 ENCODING = "/encoding?seq_len=16&d_model=8"
 TO = "to=/encoding?seq_len=16%26d_model=8"
@@ -61,7 +61,7 @@ def test_every_report_is_a_short_text_with_its_single_values(
 def test_text_is_sent_only_where_it_is_preferred(
     client: Client, accept: str, is_text: bool
 ) -> None:
-    report = REPORTS[0]
+    report = REPORTS["/rope/config"]
 
     answer = client.post(report.path, json=example(report), headers={"Accept": accept})
 
@@ -201,7 +201,7 @@ def test_text_of_a_config_has_the_files_of_both_lengths(client: Client) -> None:
 
 
 def test_config_answers_with_the_files_of_its_layers(client: Client) -> None:
-    config = example(REPORTS[0])
+    config = example(REPORTS["/rope/config"])
     layered = {"model_type": "gemma3_text", "head_dim": 256, "num_hidden_layers": 6}
 
     single = client.post("/rope/config", json=config, headers=TEXT).text.splitlines()

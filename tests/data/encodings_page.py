@@ -108,7 +108,7 @@ _Lines: TypeAlias = Iterator[str]
 def write_page() -> str:
     """Return the page: the introduction, every family, the shared parameters, the pictures."""
     with client_of(create_app()) as client:
-        entries = [line for family in FAMILIES for line in _entry(family, client)]
+        entries = [line for family in FAMILIES.values() for line in _entry(family, client)]
         example = _console(_get("/encoding", FIRST_EXAMPLE), client)
         first = [INTRODUCTION, *example, *_contents(), NOTATION]
     shared = ["## Shared parameters", "", *_shared_rows(), ""]
@@ -118,7 +118,7 @@ def write_page() -> str:
 def _contents() -> _Lines:
     """Write the list of families, each a link to its entry."""
     yield from ("| family | gives |", "| --- | --- |")
-    for family in FAMILIES:
+    for family in FAMILIES.values():
         heading = heading_of(family)
         anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
         yield f"| [{heading}](#{anchor}) | {_as_sentence(family.summary)} |"
@@ -355,7 +355,7 @@ def _shared_rows_of(family: type[Family]) -> dict[str, str]:
 def _common_rows() -> dict[str, str]:
     """Return the rows of shared parameters; of those with one name, the first."""
     rows: dict[str, str] = {}
-    for family in FAMILIES:
+    for family in FAMILIES.values():
         for name, row in _shared_rows_of(family).items():
             rows.setdefault(name, row)
     return rows

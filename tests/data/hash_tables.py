@@ -61,7 +61,7 @@ def main() -> None:
                 for request in known.get(family.path, {"hashes": [family.example]})["hashes"]
             },
         }
-        for family in FAMILIES
+        for family in FAMILIES.values()
     }
     sys.stdout.write(json.dumps(hashes, indent=1) + "\n")
 

@@ -22,9 +22,9 @@ import uvloop
 
 from benchmarks.starvation.kinds import noise, spoilt
 from service.delivery import children as module
-from service.delivery.children import ChildAnswer, ChildFailed, Children, Job, memory_file
+from service.delivery.children import ChildAnswer, ChildFailed, Children, memory_file
 from service.delivery.endpoints import Endpoint
-from service.delivery.negotiation import RepresentationRequest
+from service.delivery.negotiation import Job, RepresentationRequest
 from service.delivery.schedule import Scheduler, Work
 from service.delivery.streams import MAX_UNREAD_BYTES
 from service.errors import Overloaded, Refusals, RequestTooLarge
@@ -193,7 +193,7 @@ def run(job: Job, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
     return answers[0]
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
+@pytest.mark.parametrize("report", REPORTS.values(), ids=lambda report: report.path)
 def test_report_of_a_child_is_the_report_of_a_thread(client: Client, report: Endpoint) -> None:
     body = body_of(report)
 
@@ -460,7 +460,7 @@ async def test_child_of_a_brief_job_takes_the_next_one(children: Children) -> No
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_NEXT_SPARE_SECONDS", 60)
-        for report in (*REPORTS, *REPORTS):
+        for report in (*REPORTS.values(), *REPORTS.values()):
             job, body = job_of(report), body_of(report)
             await whole(await children.run(job, body, seconds=1, memory_bytes=256 * MIB))
 

@@ -32,11 +32,7 @@ from service.settings import Settings, default_settings
 from tests.client import Client, client_of, npy_bytes
 from tests.exchange import Exchange
 
-PATHS = [
-    *(resource.path for resource in RESOURCES),
-    *(transform.path for transform in TRANSFORMS),
-    *(composition.path for composition in COMPOSITIONS),
-]
+PATHS = [*RESOURCES, *TRANSFORMS, *COMPOSITIONS]
 
 
 def test_list_too_long_for_a_url_is_posted(client: Client) -> None:
@@ -93,7 +89,7 @@ def test_malformed_query_is_refused_by_tables(
     assert value in [error["value"] for error in answer.json()["errors"]]
 
 
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+@pytest.mark.parametrize("path", TRANSFORMS)
 @pytest.mark.parametrize("query", ["zzz=1", "start=1&start=1", "start=5.0", "start=%ff"])
 def test_malformed_query_is_refused_by_transforms(client: Client, path: str, query: str) -> None:
     answer = client.post(f"{path}?{query}", json={"x": [[1.0, 2.0]]})
@@ -108,7 +104,7 @@ NO_REALS = (
 )
 
 
-@pytest.mark.parametrize("path", [f"{each.path}?{each.example}" for each in TRANSFORMS])
+@pytest.mark.parametrize("path", [f"{each.path}?{each.example}" for each in TRANSFORMS.values()])
 @pytest.mark.parametrize(
     ("array", "rule"),
     [

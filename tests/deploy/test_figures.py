@@ -20,7 +20,7 @@ from service.delivery.streams import FIRST_BYTES, _held_bytes
 from service.errors import Overloaded
 from service.memory import MemoryLimit
 from service.routes import REPORTS
-from service.serving.server import fit_connections
+from service.serving.start import fit_connections
 from service.settings import MIB, Settings, default_settings
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_memory_of_a_pod_is_described_with_its_parts() -> None:
 def rows_of_examinations() -> list[str]:
     """Return what examinations cost, by the size of a float32 array."""
     rows = []
-    for report in REPORTS[3:]:
+    for report in [*REPORTS.values()][3:]:
         for length, width in ((4, 4), (50, 512), (512, 512), (8192, 512)):
             seconds = report.inputs.seconds_of(length * width)
             held = f"{report.inputs.held_bytes_of(length * width) / MIB:,.1f} MiB"

@@ -11,10 +11,9 @@ import orjson
 import pytest
 from safetensors.numpy import save
 
-from service.delivery.children import Job
-from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint, JsonObject
+from service.delivery.endpoints import Endpoint, JsonObject
 from service.delivery.handler import reading_seconds
-from service.delivery.negotiation import RepresentationRequest
+from service.delivery.negotiation import Job, RepresentationRequest
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.plans import Plan, read_post
 from service.delivery.representation import represent
@@ -33,6 +32,7 @@ from service.numerics.dtypes import FLOAT64, INT64, Elements
 from service.numerics.phase import Float64s
 from service.numerics.setups import TURN_SECONDS
 from service.numerics.tables import Document, StoredTable, size
+from service.routes import ENDPOINTS
 from service.routes.compare import COMPARE
 from service.routes.diagnosed_models import DIAGNOSE
 from service.routes.identify import IDENTIFY
@@ -45,7 +45,9 @@ from tests.client import npy_bytes
 REFERENCE_SECONDS = 0.95e-3
 ATTEMPTS, FACTOR = 5, 4.0
 EXAMPLES = [
-    f"{family.path}?{family.example}" for family in FAMILIES if issubclass(family, TableFamily)
+    f"{family.path}?{family.example}"
+    for family in FAMILIES.values()
+    if issubclass(family, TableFamily)
 ]
 
 
@@ -292,7 +294,7 @@ def ratios_of_answers(answer: Callable[[], float]) -> Iterator[float]:
 @pytest.mark.parametrize("url", POSTED)
 def test_estimated_seconds_of_a_posted_request_are_near_the_measured(url: str) -> None:
     path, _, query = url.partition("?")
-    endpoint = next(each for each in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS) if each.path == path)
+    endpoint = ENDPOINTS[path]
     sent = save({name: np.ascontiguousarray(each) for name, each in POSTED[url].items()})
     answer = partial(answered, endpoint, SAFETENSORS, query, sent)
 

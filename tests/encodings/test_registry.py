@@ -13,7 +13,9 @@ from service.numerics.tables import StoredTable, Table, size
 from service.routes import ENDPOINTS
 
 READ = {
-    family.path: family for family in FAMILIES if issubclass(family, TableFamily | ComposedFamily)
+    family.path: family
+    for family in FAMILIES.values()
+    if issubclass(family, TableFamily | ComposedFamily)
 }
 STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
 # Tables with more axes, gaps or directions than the examples have.
@@ -54,7 +56,7 @@ URLS = [f"{path}?{family.example}" for path, family in READ.items()] + FURTHER_U
 
 
 def test_every_path_is_registered_once() -> None:
-    paths = [endpoint.path for endpoint in ENDPOINTS]
+    paths = [endpoint.path for endpoint in ENDPOINTS.values()]
 
     assert len(paths) == len(set(paths))
 

@@ -12,8 +12,8 @@ from service.errors import InvalidParameters, NotFound
 from service.numerics.tables import ParameterValue, size
 from service.routes import REPORTS
 from service.routes.table_urls import (
-    CONVENTIONS,
     ReportParameters,
+    conventions,
     read_url,
     table_in_to,
     table_request,
@@ -22,7 +22,7 @@ from service.routes.table_urls import (
 )
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: resource.path)
 def test_request_its_url_and_the_canonical_url_have_the_same_table(resource: Endpoint) -> None:
     request = TableRequest(resource.path[1:], parse_query(resource.example.encode()))
     expected, canonical = (
@@ -60,15 +60,15 @@ def test_table_request_ignores_host_and_format() -> None:
     )
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path)
+@pytest.mark.parametrize("report", REPORTS.values(), ids=lambda report: report.path)
 def test_url_of_a_report_names_no_table(report: Endpoint) -> None:
     with pytest.raises(NotFound, match="POSTed"):
         read_url(report.path)
 
 
 def test_convention_has_the_path_of_its_first_table() -> None:
-    assert CONVENTIONS["bloom"] == "/relative/alibi with convention=bloom"
-    assert CONVENTIONS["vaswani"] == "/encoding with convention=vaswani"
+    assert conventions()["bloom"] == "/relative/alibi with convention=bloom"
+    assert conventions()["vaswani"] == "/encoding with convention=vaswani"
 
 
 def test_request_with_unknown_parameters_has_no_table() -> None:

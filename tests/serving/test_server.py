@@ -22,10 +22,11 @@ import pytest
 import uvloop
 
 from service.app import create_app
-from service.serving.server import (
+from service.lazily import MadeOnDemand
+from service.routes import ENDPOINTS
+from service.serving.server import Server, duplicate_listeners
+from service.serving.start import (
     CannotListen,
-    Server,
-    duplicate_listeners,
     fit_connections,
     listen,
     raise_file_limit,
@@ -94,6 +95,20 @@ def test_server_that_gets_no_threads_says_so_and_does_not_start(
 
     assert not server.started
     assert "can't start new thread (ulimit -u" in caplog.text
+
+
+def test_server_imports_endpoints_before_requests_need_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoints = MadeOnDemand(ENDPOINTS, lambda path: ENDPOINTS[path])
+    monkeypatch.setattr("service.serving.server.ENDPOINTS", endpoints)
+
+    @on_server()
+    async def imported(served: Serving) -> None:
+        assert served.server.started
+        await until(lambda: [*endpoints.made] == [*ENDPOINTS])
+
+    imported()
 
 
 @pytest.mark.full

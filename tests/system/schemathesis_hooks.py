@@ -36,9 +36,10 @@ from tests.openapi import inlined
 JSON = "application/json"
 Case: TypeAlias = schemathesis.Case[Any]
 
-MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in ENDPOINTS}
+MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in ENDPOINTS.values()}
 RAW_FIELDS = {
-    each.path: each.raw_array.keys() - each.parameters.model_fields.keys() for each in ENDPOINTS
+    each.path: each.raw_array.keys() - each.parameters.model_fields.keys()
+    for each in ENDPOINTS.values()
 }
 BODY_MAXIMUM = 2**63
 DOCUMENT = json.loads((Path(__file__).parents[2] / "openapi.json").read_bytes())
@@ -51,7 +52,7 @@ TABLES = ELEMENTS.flatmap(
 NAMES = sorted(
     {
         name
-        for each in ENDPOINTS
+        for each in ENDPOINTS.values()
         if isinstance(each.inputs, ArrayInputs)
         for name in each.inputs.names
     }
@@ -147,7 +148,9 @@ def _always(_: Case, __: Response) -> bool:
 
 
 def _is_of_bodies(case: Case, _: Response) -> bool:
-    return _path(case) in {each.path for each in ENDPOINTS if not each.has_get or each.raw_array}
+    return _path(case) in {
+        each.path for each in ENDPOINTS.values() if not each.has_get or each.raw_array
+    }
 
 
 def _is_read(case: Case, response: Response) -> bool:

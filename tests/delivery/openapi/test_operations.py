@@ -22,12 +22,12 @@ from service.delivery.openapi.operations import Page, openapi_document
 from service.delivery.parameters import read_parameters
 from service.delivery.problems import TYPES
 from service.encodings.family import Choice, InputArray, Parameters
-from service.encodings.registry import TABLE_REVISIONS
+from service.encodings.registry import table_revisions
 from service.errors import InvalidParameters
 from service.formats import FORMATS
 from service.grammar import Integer, to_query
 from service.numerics.tables import Document, StoredTable
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, ENDPOINTS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.rope_config import CONFIG
 from tests.client import Client
 from tests.openapi import inlined
@@ -55,9 +55,12 @@ def paths(client: Client) -> dict[str, str]:
 
 @pytest.mark.full
 def test_every_endpoint_has_operation_ids(operations: dict[str, Any]) -> None:
-    documents = [f"get{each.operation}" for each in RESOURCES]
-    documents += [f"post{each.operation}" for each in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS)]
-    reports = [f"post{each.operation}" for each in REPORTS]
+    documents = [f"get{each.operation}" for each in RESOURCES.values()]
+    documents += [
+        f"post{each.operation}"
+        for each in (*RESOURCES.values(), *TRANSFORMS.values(), *COMPOSITIONS.values())
+    ]
+    reports = [f"post{each.operation}" for each in REPORTS.values()]
 
     assert {*documents, *(f"{each}As" for each in documents), *reports} <= set(operations)
 
@@ -188,7 +191,7 @@ BUCKETS = ("bucket_size", "max_position")
 
 
 def test_documented_parameters_are_those_of_the_model(operations: dict[str, Any]) -> None:
-    for resource in RESOURCES:
+    for resource in RESOURCES.values():
         documented = operations[f"get{resource.operation}"]["parameters"]
         names = [parameter["name"] for parameter in documented]
         assert sorted(names) == sorted(resource.parameters.model_fields)
@@ -199,7 +202,7 @@ def test_documented_parameters_are_those_of_the_model(operations: dict[str, Any]
 
 def in_queries(operations: Mapping[str, Any]) -> Iterator[tuple[Endpoint, str, Any]]:
     """Yield each endpoint with the name and the schema of each parameter of its query."""
-    for endpoint in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS, *REPORTS):
+    for endpoint in ENDPOINTS.values():
         verb = "get" if endpoint.has_get else "post"
         for parameter in operations[f"{verb}{endpoint.operation}"]["parameters"]:
             yield endpoint, parameter["name"], parameter["schema"]
@@ -254,15 +257,15 @@ def test_numbers_at_bounds_that_depend_on_others_are_possible(client: Client, ur
 
 
 def test_current_revision_is_the_maximum(operations: dict[str, Any]) -> None:
-    for resource in RESOURCES:
+    for resource in RESOURCES.values():
         got, posted = (operations[f"{verb}{resource.operation}"] for verb in ("get", "post"))
         by_name = {parameter["name"]: parameter["schema"] for parameter in got["parameters"]}
         content = got["responses"]["200"]["content"]["application/json"]
         kind = content["examples"]["answer"]["value"]["kind"]
         body = posted["requestBody"]["content"]["application/json"]["schema"]
 
-        assert by_name["revision"]["maximum"] == TABLE_REVISIONS[kind]
-        assert body["properties"]["revision"]["maximum"] == TABLE_REVISIONS[kind]
+        assert by_name["revision"]["maximum"] == table_revisions()[kind]
+        assert body["properties"]["revision"]["maximum"] == table_revisions()[kind]
 
 
 def test_operations_with_an_extension_document_the_checksum(operations: dict[str, Any]) -> None:
@@ -279,7 +282,7 @@ def test_every_operation_documents_the_shared_problems(operations: dict[str, Any
 
 
 def test_example_of_an_answer_equals_the_answer(client: Client, operations: dict[str, Any]) -> None:
-    for resource in RESOURCES:
+    for resource in RESOURCES.values():
         content = operations[f"get{resource.operation}"]["responses"]["200"]["content"]
         answer = client.get(f"{resource.path}.json?{resource.example}")
         assert content["application/json"]["examples"]["answer"]["value"] == answer.json()
@@ -302,7 +305,7 @@ def test_every_error_has_an_example(operations: dict[str, Any]) -> None:
 def test_example_bodies_are_answered_as_documented(
     client: Client, operations: dict[str, Any]
 ) -> None:
-    for endpoint in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS):
+    for endpoint in (*RESOURCES.values(), *TRANSFORMS.values(), *COMPOSITIONS.values()):
         operation = operations[f"post{endpoint.operation}"]
         body = operation["requestBody"]["content"]["application/json"]["example"]
         shown = {
@@ -422,7 +425,7 @@ def test_a_default_is_in_the_query_or_in_the_body(client: Client) -> None:
     document = client.get("/openapi.json").json()
     schemas = document["components"]["schemas"]
 
-    names = [f"{each.operation}Request" for each in (*TRANSFORMS, *COMPOSITIONS)]
+    names = [f"{each.operation}Request" for each in (*TRANSFORMS.values(), *COMPOSITIONS.values())]
 
     assert names
     for name in names:
@@ -457,7 +460,7 @@ def test_npy_is_documented_only_where_its_array_is_known() -> None:
     assert file_descriptions(chosen)["npy"].startswith("One array; kind says which. weight: ")
 
 
-EVERY_REPORT = pytest.mark.parametrize("report", REPORTS, ids=lambda known: known.path)
+EVERY_REPORT = pytest.mark.parametrize("report", REPORTS.values(), ids=lambda known: known.path)
 
 
 def documented(client: Client, report: Endpoint) -> Any:
@@ -465,7 +468,7 @@ def documented(client: Client, report: Endpoint) -> Any:
     return inlined(document["paths"][report.path]["post"], document)
 
 
-@pytest.mark.parametrize("report", REPORTS[3:], ids=lambda known: known.path)
+@pytest.mark.parametrize("report", [*REPORTS.values()][3:], ids=lambda known: known.path)
 def test_every_format_of_arrays_is_documented(client: Client, report: Endpoint) -> None:
     content = documented(client, report)["requestBody"]["content"]
 
