@@ -25,7 +25,7 @@ TABLES: Mapping[str, str] = {
     "/relative/kerple": "relative.kerple.Kerple",
     "/relative/sandwich": "relative.sandwich.Sandwich",
     "/relative/shaw": "relative.buckets.Shaw",
-    "/relative/similarity": "relative.operator.Similarity",
+    "/relative/similarity": "relative.similarity.Similarity",
     "/relative/swin": "relative.windows.Swin",
     "/relative/swin-v2": "relative.windows.SwinV2",
     "/relative/t5": "relative.buckets.T5",

@@ -16,8 +16,6 @@ from service.numerics.phasors import PhasorTable
 from service.numerics.repeated_rows import MAX_KEPT_BYTES, RepeatedRows
 from service.numerics.tables import Table, size
 
-FAMILY_OF = {family.path: family for family in FAMILIES}
-
 T, H, W = "0,0,0,0,0,0,0,0,0,0,0,1", "0,0,0,0,0,0,1,1,0,1,1,1", "3,4,3,4,3,4,4,4,4,3,3,4"
 GRIDS = [
     "/rope?grid=2,3,4&head_dim=16&mrope_section=3,3,2",
@@ -43,7 +41,7 @@ def repeated(url: str, **parameters: str) -> tuple[Table, RepeatedRows]:
     path, _, query = url.partition("?")
     given = dict(each.split("=") for each in query.split("&")) | parameters
     part = given.pop("part", None)
-    arrays = read_parameters(FAMILY_OF[path], given).document().arrays  # type: ignore[attr-defined]
+    arrays = read_parameters(FAMILIES[path], given).document().arrays  # type: ignore[attr-defined]
     table: Any = arrays[part] if part else next(iter(arrays.values()))
     rows = table.table if isinstance(table, ChannelsFirstTable | ComplexTable) else table
     assert isinstance(rows, RepeatedRows)
@@ -87,10 +85,10 @@ def test_rows_that_take_too_much_memory_are_not_kept() -> None:
 
 def test_rows_of_a_text_in_m_rope_are_those_of_one_axis() -> None:
     path, query = "/rope", {"seq_len": "50", "start": "7", "head_dim": "16", "pack": "half"}
-    plain = read_parameters(FAMILY_OF[path], query).document()  # type: ignore[attr-defined]
+    plain = read_parameters(FAMILIES[path], query).document()  # type: ignore[attr-defined]
     for others in ({"mrope_interleaved": "true"}, {}, {"mrope_layout": "hunyuan_vl"}):
         given = {**query, "mrope_section": "3,3,2", **others}
-        text = read_parameters(FAMILY_OF[path], given).document()  # type: ignore[attr-defined]
+        text = read_parameters(FAMILIES[path], given).document()  # type: ignore[attr-defined]
         for name, expected in plain.arrays.items():
             table = text.arrays[name]
             assert isinstance(table, PhasorTable)
