@@ -5,14 +5,13 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from math import ceil, floor, log10, sqrt
+from math import ceil, cos, floor, log10, radians, sin, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from service.formats.colours import DISTINCT, Colour, diverging, ramp, sequential
 from service.formats.png import Numbers, Picture, number_text
 from service.numerics.phase import Float64s
 
@@ -23,6 +22,7 @@ Ticks: TypeAlias = Sequence[tuple[float, str]]
 """Places on an axis, as shares of its length, and what is written there."""
 
 Box: TypeAlias = tuple[int, int, int, int]
+Colour: TypeAlias = tuple[int, int, int]
 
 _SMALL, _MEDIUM = 11, 13
 _INK, _GRID = 40, 228
@@ -47,7 +47,50 @@ _WHOLE = _COLUMNS * _STEPS
 # Points of so few have dots of this radius.
 _MOST_MARKED, _DOT = 256, 2.5
 _DOT_REACH = floor(_DOT * _COLUMNS)
-_LEGEND_ROWS, _LEGEND_ROW, _SAMPLE = 30, 15.6, 20
+_LEGEND_ROWS, _LEGEND_ROW, _SAMPLE, _LEAST_RIGHT = 30, 15.6, 20, 520
+
+
+def oklch(lightness: float, chroma: float, hue: float) -> Colour:
+    """Return the sRGB colour of a lightness, chroma and hue as they are seen (Ottosson, 2020)."""
+    a, b = chroma * cos(radians(hue)), chroma * sin(radians(hue))
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        _encoded(4.0767416621 * long - 3.3077115913 * middle + 0.2309699292 * short),
+        _encoded(-1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short),
+        _encoded(-0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short),
+    )
+
+
+def _encoded(light: float) -> int:
+    share = min(max(light, 0.0), 1.0)
+    return round(
+        255 * (12.92 * share if share <= 0.0031308 else 1.055 * share ** (1 / 2.4) - 0.055)
+    )
+
+
+def diverging(share: float) -> Colour:
+    """Return the colour of a number with a sign: 0 is the darkest red, 1/2 white, 1 blue."""
+    size = abs(2 * share - 1)
+    return oklch(0.975 - 0.575 * size, 0.155 * min(1.0, 1.25 * size), 255 if share > 0.5 else 32)
+
+
+def sequential(share: float) -> Colour:
+    """Return the colour of a number without a sign, from dark violet over green to yellow."""
+    return oklch(0.27 + 0.66 * share, 0.11 + 0.06 * abs(2 * share - 1), 295 - 190 * share)
+
+
+DISTINCT = tuple(
+    oklch(lightness / 100, chroma / 100, hue)
+    for lightness, chroma, hue in zip(
+        (56, 70, 60, 56, 55, 48, 70, 55, 68, 68),
+        (16, 17, 15, 19, 16, 7, 16, 0, 14, 11),
+        (255, 55, 145, 27, 300, 50, 345, 0, 110, 210),
+        strict=True,
+    )
+)
+"""Colours of a few curves."""
 
 
 def draw(picture: Picture) -> bytes:
@@ -149,8 +192,9 @@ def _heat_map(picture: Picture) -> Image.Image:
 @lru_cache
 def _palette(*, is_diverging: bool) -> bytes:
     greys = [(255 * level // (_GREYS - 1),) * 3 for level in range(_GREYS)]
-    colours = ramp(diverging if is_diverging else sequential, _RAMP)
-    return bytes(part for colour in (*greys, _NOT_FINITE, *colours) for part in colour)
+    colour = diverging if is_diverging else sequential
+    colours = [colour(step / (_RAMP - 1)) for step in range(_RAMP)]
+    return bytes(part for each in (*greys, _NOT_FINITE, *colours) for part in each)
 
 
 def _left_of(ticks: Ticks) -> int:
@@ -166,12 +210,15 @@ def _boxes(plot: Box, count: int) -> list[Box]:
     return [(start, top, start + width, bottom) for start in starts]
 
 
+def _ends(values: Float64s) -> tuple[float, float]:
+    """Return the least and the greatest finite value; 0 and 1 where there is none."""
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+
 def _limits(values: Float64s) -> tuple[float, float]:
     """Return the ends of the colours: as far from 0 as each other if there are both signs."""
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
+    low, high = _ends(values)
     if low < 0 < high:
         farthest = max(-low, high)
         # The scale of sines ends at 1, although none of them may be 1.
@@ -239,15 +286,17 @@ def _curves(picture: Picture) -> Image.Image:
     names = [f"{each.name} {number_text(number)}" for number in each.numbers.tolist()]
     names = names if each.name else []
     column = _SAMPLE + _MARGIN + max(map(_length, names), default=0)
-    right = max(300, WIDTH - 2 * _MARGIN - -(-len(names) // _LEGEND_ROWS) * column)
-    is_spread = not each.name and _is_spread(curves)
+    right = max(_LEAST_RIGHT, WIDTH - 2 * _MARGIN - -(-len(names) // _LEGEND_ROWS) * column)
+    least, most = _ends(curves)
+    # Wavelengths and the like.
+    is_spread = not names and 0 < 1000 * least < most
     curves = np.log10(curves) if is_spread else curves
     low, high = _reach(curves)
     ticks = _power_ticks(low, high) if is_spread else _range_ticks(low, high)
     down = [(1 - share, text) for share, text in ticks]
     plot = _left_of(down), _TOP, right, _BOTTOM
     distances = _distances(along.numbers)
-    across = _distance_ticks(along.numbers, _room(along.numbers, plot))
+    across = [(_inner(share), text) for share, text in _distance_ticks(along.numbers, plot)]
     sheet = _Sheet(picture.title)
     sheet.number_across(plot, across, along.name)
     sheet.number_down(plot, down)
@@ -255,7 +304,7 @@ def _curves(picture: Picture) -> Image.Image:
     sheet.frame(plot)
     colours = _colours(len(curves))
     width, height = right - plot[0], _BOTTOM - _TOP
-    # Down a column the pixels are next to each other; there is a row too many.
+    # Down a column the pixels are next to each other, and two that are not shown.
     pixels = np.full((width, height + 2, 3), 255, np.uint8)
     pixels[[floor(share * width) for share, _ in across]] = _GRID
     pixels[:, [floor(share * height) for share, _ in down]] = _GRID
@@ -343,16 +392,9 @@ def _colours(count: int) -> Sequence[Colour]:
     return [sequential(0.88 * index / (count - 1)) for index in range(count)]
 
 
-def _is_spread(values: Float64s) -> bool:
-    """Return whether an axis of powers shows numbers better: all above 0, and far apart."""
-    finite = values[np.isfinite(values)]
-    return bool(finite.size) and 0 < 1000 * finite.min() < finite.max()
-
-
 def _reach(values: Float64s) -> tuple[float, float]:
     """Return the ends of the axis of curves, with a margin."""
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low, high = _ends(values)
     margin = 0.05 * (high - low) or abs(low) / 2 or 0.5
     return low - margin, high + margin
 
@@ -398,15 +440,15 @@ def _place_ticks(numbers: Numbers, most: int) -> Ticks:
     return [((place + 0.5) / count, number_text(numbers[place].item())) for place in places]
 
 
-def _distance_ticks(numbers: Numbers, most: int) -> Ticks:
+def _distance_ticks(numbers: Numbers, box: Box) -> Ticks:
     """Number an axis of curves, from its least number to its greatest."""
-    low, high = numbers.min().item(), numbers.max().item()
+    low, high, most = numbers.min().item(), numbers.max().item(), _room(numbers, box)
     if low == high:
-        return [(_inner(0.0), number_text(low))]
+        return [(0.0, number_text(low))]
     if isinstance(low, float):
-        return [(_inner(share), text) for share, text in _range_ticks(low, high, most)]
+        return _range_ticks(low, high, most)
     ticks = _whole_ticks(low, high, most)
-    return [(_inner((tick - low) / (high - low)), number_text(tick)) for tick in ticks]
+    return [((tick - low) / (high - low), number_text(tick)) for tick in ticks]
 
 
 def _range_ticks(low: float, high: float, most: int = _MOST_TICKS) -> Ticks:

@@ -1,10 +1,15 @@
 """Colours of numbers: as light for a number as for its negative, and never lighter for more."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
-from service.formats.colours import DISTINCT, Colour, diverging, oklch, ramp, sequential
+from service.formats.drawing import DISTINCT, Colour, diverging, oklch, sequential
+
+
+def ramp(colour: Callable[[float], Colour]) -> list[Colour]:
+    return [colour(step / 222) for step in range(223)]
 
 
 def lightness(colour: Colour) -> float:
@@ -33,7 +38,7 @@ def test_colours_of_srgb_have_their_published_coordinates(
 
 
 def test_colours_of_both_signs_are_equally_light_and_darker_for_more() -> None:
-    lights = [lightness(colour) for colour in ramp(diverging, 223)]
+    lights = [lightness(colour) for colour in ramp(diverging)]
 
     below, above = lights[111::-1], lights[111:]
     assert all(one > other for side in (below, above) for one, other in pairwise(side))
@@ -43,7 +48,7 @@ def test_colours_of_both_signs_are_equally_light_and_darker_for_more() -> None:
 
 
 def test_colours_without_signs_are_lighter_for_more() -> None:
-    lights = [lightness(colour) for colour in ramp(sequential, 223)]
+    lights = [lightness(colour) for colour in ramp(sequential)]
 
     # A colour is rounded to three bytes.
     assert all(one < other + 0.1 for one, other in pairwise(lights))
@@ -52,7 +57,7 @@ def test_colours_without_signs_are_lighter_for_more() -> None:
 
 
 def test_equal_steps_look_equal() -> None:
-    for colours in (ramp(sequential, 223)[::10], ramp(diverging, 223)[::10]):
+    for colours in (ramp(sequential)[::10], ramp(diverging)[::10]):
         steps = [abs(lightness(one) - lightness(other)) for one, other in pairwise(colours)]
         assert max(steps) < 2.5 * min(steps)
 

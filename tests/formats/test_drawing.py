@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from service.formats.colours import DISTINCT
-from service.formats.drawing import HEIGHT, WIDTH, _place_ticks, _range_ticks, draw
+from service.formats.drawing import DISTINCT, HEIGHT, WIDTH, _place_ticks, _range_ticks, draw
 from service.formats.png import AxisLabels, Picture
 from service.numerics.tables import Curves
 
