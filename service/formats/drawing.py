@@ -199,7 +199,7 @@ def _palette(*, is_diverging: bool) -> bytes:
 
 def _left_of(ticks: Ticks) -> int:
     """Return where a plot starts that has numbers and a label at its left."""
-    return _MARGIN + _LABEL + 2 * _GAP + _TICK + max(_length(text) for _, text in ticks)
+    return _MARGIN + _LABEL + 3 * _GAP + _TICK + max(_length(text) for _, text in ticks)
 
 
 def _boxes(plot: Box, count: int) -> list[Box]:
@@ -274,8 +274,9 @@ def _resized(values: Float64s, sizes: Iterable[tuple[int, float, int]]) -> Float
 
 
 def _in_ramp(shares: Float64s) -> NDArray[np.uint8]:
-    places = _RAMP_START + 0.5 + (_RAMP - 1) * shares
-    return places.clip(_RAMP_START, 255).astype(np.uint8)
+    places = (_RAMP - 1) * shares
+    places += _RAMP_START + 0.5
+    return places.clip(_RAMP_START, 255, out=places).astype(np.uint8)
 
 
 def _curves(picture: Picture) -> Image.Image:
