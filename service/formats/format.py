@@ -151,9 +151,9 @@ class WholeBody(ABC):
 
 
 @lru_cache
-def _version(library: str) -> str:
-    """Return the version of an installed library; the first one takes milliseconds."""
-    return version(library)
+def _installed(library: str) -> str:
+    """Return the name and version of an installed library; the first one takes milliseconds."""
+    return f"{library} {version(library)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,19 +201,16 @@ class Format:
     @property
     def encoder(self) -> str:
         """The versions of what makes the bytes."""
-        return (
-            f"{self.version}, {self.library} {_version(self.library)}"
-            if self.library
-            else self.version
-        )
+        return ", ".join([self.version, *([_installed(self.library)] if self.library else ())])
 
     def seconds(self, document: Document) -> float:
         """Estimate the processor seconds of writing a document whose elements are computed."""
         tables = document.arrays.values()
-        lengths = {"rows": 0, "columns": -1}
-        curves = sum(table.shape[lengths[document.curves]] for table in tables if document.curves)
         writing = self.number_seconds * sum(map(size, tables)) + self.drawing_seconds
-        return writing + self.curve_seconds * curves
+        if document.curves is None:
+            return writing
+        axis = 0 if document.curves == "rows" else -1
+        return writing + self.curve_seconds * sum(table.shape[axis] for table in tables)
 
     def refusal(self, document: Document) -> str | None:
         """Return why the format cannot hold a document, or None."""
