@@ -42,8 +42,8 @@ A slow client keeps such a body in memory even after its eviction from the cache
 # Digests of more seconds are computed by a child; other bodies are cut in turns.
 _LONG_DIGEST_SECONDS = 0.25
 
-# What a child takes beside its request's arrays: most for a drawing. Where memory is short, no
-# child takes more than the share of all.
+# What a child takes beside its request's arrays. Where memory is short, no child takes more than
+# the share of all.
 _CHILD_BYTES = 96 * MIB
 
 

@@ -25,7 +25,7 @@ from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRet
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Block, Body, Format, WholeBody
 from service.formats.json_text import JSON, parameter_text
-from service.numerics.tables import Document, ParameterValue, size, size_bytes
+from service.numerics.tables import Document, ParameterValue, size_bytes
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -116,8 +116,7 @@ class Representation:
         Args:
             length_bytes: the length of the requested range; None for the whole body.
         """
-        elements = sum(map(size, self.document.arrays.values()))
-        writing = self.form.number_seconds * elements + self.form.drawing_seconds
+        writing = self.form.seconds(self.document)
         whole = self.document.seconds + writing + self.transform_seconds(self.file.limit_bytes)
         if length_bytes is None or self.file.length_bytes is None:
             return whole
@@ -263,7 +262,7 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
         [
             json.dumps([document.kind, document.revision])[1:-1],
             _dumped(document.parameters),
-            json.dumps([arrays, form.extension, form.version, *([variant] if variant else ())])[1:],
+            json.dumps([arrays, form.extension, form.encoder, *([variant] if variant else ())])[1:],
         ]
     )
     tag = f'"{sha256(f"[{described}".encode()).hexdigest()[:32]}"'

@@ -7,7 +7,8 @@ running any of them. Arrays of request bodies are checked here, too, whichever f
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from importlib.metadata import version
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -149,6 +150,12 @@ class WholeBody(ABC):
             yield from part() if callable(part) else (part,)
 
 
+@lru_cache
+def _installed(library: str) -> str:
+    """Return the name and version of an installed library; the first one takes milliseconds."""
+    return f"{library} {version(library)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """One way to write documents.
@@ -160,9 +167,11 @@ class Format:
         is_text: whether it writes numbers as text, which a content coding makes shorter.
         is_drawn: whether a library draws it, in one long step; its bytes may change.
         number_seconds: the processor seconds of writing an element, once it is computed.
-        drawing_seconds: those of drawing a picture.
+        drawing_seconds, curve_seconds: those of drawing a picture, and each of its curves.
         version: the version of the encoder, where it changes the bytes; else empty.
+        library: the name of a library whose version does, too, asked for when it matters.
         ranks: the numbers of axes it holds; any unless given.
+        panel_axis: the name of axes that are not counted: it shows their places side by side.
         has_infinity: whether it holds numbers that overflow their element type.
         has_nan: whether it holds NaN and infinity of an array that a client sent.
         max_elements, max_curve_elements: limits of a table, and of one drawn as curves.
@@ -176,15 +185,32 @@ class Format:
     is_drawn: bool = False
     number_seconds: float = 0.0
     drawing_seconds: float = 0.0
+    curve_seconds: float = 0.0
     version: str = ""
+    library: str = ""
     has_several_arrays: bool = False
     has_details: bool = False
     dtypes: frozenset[str] = EVERY_DTYPE
     ranks: range | None = None
+    panel_axis: str | None = None
     has_infinity: bool = True
     has_nan: bool = True
     max_elements: int | None = None
     max_curve_elements: int | None = None
+
+    @property
+    def encoder(self) -> str:
+        """The versions of what makes the bytes."""
+        return ", ".join([self.version, *([_installed(self.library)] if self.library else ())])
+
+    def seconds(self, document: Document) -> float:
+        """Estimate the processor seconds of writing a document whose elements are computed."""
+        tables = document.arrays.values()
+        writing = self.number_seconds * sum(map(size, tables)) + self.drawing_seconds
+        if document.curves is None:
+            return writing
+        axis = 0 if document.curves == "rows" else -1
+        return writing + self.curve_seconds * sum(table.shape[axis] for table in tables)
 
     def refusal(self, document: Document) -> str | None:
         """Return why the format cannot hold a document, or None."""
@@ -206,21 +232,27 @@ class Format:
             return f"{rule}, and {self.name} has no infinity"
         if not self.has_nan and not is_finite(table):
             return f"{self.name} has no NaN and no infinity"
-        if self.ranks is not None and len(table.shape) not in self.ranks:
-            return self._refusal_of_rank(len(table.shape), document)
-        limit = self.max_elements if document.curves is None else self.max_curve_elements
+        rank = len(table.shape) - document.axes.count(self.panel_axis)
+        if self.ranks is not None and rank not in self.ranks:
+            return self._refusal_of_rank(rank, document)
+        is_curves = document.curves is not None or rank == 1
+        limit = self.max_curve_elements if is_curves else self.max_elements
         if limit is not None and size(table) > limit:
             return f"it shows up to {limit} elements, and these are {size(table)}: request fewer"
         return None
 
     def _refusal_of_rank(self, rank: int, document: Document) -> str:
         """Return why the format cannot hold so many axes, and how to request a table of two."""
-        most = f"{'at most ' if 0 in self.ranks else ''}{self.ranks[-1]}" if self.ranks else ""
-        axes = f": {', '.join(document.axes)}" if document.axes else ""
-        ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
+        assert self.ranks is not None
+        least = "at most" if 0 in self.ranks else f"{self.ranks[0]} or"
+        counted = [axis for axis in document.axes if axis != self.panel_axis]
+        axes = f": {', '.join(counted)}" if counted else ""
+        ways = [document.removable[axis] for axis in counted if axis in document.removable]
         excess = rank - 2
         hint = f"; {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""
-        return f"it holds arrays of {most} axes, and this one has {rank}{axes}{hint}"
+        return (
+            f"it holds arrays of {least} {self.ranks[-1]} axes, and this one has {rank}{axes}{hint}"
+        )
 
 
 UNNAMED = "x"

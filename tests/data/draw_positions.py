@@ -213,4 +213,4 @@ def served(name: str) -> bytes:
         title, down, across, ids = DRAWN[name](ask)
     rows, columns = map(np.arange, ids.shape)
     labels = AxisLabels(down, rows), AxisLabels(across, columns)
-    return draw(Picture(f"/positions: {title}", *labels, ids, "position"))
+    return draw(Picture(f"/positions: {title}", *labels, ids[..., np.newaxis], "position"))

@@ -315,7 +315,12 @@ def test_estimated_seconds_of_a_config_are_near_the_measured(head_dim: int) -> N
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "url", ["/encoding?seq_len=300&d_model=512", "/rope?head_dim=128&seq_len=900&pack=flat"]
+    "url",
+    [
+        "/encoding?seq_len=300&d_model=512",
+        "/rope?head_dim=128&seq_len=900&pack=flat",
+        "/encoding/curves?seq_len=2000&d_model=64&dimensions=0:32",
+    ],
 )
 @pytest.mark.parametrize("extension", ["png", "json", "csv"])
 @pytest.mark.parametrize("coding", ["", "gzip"])

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib: their content, and the same bytes under any settings."""
+"""Pictures: their content, and the same bytes under any settings."""
 
 import io
 import os
@@ -12,24 +12,24 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from service.formats.drawing import HEIGHT, WIDTH, draw
+from service.formats.drawing import DISTINCT, HEIGHT, WIDTH, _place_ticks, _range_ticks, draw
 from service.formats.png import AxisLabels, Picture
 from service.numerics.tables import Curves
 
 
 def pictured(
-    values: NDArray[np.float64], curves: Curves | None = None, first: int = 0, title: str = "kind"
+    values: NDArray[np.float64],
+    curves: Curves | None = None,
+    first: int = 0,
+    title: str = "kind",
+    names: tuple[str, str] = ("row", "column"),
 ) -> Picture:
-    rows, columns = (np.arange(length, dtype=np.int64) for length in values.shape)
-    return Picture(
-        title,
-        AxisLabels("row", first + rows),
-        AxisLabels("column", columns),
-        values,
-        "x",
-        (1, 1),
-        curves,
-    )
+    """Return the picture of a matrix, or of one for each place of a third axis."""
+    rows, columns = (np.arange(length, dtype=np.int64) for length in values.shape[:2])
+    down, across = AxisLabels(names[0], first + rows), AxisLabels(names[1], columns)
+    panels = values.reshape(*values.shape[:2], -1)
+    headings = tuple(map(str, range(panels.shape[2]))) if panels.shape[2] > 1 else ()
+    return Picture(title, down, across, panels, "x", (1, 1), curves, headings)
 
 
 def dots(picture: Picture) -> NDArray[np.int64]:
@@ -49,6 +49,7 @@ def test_negative_and_positive_values_differ_in_colour() -> None:
     left, middle, right = (shown[300, place] for place in (150, 450, 780))
     assert coloured(left) == "red"
     assert (middle > 240).all()
+    assert middle.max() - middle.min() < 3
     assert coloured(right) == "blue"
     # The ends of the colours are as far from 0 as each other: a half is paler than one.
     assert left.sum() < right.sum()
@@ -71,6 +72,18 @@ def test_non_finite_values_are_grey_and_named(value: float) -> None:
     assert len(set(shown[300, 200].tolist())) == 1
     assert 100 < shown[300, 200, 0] < 200
     assert (shown[:, 930:] != plain[:, 930:]).any()
+
+
+def test_what_is_not_finite_does_not_change_its_neighbours() -> None:
+    values = np.tile([1.0, 2.0, 3.0], (300, 1))
+    some = values.copy()
+    some[150:, 1] = np.nan
+
+    plain, shown = dots(pictured(values)), dots(pictured(some))
+
+    assert (shown[80:300, 100:840] == plain[80:300, 100:840]).all()
+    assert (shown[80:540, [150, 780]] == plain[80:540, [150, 780]]).all()
+    assert len(set(shown[400, 450].tolist())) == 1
 
 
 EXTREMES = [
@@ -98,9 +111,8 @@ def test_any_values_can_be_drawn_as_curves(values: NDArray[np.float64]) -> None:
 def test_a_shorter_last_part_is_drawn_narrower() -> None:
     numbers = np.arange(5, dtype=np.int64)
     values = np.array([[0.0, 0.0, 1.0]])
-    picture = Picture(
-        "", AxisLabels("a", numbers[:1]), AxisLabels("b", numbers), values, "x", (1, 2)
-    )
+    down, across = AxisLabels("a", numbers[:1]), AxisLabels("b", numbers)
+    picture = Picture("", down, across, values[..., np.newaxis], "x", (1, 2))
 
     shown = dots(picture)[300]
 
@@ -117,10 +129,9 @@ def test_each_curve_has_a_line_and_a_name(curves: Curves) -> None:
 
     first, both = dots(pictured(one, curves)), dots(pictured(two, curves))
 
-    orange = (both[..., 0] > 240) & (both[..., 2] < 60)
-    assert orange[:, :850].any()
-    assert orange[:, 850:].any()
-    assert not ((first[..., 0] > 240) & (first[..., 2] < 60)).any()
+    assert has_colour(both, 1)[:, :900].any()
+    assert has_colour(both, 1)[:, 900:].any()
+    assert not has_colour(first, 1).any()
 
 
 def test_curves_at_far_positions_keep_their_points() -> None:
@@ -130,13 +141,53 @@ def test_curves_at_far_positions_keep_their_points() -> None:
     near = dots(pictured(values, "columns"))
     far = dots(pictured(values, "columns", first=2**62 - 19))
 
-    assert (is_blue(near[:535, :600]) == is_blue(far[:535, :600])).all()
-    assert (near[535:560] != far[535:560]).any()
+    assert (has_colour(near[:540, :900], 0) == has_colour(far[:540, :900], 0)).all()
+    assert (near[542:560] != far[542:560]).any()
 
 
-def is_blue(shown: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Find the dots of the middle of a line of the first colour."""
-    return (shown[..., 0] < 60) & (shown[..., 2] > 150)
+def has_colour(shown: NDArray[np.int64], curve: int) -> NDArray[np.bool_]:
+    """Find the dots in the middle of the line of a curve."""
+    return np.asarray((shown == DISTINCT[curve]).all(axis=-1))
+
+
+def test_a_curve_has_a_gap_where_a_number_is_not_finite() -> None:
+    values = np.zeros((1, 400))
+    values[0, 100:300] = np.nan
+
+    shown = dots(pictured(values, "rows", names=("", "x")))[74:542]
+
+    (places,) = np.nonzero((np.ptp(shown, axis=2) > 50).any(axis=0))
+    assert np.diff(places).max() == pytest.approx(np.ptp(places) * 201 / 399, abs=3)
+    assert (np.diff(places) > 1).sum() == 1
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.4])
+def test_powers_are_a_straight_line(ratio: float) -> None:
+    """One curve without a name, of numbers that are far apart, has an axis of powers."""
+    values = ratio ** np.arange(40.0)[np.newaxis]
+
+    shown = has_colour(dots(pictured(values, "rows", names=("", "x"))), 0)
+
+    rows, columns = shown.nonzero()
+    assert abs(np.corrcoef(rows, columns)[0, 1]) > 0.9999
+
+
+def test_many_points_of_a_curve_reach_as_far_as_few() -> None:
+    values = np.where(np.arange(60_000) % 2, 1.0, -1.0)[np.newaxis]
+
+    shown = has_colour(dots(pictured(values, "rows")), 0)[:, :900]
+
+    (filled,) = (shown.sum(axis=0) > 400).nonzero()
+    assert np.ptp(filled) == len(filled) - 1 > 700
+
+
+def test_each_component_has_a_panel() -> None:
+    values = np.stack([np.full((2, 2), 1.0), np.full((2, 2), -1.0)], axis=2)
+
+    shown = dots(pictured(values))[300]
+
+    assert [coloured(shown[place]) for place in (150, 400, 500, 780)] == ["blue"] * 2 + ["red"] * 2
+    assert any((dot == 255).all() for dot in shown[400:500])
 
 
 @pytest.mark.full
@@ -144,6 +195,7 @@ def test_sixty_four_curves_leave_room_for_their_names() -> None:
     shown = dots(pictured(np.random.default_rng(0).standard_normal((64, 30)), "rows"))
 
     assert (shown[:, -10:] == 255).all()
+    assert (shown[74:542, 700:990] < 255).any()
 
 
 @pytest.mark.full
@@ -163,17 +215,16 @@ def test_threads_draw_the_same_pictures() -> None:
 
 
 SCRIPT = """
-import hashlib, sys
+import hashlib
 import numpy as np
 from service.formats.drawing import draw
 from service.formats.png import AxisLabels, Picture
 numbers = np.arange(4)
-values = np.sin(np.arange(16.0)).reshape(4, 4)
+values = np.sin(np.arange(16.0)).reshape(4, 4, 1)
 axes = AxisLabels("a", numbers), AxisLabels("b", numbers)
 for curves in (None, "rows"):
     body = draw(Picture("title", *axes, values, "x", (1, 1), curves))
     print(hashlib.sha256(body).hexdigest())
-assert "matplotlib.pyplot" not in sys.modules
 """
 
 
@@ -193,18 +244,16 @@ def hashes(folder: Path, **environment: str) -> str:
 
 @pytest.mark.full
 def test_a_process_with_other_settings_draws_the_same_bytes(tmp_path: Path) -> None:
-    """HOME, DISPLAY and a matplotlibrc have no effect."""
     plain, set_up = tmp_path / "plain", tmp_path / "set_up"
     for folder in (plain, set_up):
         folder.mkdir()
-    (set_up / "matplotlibrc").write_text("font.size: 30\nimage.cmap: jet\nlines.linewidth: 9\n")
     nowhere = str(tmp_path / "file" / "home")
     (tmp_path / "file").write_text("a file where a folder would have to be")
 
     homeless = hashes(plain, HOME=nowhere)
 
     assert len(homeless.split()) == 2
-    assert hashes(set_up, HOME=str(tmp_path), DISPLAY=":9") == homeless
+    assert hashes(set_up, HOME=str(tmp_path), DISPLAY=":9", LC_ALL="C") == homeless
     assert not list(plain.iterdir())
 
 
@@ -216,7 +265,7 @@ def test_a_png_has_no_metadata() -> None:
         length = int.from_bytes(body[place : place + 4], "big")
         names.append(body[place + 4 : place + 8])
         place += length + 12
-    assert set(names) == {b"IHDR", b"IDAT", b"IEND"}
+    assert set(names) == {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
 
 
 def test_wide_elements_have_sharp_edges_in_tables_of_many_rows() -> None:
@@ -224,14 +273,50 @@ def test_wide_elements_have_sharp_edges_in_tables_of_many_rows() -> None:
 
     shown = dots(pictured(stripes))[300, 120:840]
 
-    edges = sum(coloured(dot) == "neither" for dot in shown)
-    assert edges <= 9
+    assert not any(coloured(dot) == "neither" for dot in shown)
+
+
+def test_narrow_elements_make_no_stripes() -> None:
+    """Columns that do not divide the width are as wide as each other: their parts are mixed."""
+    shown = dots(pictured(np.tile([[0.0, 1.0]], (300, 250))))[300, 100:800].sum(axis=1)
+
+    means = shown[: len(shown) // 50 * 50].reshape(-1, 50).mean(axis=1)
+    assert np.ptp(means) < 0.05 * means.mean()
+
+
+def test_places_have_round_numbers_where_each_is_the_next() -> None:
+    start = 2**60 + 3
+    consecutive = _place_ticks(start + np.arange(50), 11)
+    listed = _place_ticks(np.array([5, 1, 9, 11]), 11)
+
+    assert [text for _, text in consecutive] == [
+        str(start - start % 5 + 5 * k) for k in range(1, 11)
+    ]
+    assert [text for _, text in listed] == ["5", "1", "9", "11"]
+    assert [share for share, _ in listed] == [0.125, 0.375, 0.625, 0.875]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0, 1.0, "0 0.2 0.4 0.6 0.8 1"),
+        (-1.0, 1.0, "-1 -0.5 0 0.5 1"),
+        (1000000.1, 1000000.2, "1000000.1 1000000.12 1000000.14 1000000.16 1000000.18 1000000.2"),
+        (0.0, 4e-7, "0 1e-07 2e-07 3e-07 4e-07"),
+        (-1e300, 1e300, "-1e+300 -5e+299 0 5e+299 1e+300"),
+        (-5e-324, 5e-324, "-4.94066e-324 4.94066e-324"),
+    ],
+)
+def test_a_scale_has_multiples_of_1_2_or_5_times_a_power_of_ten(
+    low: float, high: float, expected: str
+) -> None:
+    assert " ".join(text for _, text in _range_ticks(low, high, 6)) == expected
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (2, 2)])
 def test_a_short_axis_has_a_tick_for_each_index(shape: tuple[int, int]) -> None:
     shown = dots(pictured(np.ones(shape)))
-    is_dark = shown.sum(axis=2) < 60
+    is_dark = shown.sum(axis=2) < 150
 
     left = int(is_dark[:, :200].sum(axis=0).argmax())
     bottom = 300 + int(is_dark[300:].sum(axis=1).argmax())

@@ -51,7 +51,7 @@ class Unread:
 NAN = gather_rows(
     StoredTable(np.full((1, 1), np.nan), FLOAT64), StoredTable(np.zeros(1, np.int64), INT64)
 )
-MATRIX, VECTOR, CUBE = Unread(2, 3), Unread(4), Unread(1, 4, 4)
+NUMBER, VECTOR, MATRIX, CUBE = Unread(), Unread(4), Unread(2, 3), Unread(1, 4, 4)
 COMPLEX, BITS = Unread(2, 2, dtype=COMPLEX64), Unread(2, 2, dtype=BFLOAT16)
 OVERFLOWING = Unread(2, 2, dtype=FLOAT32, overflows=True)
 
@@ -72,8 +72,9 @@ def document(table: Table, axes: tuple[str, ...] = (), curves: Curves | None = N
         ("csv", NAN, "CSV has no NaN and no infinity"),
         ("csv", CUBE, "it holds arrays of at most 2 axes, and this one has 3"),
         ("png", COMPLEX, "PNG has no complex numbers"),
-        ("png", VECTOR, "it holds arrays of 2 axes, and this one has 1"),
-        ("png", CUBE, "it holds arrays of 2 axes, and this one has 3"),
+        ("png", NUMBER, "it holds arrays of 1 or 2 axes, and this one has 0"),
+        ("png", CUBE, "it holds arrays of 1 or 2 axes, and this one has 3"),
+        ("png", Unread(MAX_CURVE_ELEMENTS + 1), f"it shows up to {MAX_CURVE_ELEMENTS} elements"),
         ("png", Unread(2**40, 2**20), f"it shows up to {MAX_ELEMENTS} elements"),
         ("png", Unread(1, MAX_ELEMENTS + 1), f"these are {MAX_ELEMENTS + 1}: request fewer"),
     ],
@@ -88,7 +89,8 @@ def test_a_table_that_a_format_cannot_hold_is_refused_with_the_reason(
     ("table", "extensions"),
     [
         (MATRIX, "json npy safetensors bin csv png"),
-        (VECTOR, "json npy safetensors bin csv"),
+        (VECTOR, "json npy safetensors bin csv png"),
+        (NUMBER, "json npy safetensors bin csv"),
         (CUBE, "json npy safetensors bin"),
         (BITS, "json safetensors bin csv png"),
         (COMPLEX, "npy bin"),
@@ -132,7 +134,7 @@ ONE_HEAD = {"head": "add head=0", "other": "add other=0"}
         (HEADS, ONE_HEAD, "key; add head=0"),
         (BATCHES, ONE_HEAD, "one has 4: batch, head, query, key"),
         (BATCHES, {**ONE_HEAD, "batch": "leave out batch"}, "key; leave out batch and add head=0"),
-        (("head",), ONE_HEAD, "one has 1: head"),
+        ((*HEADS, "component"), {}, "one has 3: head, query, key"),
     ],
 )
 def test_a_refusal_says_how_to_request_two_axes(

@@ -59,7 +59,12 @@ def document(table: Table, axes: tuple[str, ...] = (), curves: Curves | None = N
     return Document("encoding", {}, {"encoding": table}, axes=axes, curves=curves)
 
 
-def shown(table: Table, monkeypatch: pytest.MonkeyPatch, curves: Curves | None = None) -> Picture:
+def shown(
+    table: Table,
+    monkeypatch: pytest.MonkeyPatch,
+    curves: Curves | None = None,
+    axes: tuple[str, ...] = (),
+) -> Picture:
     """Return the picture of a table instead of drawing it."""
     pictures: list[Picture] = []
 
@@ -68,7 +73,7 @@ def shown(table: Table, monkeypatch: pytest.MonkeyPatch, curves: Curves | None =
         return b"picture"
 
     monkeypatch.setattr(drawing, "draw", noted)
-    assert b"".join(PNG.body(document(table, curves=curves)).blocks()) == b"picture"
+    assert b"".join(PNG.body(document(table, axes, curves)).blocks()) == b"picture"
     (picture,) = pictures
     return picture
 
@@ -89,7 +94,7 @@ def test_numbers_of_every_real_type_are_shown(
 ) -> None:
     picture = shown(StoredTable(elements, dtype), monkeypatch)
 
-    assert picture.values.tolist() == [[1.0, -2.0]]
+    assert picture.values.tolist() == [[[1.0], [-2.0]]]
 
 
 def test_a_table_is_read_once_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +123,7 @@ def test_a_picture_shows_means_of_more_elements_than_pixels(
     picture = shown(Counting(rows, columns), monkeypatch)
 
     assert picture.parts == (3, 2)
-    assert picture.values.shape == (609, 762)
+    assert picture.values.shape == (609, 762, 1)
     elements = np.arange(rows * columns, dtype=np.float64).reshape(rows, columns)
     assert picture.values[5, 7] == elements[15:18, 14:16].mean()
     assert picture.values[-1, -1] == elements[1824:, 1522:].mean()
@@ -128,8 +133,27 @@ def test_a_picture_shows_means_of_more_elements_than_pixels(
 def test_curves_show_every_element(monkeypatch: pytest.MonkeyPatch) -> None:
     picture = shown(Counting(5000, 2), monkeypatch, "columns")
 
-    assert picture.values.shape == (5000, 2)
+    assert picture.values.shape == (5000, 2, 1)
     assert picture.curves == "columns"
+
+
+def test_a_table_of_one_axis_is_a_curve_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = shown(Counting(200_000), monkeypatch)
+
+    assert picture.values.shape == (200_000, 1, 1)
+    assert (picture.curves, picture.across.name) == ("columns", "")
+
+
+def test_components_are_panels_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Counting(913, 4, 2)
+
+    picture = shown(table, monkeypatch, axes=("position", "pair", "component"))
+
+    assert picture.values.shape == (457, 4, 2)
+    elements = np.arange(913 * 8, dtype=np.float64).reshape(913, 4, 2)
+    assert (picture.values[0] == elements[:2].mean(axis=0)).all()
+    assert (picture.values[-1] == elements[-1]).all()
+    assert picture.headings == ("pair: 0", "pair: 1")
 
 
 def test_numbers_beyond_1e300_are_clipped_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +161,7 @@ def test_numbers_beyond_1e300_are_clipped_to_it(monkeypatch: pytest.MonkeyPatch)
 
     picture = shown(StoredTable(elements, FLOAT64), monkeypatch)
 
-    assert picture.values[0, :3].tolist() == [1e300, -1e300, np.inf]
+    assert picture.values[0, :3, 0].tolist() == [1e300, -1e300, np.inf]
     assert np.isnan(picture.values[0, 3])
 
 
@@ -169,16 +193,15 @@ if __name__ == "__main__":
     assert client.get(url.format("")).headers["Link"].count("image/png") == 1
     assert client.head(url.format(".png")).status_code == 200
     assert client.get("/docs").status_code == client.get("/openapi.json").status_code == 200
-    assert client.get("/rope.png?head_dim=4&seq_len=4").status_code == 422
-    assert not {"matplotlib", "PIL"} & sys.modules.keys()
+    assert client.get("/relative.png?d_model=4&offsets=1").status_code == 422
     assert client.get(url.format(".png")).status_code == 200
     # A child process has drawn it.
-    assert not {"matplotlib", "PIL"} & sys.modules.keys()
+    assert "PIL" not in sys.modules
 """
 
 
 @pytest.mark.full
-def test_matplotlib_is_imported_by_children_only() -> None:
+def test_pillow_is_imported_by_children_only() -> None:
     words = [sys.executable, "-W", "error", "-c", TABLE_ONLY]
 
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -235,6 +258,20 @@ def test_places_are_numbered_by_the_parameters(
     axis: str, parameters: dict[str, ParameterValue], numbers: list[float]
 ) -> None:
     assert down((axis, "key"), **parameters) == numbers
+
+
+@pytest.mark.parametrize(
+    ("url", "down", "headings"),
+    [
+        ("/rope?head_dim=8&seq_len=3&start=7", "position", ("pair: cos", "pair: sin")),
+        ("/rope?head_dim=8&seq_len=3&pack=flat", "position", ()),
+        ("/relative/alibi/slopes?num_heads=4", "head", ()),
+    ],
+)
+def test_axes_and_panels_are_named(url: str, down: str, headings: tuple[str, ...]) -> None:
+    shown = picture(read_url(url).document, np.zeros((3, 4, 2)))
+
+    assert (shown.down.name, shown.headings) == (down, headings)
 
 
 def test_names_are_reduced_to_printable_ascii() -> None:

@@ -68,7 +68,8 @@ def test_server_with_the_least_memory_serves_tables_and_small_examinations() -> 
     np.save(table, np.ones((50, 512), np.float32))
     headers = {"Content-Type": "application/x-npy"}
     with running(memory_bytes=str(least_bytes)) as server:
-        for target in ("/encoding.npy?seq_len=50&d_model=512", "/rope.json?head_dim=64&seq_len=64"):
+        drawing = "/encoding.png?seq_len=50&d_model=512"
+        for target in (drawing, drawing.replace("png", "npy"), "/rope.json?head_dim=64&seq_len=64"):
             assert server.get(target).is_success
         for examination in ("/compare", "/diagnose", "/identify"):
             to = {} if examination == "/identify" else {"to": "/encoding?seq_len=50&d_model=512"}

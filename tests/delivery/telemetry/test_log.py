@@ -240,7 +240,7 @@ def test_records_below_the_log_level_are_not_logged(lines: Lines) -> None:
 
 def test_debug_records_of_libraries_are_not_logged(lines: Lines) -> None:
     configure_logging(Settings(log_level="debug"), lines)
-    logging.getLogger("matplotlib").debug("a font")
+    logging.getLogger("PIL").debug("a chunk")
     logging.getLogger("posref").debug("a detail")
 
     assert [line["message"] for line in lines.read()] == ["a detail"]
