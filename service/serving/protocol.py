@@ -321,7 +321,8 @@ class UvicornProtocol(HttpToolsProtocol):
                     self.transport.write(writer.begun_chunk)
                 elif piece:
                     self._write_piece(piece, stream, is_chunked=bool(cycle.chunked_encoding))
-                del piece
+                # What the client does not read now is dropped while it waits.
+                del piece, writer
         finally:
             self.stream = None
             if not self.transport.is_closing():
