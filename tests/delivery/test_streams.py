@@ -190,9 +190,10 @@ def test_what_a_full_connection_has_not_taken_is_computed_again_after_it_was_dro
     body_of: Callable[[], Body],
 ) -> None:
     async def scenario() -> None:
-        connections = Connections(stream := BodyStream(body_of(), at_once, BUDGET))
+        stream = BodyStream(body_of(), at_once, BUDGET)
+        connections = Connections(stream, 9 * FIRST_BYTES)
         await connections.read(stop=lambda: stream.sent_bytes >= 8 * FIRST_BYTES)
-        full = Connection(BLOCK_BYTES + 1000)
+        full = Connection(1000)
         assert await stream.piece(full)
         if stream.can_forget:
             stream.forget()
@@ -221,18 +222,19 @@ def test_a_piece_that_is_not_granted_and_not_taken_at_once_is_dropped(room_bytes
     asyncio.run(scenario())
 
 
-def test_a_turn_writes_pieces_while_there_is_time_for_another() -> None:
-    def turns(seconds: float) -> int:
-        async def scenario() -> int:
-            connections = Connections(BodyStream(Slow(seconds=seconds), at_once, BUDGET))
-            await connections.read()
-            return connections.turns
+@pytest.mark.parametrize(("turn_seconds", "turns"), [(0.0, 9), (1e9, 5)])
+def test_a_turn_writes_pieces_while_there_is_time_for_another(
+    monkeypatch: pytest.MonkeyPatch, turn_seconds: float, turns: int
+) -> None:
+    monkeypatch.setattr("service.delivery.streams.TURN_SECONDS", turn_seconds)
 
-        return asyncio.run(scenario())
+    async def scenario() -> None:
+        connections = Connections(BodyStream(Numbers(), at_once, BUDGET))
+        await connections.read()
+        # Of 1, 1, 2 and 4 times the first one's bytes, and then four of 8 times and 5 bytes.
+        assert connections.turns == turns
 
-    # Pieces of 1, 1, 2 and 4 times the first one's bytes, and then of 8 times and the 5 left.
-    assert turns(TURN_SECONDS) == 9
-    assert turns(0) < 9
+    asyncio.run(scenario())
 
 
 def test_streams_that_turns_write_have_turns_alternately() -> None:
@@ -251,13 +253,13 @@ def test_streams_that_turns_write_have_turns_alternately() -> None:
         await Connections(BodyStream(Slow(seconds=TURN_SECONDS), noted, BUDGET)).read()
 
     async def scenario() -> None:
-        await asyncio.gather(*map(consume, "ab"))
+        await asyncio.gather(*map(consume, "abc"))
 
     asyncio.run(scenario())
     scheduler.close()
 
-    assert turns.count("a") == turns.count("b") == 9
-    assert abs("".join(turns[:8]).count("a") - 4) <= 2
+    assert [turns.count(name) for name in "abc"] == [9, 9, 9]
+    assert all(2 <= turns[:12].count(name) <= 6 for name in "abc")
 
 
 def test_an_unread_piece_is_dropped_and_computed_again() -> None:
