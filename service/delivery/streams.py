@@ -121,9 +121,9 @@ class BodyStream(Stream):
     """The stream of a body, or of a range of it, that worker threads compute.
 
     Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once. With a
-    writer, a turn computes and writes as many as there is time for: a switch of threads for each
-    would take a third of the time. A body of unknown length is not computed from any byte on, but
-    from the part on that has it (Replay).
+    writer, a turn computes and writes as many as there is time for, so that threads are seldom
+    switched. A body of unknown length is not computed from any byte on, but from the part on that
+    has it (Replay).
 
     Args:
         body: the body.
