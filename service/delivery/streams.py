@@ -35,6 +35,25 @@ class Turn(Protocol):
     def __call__(self, work: Callable[[], Result], /) -> Awaitable[Result]: ...
 
 
+class PieceWriter(ABC):
+    """Writes pieces to a connection on the thread that computes them, for one turn.
+
+    Attributes:
+        taken_bytes: how many bytes of the pieces the connection has taken.
+        rest: the bytes of the last piece that it has not taken.
+        is_full: whether it did not take a piece at once; nothing more may be written then.
+    """
+
+    def __init__(self) -> None:
+        self.taken_bytes = 0
+        self.rest: Block = b""
+        self.is_full = False
+
+    @abstractmethod
+    def write(self, piece: Block) -> None:
+        """Write what the connection takes at once."""
+
+
 class Stream(ABC):
     """A body that is sent in pieces.
 
@@ -56,18 +75,22 @@ class Stream(ABC):
         self._grant = grant
         self._rest: Block = b""
 
-    async def piece(self) -> Block | None:
+    async def piece(self, writer: PieceWriter | None = None) -> Block | None:
         """Return the bytes that follow those sent, or None at the end.
 
-        An empty piece is a step of what is set up before the first byte.
+        An empty piece is a step of what is set up before the first byte, or follows pieces that
+        were written.
+
+        Args:
+            writer: may write pieces; what it has written is sent.
         """
         if self._rest:
             return self._rest
         if self.is_complete:
             return None
-        piece = await self._next_piece()
+        piece = await self._next_piece(writer)
         self._rest = piece or b""
-        self.is_complete = piece is None
+        self.is_complete |= piece is None
         return piece
 
     def take(self, count: int, at_once: int) -> None:  # noqa: ARG002
@@ -90,16 +113,17 @@ class Stream(ABC):
         self._grant.release()
 
     @abstractmethod
-    async def _next_piece(self) -> Block | None:
+    async def _next_piece(self, writer: PieceWriter | None) -> Block | None:
         """Return the bytes after the last piece; None at the end."""
 
 
 class BodyStream(Stream):
     """The stream of a body, or of a range of it, that worker threads compute.
 
-    Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once; a turn
-    computes two of the largest, so that the threads are switched half as often. A body of unknown
-    length is not computed from any byte on, but from the part on that has it (Replay).
+    Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once. With a
+    writer, a turn computes and writes as many as there is time for, so that threads are seldom
+    switched. A body of unknown length is not computed from any byte on, but from the part on that
+    has it (Replay).
 
     Args:
         body: the body.
@@ -134,7 +158,6 @@ class BodyStream(Stream):
         self._stop = body.length_bytes if stop is None else stop
         self._piece_bytes = FIRST_BYTES
         self._was_whole = False
-        self._following: Block = b""
         self._blocks: Iterator[Block] | None = None
         self._work: Callable[[], Block | None] | None = None
 
@@ -153,13 +176,18 @@ class BodyStream(Stream):
             work.end()
 
     def take(self, count: int, at_once: int) -> None:
-        was_whole, self._was_whole = self._was_whole, at_once >= len(self._rest)
+        is_whole = at_once >= len(self._rest)
         super().take(count, at_once)
+        self._move(count, is_whole=is_whole)
+
+    def _move(self, count: int, *, is_whole: bool) -> None:
+        """Move the position on; choose the size of the next piece."""
+        was_whole, self._was_whole = self._was_whole, is_whole
         self._position += count
         if isinstance(self._blocks, Replay):
             self._blocks.take(count)
         self.is_complete = self._position == self._stop
-        if not self._was_whole:
+        if not is_whole:
             if self._budget.is_tight or not self._is_granted(self._piece_bytes):
                 self.forget()
         # Every writable connection accepts a first piece, which does not show that it is fast.
@@ -168,7 +196,7 @@ class BodyStream(Stream):
 
     def forget(self) -> None:
         self._piece_bytes, self._was_whole = FIRST_BYTES, False
-        self._rest, self._following, self._work = b"", b"", None
+        self._rest, self._work = b"", None
         if isinstance(self._blocks, Replay):
             self._blocks.rewind()
         else:
@@ -177,7 +205,6 @@ class BodyStream(Stream):
 
     def close(self) -> None:
         self._blocks = self._work = None
-        self._following = b""
         super().close()
 
     def _grow(self, piece_bytes: int) -> None:
@@ -196,11 +223,10 @@ class BodyStream(Stream):
     def _is_granted(self, piece_bytes: int) -> bool:
         return self._grant.size_bytes >= _held_bytes(piece_bytes, self._state_bytes)
 
-    async def _next_piece(self) -> Block | None:
-        following, self._following = self._following, b""
-        piece = following or self._cached_piece()
+    async def _next_piece(self, writer: PieceWriter | None) -> Block | None:
+        piece = self._cached_piece()
         if piece is None:
-            return await self._computed(self._turn)
+            return await self._computed(self._turn, writer)
         # A fast reader does not keep the event loop from others.
         await asyncio.sleep(0)
         return piece
@@ -214,11 +240,24 @@ class BodyStream(Stream):
         stop = min(self._position + BLOCK_BYTES, self._stop or len(body))
         return memoryview(body)[self._position : stop]
 
-    async def _computed(self, turn: Turn) -> Block | None:
-        """Compute the next piece, or with an empty one a step of the setup before it."""
+    async def _computed(self, turn: Turn, writer: PieceWriter | None = None) -> Block | None:
+        """Compute the next piece, or with an empty one a step of the setup before it.
+
+        What a writer has written is not returned.
+        """
         # Not kept meanwhile: it refers to this stream, whose memory a cancellation gives back.
         work, self._work = self._work or self._next_work(), None
-        piece = await turn(work)
+        if writer is None:
+            piece = await turn(work)
+        else:
+            try:
+                piece = await turn(partial(_write_pieces, work, writer))
+            finally:
+                self.sent_bytes += writer.taken_bytes
+            if writer.taken_bytes:
+                self._rest = piece or b""
+                self._move(writer.taken_bytes, is_whole=not writer.is_full)
+                return self._rest
         if piece is not None and not piece:
             self._work = work
         return piece
@@ -237,17 +276,26 @@ class BodyStream(Stream):
             return partial(joined_blocks, part, piece_bytes)
         elif self._blocks is None:
             self._blocks = self._body.blocks(position, self._stop)
-        if piece_bytes == BLOCK_BYTES:
-            return partial(self._two_pieces, self._blocks)
         return partial(joined_blocks, self._blocks, piece_bytes // 2)
 
-    def _two_pieces(self, blocks: Iterator[Block]) -> Block | None:
-        """Return a piece, and keep the one after it if there is time for both in a turn."""
-        begun = monotonic()
-        piece = joined_blocks(blocks, BLOCK_BYTES // 2)
-        if piece and monotonic() - begun < TURN_SECONDS / 2:
-            self._following = next(blocks, b"")
-        return piece
+
+def _write_pieces(compute: Callable[[], Block | None], writer: PieceWriter) -> Block | None:
+    """Compute and write pieces for a turn, while the connection takes each at once.
+
+    Returns the rest of the last one, None if there is none; if nothing is written, what was
+    computed.
+    """
+    begun = monotonic()
+    end = begun + TURN_SECONDS
+    while piece := compute():
+        writer.write(piece)
+        now = monotonic()
+        # The next one may take as long.
+        if writer.is_full or 2 * now - begun > end:
+            break
+        # Not kept meanwhile: memory is granted for the next one.
+        begun, piece = now, b""
+    return (writer.rest or None) if writer.taken_bytes else piece
 
 
 class PipedStream(Stream):
@@ -277,7 +325,7 @@ class PipedStream(Stream):
         self._blocks = None
         super().close()
 
-    async def _next_piece(self) -> Block | None:
+    async def _next_piece(self, writer: PieceWriter | None) -> Block | None:  # noqa: ARG002
         return None if self._blocks is None else await anext(self._blocks, None)
 
 

@@ -6,8 +6,8 @@ The transport lets other threads run while it writes a long block.
 import asyncio
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.delivery.clients import PIPELINED
-from service.delivery.streams import STREAM, Stream
+from service.delivery.streams import STREAM, PieceWriter, Stream
 from service.formats.format import Block
 
 _LONG_BYTES = 64 * 1024
@@ -76,10 +76,26 @@ class FreeingTransport:
     def write_now(self, data: Block) -> int:
         """Write what the kernel accepts at once; return how many bytes."""
         if not (self.is_closing() or self.get_write_buffer_size()):
-            # If the socket is full or closed, the transport handles it.
-            with suppress(OSError):
-                return os.write(self._socket, data)
+            return _write_until_full(self._socket, data)
         return 0
+
+    @contextmanager
+    def lent(self, *, is_chunked: bool) -> Iterator["DirectWriter | None"]:
+        """Lend the connection to a thread, which alone writes to it during the context.
+
+        It is not lent while the transport has bytes to write, or where no descriptor is free. The
+        thread has a duplicate: whatever closes the connection meanwhile, the system cannot give the
+        number of its descriptor to another connection, which would then receive its bytes.
+        """
+        duplicate = None
+        if not (self.is_closing() or self.get_write_buffer_size()):
+            with suppress(OSError):
+                duplicate = os.dup(self._socket)
+        try:
+            yield None if duplicate is None else DirectWriter(duplicate, is_chunked=is_chunked)
+        finally:
+            if duplicate is not None:
+                os.close(duplicate)
 
     def close(self) -> None:
         """Close the connection: at once, or later if the client may still be sending."""
@@ -91,6 +107,44 @@ class FreeingTransport:
         self._transport.resume_reading()
         self._transport.write_eof()
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
+
+
+class DirectWriter(PieceWriter):
+    """A writer to the descriptor of a connection, which it does not close.
+
+    Attributes:
+        begun_chunk: the rest of a chunk that has begun, for the transport to write.
+    """
+
+    def __init__(self, descriptor: int, *, is_chunked: bool) -> None:
+        super().__init__()
+        self.begun_chunk: Block = b""
+        self._descriptor = descriptor
+        self._is_chunked = is_chunked
+
+    def write(self, piece: Block) -> None:
+        data = _chunked(piece) if self._is_chunked else piece
+        count = _write_until_full(self._descriptor, data)
+        self.is_full = count < len(data)
+        if self._is_chunked:
+            chunks = -(-count // _CHUNK_BYTES)
+            self.begun_chunk = data[count : chunks * _CHUNK_BYTES]
+            count = min(chunks * _WAKING_BYTES, len(piece))
+        self.taken_bytes += count
+        self.rest = memoryview(piece)[count:]
+
+
+def _write_until_full(descriptor: int, data: Block) -> int:
+    """Write what a socket accepts; return how many bytes.
+
+    After a short write it often accepts more: it is full when it accepts nothing.
+    """
+    count = 0
+    # If the connection is closed, the transport handles it.
+    with suppress(OSError):
+        while count < len(data):
+            count += os.write(descriptor, memoryview(data)[count:])
+    return count
 
 
 def _chunked(piece: Block) -> bytes:
@@ -259,12 +313,16 @@ class UvicornProtocol(HttpToolsProtocol):
                 if self.flow.write_paused:
                     await self._wait_until_written(stream)
                     continue
-                piece = await stream.piece()
-                if piece is None:
+                with self.transport.lent(is_chunked=bool(cycle.chunked_encoding)) as writer:
+                    piece = await stream.piece(writer)
+                if piece is None or cycle.disconnected:
                     break
-                if piece and not cycle.disconnected:
+                if writer and writer.begun_chunk:
+                    self.transport.write(writer.begun_chunk)
+                elif piece:
                     self._write_piece(piece, stream, is_chunked=bool(cycle.chunked_encoding))
-                del piece
+                # What the client does not read now is dropped while it waits.
+                del piece, writer
         finally:
             self.stream = None
             if not self.transport.is_closing():

@@ -13,10 +13,13 @@ from typing import TypeVar
 import pytest
 
 from service.delivery.budget import Budget
-from service.delivery.streams import FIRST_BYTES, BodyStream, Replay, Stream
+from service.delivery.clients import CLIENT
+from service.delivery.schedule import Scheduler
+from service.delivery.streams import FIRST_BYTES, BodyStream, PieceWriter, Replay, Stream
+from service.errors import Refusals
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 from service.numerics.setups import TURN_SECONDS
-from service.settings import MIB
+from service.settings import MIB, default_settings
 
 Result = TypeVar("Result")
 
@@ -129,27 +132,137 @@ def test_pieces_grow_while_each_is_taken_at_once() -> None:
     assert sizes[:7] == [1, 1, 2, 4, 8, 8, 8]
 
 
-def test_a_turn_computes_two_of_the_largest_pieces_unless_it_takes_long() -> None:
-    def turns(seconds: float) -> int:
-        calls = 0
+class Connection(PieceWriter):
+    """A connection that takes bytes until it is full."""
 
-        async def count(work: Callable[[], Result]) -> Result:
-            nonlocal calls
-            calls += 1
-            return work()
+    def __init__(self, room_bytes: int = LENGTH) -> None:
+        super().__init__()
+        self.received = b""
+        self.room_bytes = room_bytes
 
-        async def scenario() -> None:
-            assert await read(BodyStream(Slow(seconds=seconds), count, BUDGET)) == WHOLE
-
-        asyncio.run(scenario())
-        return calls
-
-    # Pieces of 1, 1, 2, 4, 8, 8, 8 and 8 times the first one's bytes, and of the 5 that are left.
-    assert turns(0) == 7
-    assert turns(TURN_SECONDS) == 9
+    def write(self, piece: Block) -> None:
+        assert not self.is_full
+        count = min(len(piece), self.room_bytes - self.taken_bytes)
+        self.received += piece[:count]
+        self.taken_bytes += count
+        self.rest, self.is_full = piece[count:], count < len(piece)
 
 
-def test_unread_pieces_of_a_turn_are_both_dropped_and_computed_again() -> None:
+@dataclass
+class Connections:
+    """Takes a stream, in each turn by a connection with room for so many bytes."""
+
+    stream: Stream
+    room_bytes: int = LENGTH
+    received: bytes = b""
+    turns: int = 0
+
+    async def read(self, stop: Callable[[], bool] = lambda: False) -> None:
+        while not stop():
+            connection = Connection(self.room_bytes)
+            rest = await self.stream.piece(connection)
+            if rest is None:
+                break
+            self.turns += 1
+            self.received += connection.received + bytes(rest)
+            assert self.stream.sent_bytes == len(self.received) - len(rest)
+            if rest:
+                self.stream.take(len(rest), 0)
+
+
+@BODIES
+@pytest.mark.parametrize("room_bytes", [0, 1000, FIRST_BYTES, 700_000, LENGTH])
+def test_written_pieces_and_the_rests_of_turns_are_the_body(
+    body_of: Callable[[], Body], room_bytes: int
+) -> None:
+    async def scenario() -> None:
+        stream = BodyStream(body_of(), at_once, BUDGET)
+        connections = Connections(stream, room_bytes)
+        await connections.read()
+        assert connections.received == WHOLE
+        assert (stream.sent_bytes, stream.is_complete) == (LENGTH, True)
+
+    asyncio.run(scenario())
+
+
+@BODIES
+def test_what_a_full_connection_has_not_taken_is_computed_again_after_it_was_dropped(
+    body_of: Callable[[], Body],
+) -> None:
+    async def scenario() -> None:
+        stream = BodyStream(body_of(), at_once, BUDGET)
+        connections = Connections(stream, 9 * FIRST_BYTES)
+        await connections.read(stop=lambda: stream.sent_bytes >= 8 * FIRST_BYTES)
+        full = Connection(1000)
+        assert await stream.piece(full)
+        if stream.can_forget:
+            stream.forget()
+
+        assert connections.received + full.received + await read(stream) == WHOLE
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1000])
+def test_a_piece_that_is_not_granted_and_not_taken_at_once_is_dropped(room_bytes: int) -> None:
+    async def scenario() -> None:
+        budget = Budget(64 * MIB)
+        connections = Connections(stream := BodyStream(Numbers(), at_once, budget))
+        others = budget.grant("children", 42 * MIB)
+        await connections.read(stop=lambda: stream.sent_bytes >= 4 * FIRST_BYTES)
+        full = Connection(room_bytes)
+        rest = await stream.piece(full)
+        if rest:
+            stream.take(0, 0)
+
+        assert len(await stream.piece() or b"") == FIRST_BYTES
+        assert connections.received + full.received + await read(stream) == WHOLE
+        others.release()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("turn_seconds", "turns"), [(0.0, 9), (1e9, 5)])
+def test_a_turn_writes_pieces_while_there_is_time_for_another(
+    monkeypatch: pytest.MonkeyPatch, turn_seconds: float, turns: int
+) -> None:
+    monkeypatch.setattr("service.delivery.streams.TURN_SECONDS", turn_seconds)
+
+    async def scenario() -> None:
+        connections = Connections(BodyStream(Numbers(), at_once, BUDGET))
+        await connections.read()
+        # Of 1, 1, 2 and 4 times the first one's bytes, and then four of 8 times and 5 bytes.
+        assert connections.turns == turns
+
+    asyncio.run(scenario())
+
+
+def test_streams_that_turns_write_have_turns_alternately() -> None:
+    scheduler = Scheduler(default_settings().model_copy(update={"threads": 1}), Refusals())
+    turns: list[str] = []
+
+    async def consume(name: str) -> None:
+        CLIENT.set(name)
+        turn = scheduler.stream().turn
+
+        async def noted(work: Callable[[], Result]) -> Result:
+            result = await turn(work)
+            turns.append(name)
+            return result
+
+        await Connections(BodyStream(Slow(seconds=TURN_SECONDS), noted, BUDGET)).read()
+
+    async def scenario() -> None:
+        await asyncio.gather(*map(consume, "abc"))
+
+    asyncio.run(scenario())
+    scheduler.close()
+
+    assert [turns.count(name) for name in "abc"] == [9, 9, 9]
+    assert all(2 <= turns[:12].count(name) <= 6 for name in "abc")
+
+
+def test_an_unread_piece_is_dropped_and_computed_again() -> None:
     body = Numbers()
 
     async def scenario() -> None:

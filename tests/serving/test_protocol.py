@@ -1,12 +1,8 @@
-"""Limits of connections and their problems; the transport for long blocks."""
+"""Limits of connections and their problems."""
 
 import asyncio
 import gc
 import io
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,7 +15,6 @@ from service.delivery.budget import CONNECTION_BYTES
 from service.delivery.clients import PIPELINED, ClientAddresses
 from service.serving import connections
 from service.serving.connections import LimitedProtocol
-from service.serving.protocol import FreeingTransport
 from tests.serving.connections import (
     ENDLESS,
     NPY,
@@ -28,7 +23,6 @@ from tests.serving.connections import (
     on_both_paths,
     on_connection,
     until,
-    with_opened,
 )
 
 POST = "POST /rope/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -674,80 +668,3 @@ async def test_a_started_response_is_not_followed_by_a_problem(connection: Conne
     connection.writer.write(b"GARBAGE\r\n\r\n")
 
     assert await connection.is_closed()
-
-
-# Longer than any kernel accepts at once.
-LONG = bytes(range(256)) * 2**16
-
-
-@dataclass(frozen=True)
-class Ends:
-    """A transport and the other end of its connection, which is not read."""
-
-    transport: FreeingTransport
-    far: socket.socket
-
-
-@asynccontextmanager
-async def both_ends() -> AsyncIterator[Ends]:
-    loop = asyncio.get_running_loop()
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.create_connection(listener.getsockname()) as far,
-    ):
-        near, _ = listener.accept()
-        near.setblocking(False)
-        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
-        try:
-            yield Ends(FreeingTransport(transport, lambda: False), far)
-        finally:
-            transport.abort()
-
-
-on_transport = with_opened(both_ends, "ends")
-
-
-def read(far: socket.socket, count: int) -> bytes:
-    received = bytearray()
-    while len(received) < count:
-        received += far.recv(2**20)
-    return bytes(received)
-
-
-@on_transport
-async def test_bytes_that_the_kernel_does_not_accept_follow(ends: Ends) -> None:
-    ends.transport.write(LONG)
-
-    assert 0 < ends.transport.get_write_buffer_size() < len(LONG)
-    assert await asyncio.to_thread(read, ends.far, len(LONG)) == LONG
-
-
-@on_transport
-async def test_a_long_block_follows_buffered_bytes(ends: Ends) -> None:
-    ends.transport.write(LONG)
-    sent_bytes = len(LONG) - ends.transport.get_write_buffer_size()
-    # Now the kernel accepts more, before the event loop has sent the buffered bytes.
-    received = read(ends.far, sent_bytes)
-    ends.transport.write(LONG[::-1])
-
-    rest = await asyncio.to_thread(read, ends.far, 2 * len(LONG) - len(received))
-    assert received + rest == LONG + LONG[::-1]
-
-
-@pytest.mark.parametrize("data", [b"short", LONG])
-@on_transport
-async def test_nothing_is_written_after_close(ends: Ends, data: bytes) -> None:
-    ends.transport.close()
-    ends.transport.write(data)
-
-    await asyncio.sleep(0)
-    assert await asyncio.to_thread(ends.far.recv, 1) == b""
-
-
-@on_transport
-async def test_writing_after_a_reset_does_not_raise_and_closes_the_transport(ends: Ends) -> None:
-    ends.far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    ends.far.close()
-    while not ends.transport.is_closing():
-        ends.transport.write(LONG)
-        await asyncio.sleep(0.01)
