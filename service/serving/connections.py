@@ -472,7 +472,7 @@ class LimitedProtocol(UvicornProtocol):
         request_id = log.request_id(None)
         headers = [
             *self.server_state.default_headers,
-            (REQUEST_ID_HEADER, request_id.encode()),
+            (REQUEST_ID_HEADER, request_id),
             *OPEN_HEADERS,
             *answer.raw_headers,
             (b"connection", b"close"),

@@ -154,7 +154,7 @@ class CachedResponseProtocol(LimitedProtocol):
                 self._forwarded_for = self._forwarded_for or value
         return self.url, accept, accept_encoding
 
-    def _write(self, request_id: str, head: bytes, body: bytes) -> None:
+    def _write(self, request_id: bytes, head: bytes, body: bytes) -> None:
         # Replaced once a second, with another Date.
         headers = self.server_state.default_headers
         if headers is not self._default_headers:
@@ -163,6 +163,6 @@ class CachedResponseProtocol(LimitedProtocol):
             self._default_headers = headers
         start = self._head_start
         if len(body) <= _JOINED_BYTES:
-            self._own_transport.write(b"".join((start, request_id.encode(), head, body)))
+            self._own_transport.write(b"".join((start, request_id, head, body)))
         else:
-            self._own_transport.writelines((b"".join((start, request_id.encode(), head)), body))
+            self._own_transport.writelines((b"".join((start, request_id, head)), body))
