@@ -138,10 +138,11 @@ class CachedResponse:
 
     Attributes:
         head: the status-independent headers and the entity tag.
-        header_bytes: the serialized headers of the 200 response, without Date.
+        header_bytes: the end of the head of the 200 response, from the end of the request id on.
         path: the path of the route, with ``{extension}`` as a placeholder.
         tally: the counter of cached 200 responses for this route and format.
         log_fields: the serialized log fields of the 200 response; None if it is not logged.
+        size_bytes: its memory, with that of its key.
     """
 
     head: ResponseHead
@@ -149,10 +150,14 @@ class CachedResponse:
     path: str
     tally: Tally
     log_fields: LogFields | None
+    size_bytes: int
 
 
 class ResponseCache:
-    """An LRU cache of responses by request key, limited to ``capacity_bytes`` granted bytes."""
+    """LRU caches of responses, by request key and by the bytes of a whole request.
+
+    They are limited to ``capacity_bytes`` granted bytes together.
+    """
 
     def __init__(
         self,
@@ -163,29 +168,44 @@ class ResponseCache:
         budget: Budget,
     ) -> None:
         self._grant = budget.grant("cache", capacity_bytes)
-        self._responses: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
+        received_bytes = capacity_bytes // 4
+        self._responses: ByteBoundedLRU[RequestKey, CachedResponse]
+        self._responses = ByteBoundedLRU(capacity_bytes - received_bytes)
+        self._received: ByteBoundedLRU[bytes, CachedResponse] = ByteBoundedLRU(received_bytes)
         self._bodies = bodies
         self._tallies = tallies
         self._log = log
 
     def find(self, key: RequestKey) -> tuple[CachedResponse, CachedBody] | None:
         """Return the response of a key and its body, if both are cached."""
-        response = self._responses.get(key)
+        return self._with_body(self._responses.get(key))
+
+    def find_received(self, request: bytes) -> tuple[CachedResponse, CachedBody] | None:
+        """Like ``find``, for the bytes of a request as ``keep_received`` got them."""
+        return self._with_body(self._received.get(request))
+
+    def _with_body(
+        self, response: CachedResponse | None
+    ) -> tuple[CachedResponse, CachedBody] | None:
         body = None if response is None else self._bodies.find(response.head.tag)
         return None if response is None or body is None else (response, body)
+
+    def keep_received(self, request: bytes, response: CachedResponse) -> None:
+        """Cache the response to all requests with the same bytes."""
+        self._received.put(request, response, len(request) + response.size_bytes)
 
     def keep(self, scope: Scope, head: ResponseHead, body: CachedBody) -> None:
         """Cache the response to a request; its whole body must be in the body cache."""
         key = request_key(scope)
         headers = [*head.cached(None, body).raw_headers, *OPEN_HEADERS]
-        header_bytes = b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n"
+        header_bytes = b"".join(b"\r\n%s: %s" % header for header in headers) + b"\r\n\r\n"
         path = path_of(scope)
         tally = self._tallies.of(path, HTTPStatus.OK, format_of(headers), is_warm=True)
         fields = self._log.log_fields("GET", key[0], tally.labels, len(body.body))
         key_bytes = sum(len(part or b"") for part in key)
         size_bytes = 3 * len(header_bytes) + key_bytes + _RESPONSE_OVERHEAD_BYTES
         size_bytes += len(fields[1]) if fields else 0
-        response = CachedResponse(head, header_bytes, path, tally, fields)
+        response = CachedResponse(head, header_bytes, path, tally, fields, size_bytes)
         self._responses.put(key, response, size_bytes)
 
 

@@ -194,9 +194,28 @@ class LimitedProtocol(UvicornProtocol):
         if not self.is_idle() or self.has_unread_body() or transport.get_write_buffer_size():
             return None
         if self.timeout_keep_alive_task is not None:
-            return self.timeout_keep_alive_task.when() - self.timeout_keep_alive
+            since = self.timeout_keep_alive_task.when() - self.timeout_keep_alive
+            return max(since, self._begun)
         is_prompt = self._has_begun and now - self._begun < _PROMPT_SECONDS
         return None if is_prompt and not self.is_beyond else self._begun
+
+    def stay_idle(self) -> None:
+        """Restart the idle time, for a request that was answered without being parsed."""
+        self.server_state.total_requests += 1
+        self._begun = self.loop.time()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, or wait on if its idle time was restarted.
+
+        A new timer for each request would cost a tenth of a small response.
+        """
+        left_seconds = self._begun + self.timeout_keep_alive - self.loop.time()
+        if left_seconds > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                left_seconds, self.timeout_keep_alive_handler
+            )
+        else:
+            super().timeout_keep_alive_handler()
 
     def _close_another(self, *, is_full: bool) -> "LimitedProtocol | None":
         """Close an idle connection whose place this one takes, and return it.
@@ -453,7 +472,7 @@ class LimitedProtocol(UvicornProtocol):
         request_id = log.request_id(None)
         headers = [
             *self.server_state.default_headers,
-            (REQUEST_ID_HEADER, request_id.encode()),
+            (REQUEST_ID_HEADER, request_id),
             *OPEN_HEADERS,
             *answer.raw_headers,
             (b"connection", b"close"),

@@ -17,6 +17,10 @@ _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 # A longer body is not copied: what the client does not read is the memory of the cache.
 _JOINED_BYTES = 16 * 1024
 
+# Longer segments are not looked up, because that takes as long as they are.
+_MAX_REQUEST_BYTES = 2048
+_HEAD_END = b"\r\n\r\n"
+
 # Requests with these headers go to the application: they can change the response.
 _DECISIVE_HEADERS = frozenset(
     {
@@ -37,10 +41,15 @@ class CachedResponseProtocol(LimitedProtocol):
 
     It answers a GET without conditions or ranges, on an idle connection; every other request goes
     to the application. uvicorn handles time-outs, shutdown and pipelining.
+
+    A segment with exactly the bytes of a request that was answered so is not parsed again.
     """
 
     _request_id: bytes | None = None
     _forwarded_for: bytes | None = None
+    _whole_request: bytes | None = None
+    _default_headers: list[tuple[bytes, bytes]] | None = None
+    _head_start = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; with API keys, or without fast path, the application answers all."""
@@ -48,30 +57,66 @@ class CachedResponseProtocol(LimitedProtocol):
         self._own_transport = transport
         self._is_cache_allowed = self.limits.fast_path and not (self.is_beyond or self.limits.keys)
 
+    def data_received(self, data: bytes) -> None:
+        """Answer a segment with the bytes of a request that is known; parse others."""
+        if len(data) <= _MAX_REQUEST_BYTES and self._is_between_requests():
+            begun_at = perf_counter()
+            match = self.delivery.response_cache.find_received(data)
+            if match is not None:
+                self._answer(*match, begun_at)
+                self.stay_idle()
+                return
+            # Otherwise it may be several requests.
+            if data.find(_HEAD_END) == len(data) - len(_HEAD_END):
+                self._whole_request = data
+        super().data_received(data)
+        self._whole_request = None
+
+    def _is_between_requests(self) -> bool:
+        """Return whether the next byte begins a request that may be answered from the cache."""
+        # The timer runs from a response to the next bytes, but for those in the request's segment.
+        return self.timeout_keep_alive_task is not None and not (
+            self._in_head
+            or self._unparsed
+            or self.cycle.more_body
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or self.delivery.is_draining
+        )
+
     def on_headers_complete(self) -> None:
         """Answer a request from the cache, or start the application on it."""
         begun_at = perf_counter()
         if self._end_head():
             return
         key = self._request_key() if self._may_use_cache() else None
-        cached = self.delivery.response_cache.find(key) if key else None
-        if cached is None:
+        match = self.delivery.response_cache.find(key) if key else None
+        if match is None:
             # The timer runs if the previous request, in the same segment, was answered here.
             self._unset_keepalive_if_required()
             self._start()
             return
-        self._answer(*cached, begun_at)
+        self.answer_without_application()
+        self._answer(*match, begun_at, self._request_id, self._forwarded_for)
+        if self._whole_request and self._request_id is None and self._forwarded_for is None:
+            self.delivery.response_cache.keep_received(self._whole_request, match[0])
         self.on_response_complete()
 
-    def _answer(self, response: CachedResponse, cached: CachedBody, begun_at: float) -> None:
+    def _answer(
+        self,
+        response: CachedResponse,
+        cached: CachedBody,
+        begun_at: float,
+        request_id: bytes | None = None,
+        forwarded_for: bytes | None = None,
+    ) -> None:
         log = self.delivery.log
-        request_id = log.request_id(self._request_id)
-        self.answer_without_application()
-        self._write(request_id, response.header_bytes, cached.body)
+        own_id = log.request_id(request_id)
+        self._write(own_id, response.header_bytes, cached.body)
         seconds = perf_counter() - begun_at
         response.tally.count(len(cached.body), seconds)
         if response.log_fields is not None:
-            log.write(response.log_fields, request_id, self.client, seconds, self._forwarded_for)
+            log.write(response.log_fields, own_id, self.client, seconds, forwarded_for)
 
     def _may_use_cache(self) -> bool:
         return (
@@ -109,13 +154,15 @@ class CachedResponseProtocol(LimitedProtocol):
                 self._forwarded_for = self._forwarded_for or value
         return self.url, accept, accept_encoding
 
-    def _write(self, request_id: str, head: bytes, body: bytes) -> None:
-        lines = [_STATUS_LINE]
-        for name, value in self.server_state.default_headers:
-            lines += (name, b": ", value, b"\r\n")
-        lines += (REQUEST_ID_HEADER, b": ", request_id.encode(), b"\r\n", head)
+    def _write(self, request_id: bytes, head: bytes, body: bytes) -> None:
+        # Replaced once a second, with another Date.
+        headers = self.server_state.default_headers
+        if headers is not self._default_headers:
+            lines = [b"%s: %s\r\n" % header for header in headers]
+            self._head_start = b"".join([_STATUS_LINE, *lines, REQUEST_ID_HEADER, b": "])
+            self._default_headers = headers
+        start = self._head_start
         if len(body) <= _JOINED_BYTES:
-            lines.append(body)
-            self._own_transport.write(b"".join(lines))
+            self._own_transport.write(b"".join((start, request_id, head, body)))
         else:
-            self._own_transport.writelines((b"".join(lines), body))
+            self._own_transport.writelines((b"".join((start, request_id, head)), body))

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from service.app import create_app
 from service.delivery.dispatch import STATE, Delivery
+from service.delivery.telemetry.log import LineWriter
 from service.serving.connections import LimitedProtocol
 from service.serving.fast_path import CachedResponseProtocol
 from service.settings import default_settings
@@ -87,9 +88,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def connected(**settings: Any) -> AsyncIterator[Connection]:
-    """Connect to an application with the default settings and these."""
-    app = create_app(default_settings().model_copy(update=settings))
+async def connected(
+    log_writer: LineWriter | None = None, **settings: Any
+) -> AsyncIterator[Connection]:
+    """Connect to an application with the default settings and these, and a writer of its log."""
+    app = create_app(default_settings().model_copy(update=settings), writer=log_writer)
     delivery: Delivery = app.state.delivery
     config = uvicorn.Config(
         app,

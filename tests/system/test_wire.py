@@ -65,12 +65,14 @@ def test_fast_path_answers_equal_those_of_the_application(
 
     cold = connection.ask(spelled(*spelling))
     roundabout = connection.ask(spelled(*spelling, ROUNDABOUT))
-    straight = connection.ask(spelled(*spelling))
+    # The first is parsed, the next is known by its bytes.
+    straight = [connection.ask(spelled(*spelling)) for _ in range(3)]
 
-    assert cold.status == roundabout.status == straight.status == OK
-    assert cold.body == roundabout.body == straight.body
-    assert straight.lasting() == roundabout.lasting() == cold.lasting()
-    for answer in (cold, roundabout, straight):
+    for answer in (roundabout, *straight):
+        assert answer.status == cold.status == OK
+        assert answer.body == cold.body
+        assert answer.lasting() == cold.lasting()
+    for answer in (cold, roundabout, *straight):
         names = [name for name, _ in answer.headers]
         assert (names.count("date"), names.count("x-request-id")) == (1, 1)
 

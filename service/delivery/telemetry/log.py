@@ -56,7 +56,7 @@ class LineWriter:
         self._descriptor = descriptor
         self._lock = lock
         self._max_waiting_lines = max_waiting_lines
-        self._lines: list[tuple[str, ...]] = []
+        self._lines: list[tuple[bytes, ...]] = []
         self._closing = Event()
         self._thread = Thread(target=self._run, name="posref-log", daemon=True)
 
@@ -74,7 +74,7 @@ class LineWriter:
         self._closing.set()
         self._thread.join(_CLOSE_SECONDS)
 
-    def write(self, line: tuple[str, ...]) -> None:
+    def write(self, line: tuple[bytes, ...]) -> None:
         """Add the parts of a line, the last with its line feed; drop it if too many lines wait."""
         if len(self._lines) >= self._max_waiting_lines:
             self.dropped += 1
@@ -88,7 +88,7 @@ class LineWriter:
                 continue
             del self._lines[: len(lines)]
             try:
-                self._write("".join(chain.from_iterable(lines)).encode(errors="replace"))
+                self._write(b"".join(chain.from_iterable(lines)))
             except OSError:
                 self.dropped += len(lines)
 
@@ -123,14 +123,15 @@ class Clock:
 
     def __init__(self) -> None:
         self._milliseconds = 0
-        self._text = ""
+        self._text = b""
 
-    def now(self) -> str:
+    def now(self) -> bytes:
         """Return the current time; the text is cached for a millisecond."""
         milliseconds = int(time() * 1000)
         if milliseconds != self._milliseconds:
             second, rest = divmod(milliseconds, 1000)
-            self._text = f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(second))}.{rest:03}Z"
+            text = strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
+            self._text = f"{text}.{rest:03}Z".encode()
             self._milliseconds = milliseconds
         return self._text
 
@@ -166,13 +167,13 @@ class RecordHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._writer.write((self.format(record),))
+            self._writer.write((self.format(record).encode(),))
         except Exception:  # noqa: BLE001 - A log line must not break what it is about.
             self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
-            "time": self._clock.now(),
+            "time": self._clock.now().decode(),
             "level": record.levelname.lower(),
             "message": _encodable(record.getMessage())[:MAX_TEXT_LENGTH],
             "logger": record.name,

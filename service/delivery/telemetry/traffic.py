@@ -159,10 +159,10 @@ _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _MAX_CLIENTS = 1024
 _MAX_CLIENT_LENGTH = 64
-_START = '{"time":"'
-_MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
+_START = b'{"time":"'
+_MICROSECONDS = tuple(b"0.%06d" % number for number in range(1000))
 
-LogFields: TypeAlias = tuple[str, str]
+LogFields: TypeAlias = tuple[bytes, bytes]
 """Two parts of a serialized log line: the text before and after the fields of the request."""
 
 
@@ -177,15 +177,15 @@ class RequestLog:
         self._writer = writer if settings.log_requests else None
         self._levels = LEVELS[LEVELS.index(settings.log_level) :]
         self._clock = Clock()
-        self._clients: dict[str | None, str] = {}
-        self._process_id = secrets.token_hex(8)
+        self._clients: dict[str | None, bytes] = {}
+        self._process_id = secrets.token_hex(8).encode()
         self._numbers = count(1)
 
-    def request_id(self, sent: bytes | None) -> str:
+    def request_id(self, sent: bytes | None) -> bytes:
         """Return the id that a client sent, if it is valid, or a new one."""
         if sent is not None and _REQUEST_ID.fullmatch(sent):
-            return sent.decode()
-        return f"{self._process_id}-{next(self._numbers)}"
+            return sent
+        return b"%s-%d" % (self._process_id, next(self._numbers))
 
     def log_fields(
         self,
@@ -223,14 +223,14 @@ class RequestLog:
             "format": form,
             **({} if is_complete else {"complete": False}),
         }
-        before = f'","level":"{level}","message":"request","request_id":"'
-        after = "," + orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()[1:]
+        before = f'","level":"{level}","message":"request","request_id":"'.encode()
+        after = b"," + orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)[1:]
         return before, after
 
     def write(
         self,
         fields: LogFields | None,
-        request_id: str,
+        request_id: bytes,
         client: tuple[str, int] | None,
         seconds: float,
         forwarded_for: bytes | None = None,
@@ -250,18 +250,18 @@ class RequestLog:
         host = None if client is None else client[0]
         client_field = self._clients.get(host) or self._serialize_client(host)
         microseconds = int(seconds * 1_000_000)
-        rest = _MICROSECONDS[microseconds] if microseconds < 1000 else f"{seconds:.6f}"
+        rest = _MICROSECONDS[microseconds] if microseconds < 1000 else b"%.6f" % seconds
         if forwarded_for is not None:
             shown = forwarded_for[:MAX_FORWARDED_LENGTH].decode("latin-1")
-            rest += f',"forwarded_for":{orjson.dumps(shown).decode()}'
+            rest += b',"forwarded_for":' + orjson.dumps(shown)
         now = self._clock.now()
         self._writer.write((_START, now, before, request_id, client_field, rest, after))
 
-    def _serialize_client(self, host: str | None) -> str:
+    def _serialize_client(self, host: str | None) -> bytes:
         if len(self._clients) >= _MAX_CLIENTS:
             self._clients.clear()
-        client = orjson.dumps(host and host[:_MAX_CLIENT_LENGTH]).decode()
-        field = self._clients[host] = f'","client":{client},"seconds":'
+        client = orjson.dumps(host and host[:_MAX_CLIENT_LENGTH])
+        field = self._clients[host] = b'","client":%s,"seconds":' % client
         return field
 
 
@@ -290,7 +290,7 @@ class TelemetryMiddleware:
         begun_at = perf_counter()
         request_id = self.log.request_id(_header(scope, REQUEST_ID_HEADER))
         # Log records that are written during this request contain its id.
-        REQUEST_ID.set(request_id)
+        REQUEST_ID.set(request_id.decode())
         CLIENT.set(self.addresses.name_of(scope))
         IS_PIPELINED.set(PIPELINED in scope.get("extensions", {}))
         response = _ResponseObserver(send, request_id)
@@ -320,7 +320,7 @@ class _ResponseObserver:
     """Records status, format and length of a response; adds the request id to its headers."""
 
     to_server: Send
-    request_id: str
+    request_id: bytes
     status: int = 0
     form: str = "none"
     body_bytes: int = 0
@@ -330,7 +330,7 @@ class _ResponseObserver:
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())
             self.status, self.form = message["status"], format_of(headers)
-            message["headers"] = [*headers, (REQUEST_ID_HEADER, self.request_id.encode())]
+            message["headers"] = [*headers, (REQUEST_ID_HEADER, self.request_id)]
         elif message["type"] == "http.response.body":
             self.body_bytes += len(message.get("body", b""))
         elif message["type"] == STREAM:

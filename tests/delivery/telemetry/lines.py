@@ -14,6 +14,6 @@ class Lines(LineWriter):
 
     def read(self) -> list[dict[str, Any]]:
         """Return the lines since the last call."""
-        joined, self._lines = ["".join(line) for line in self._lines], []
-        assert all(line.endswith("\n") and line.count("\n") == 1 for line in joined)
+        joined, self._lines = [b"".join(line) for line in self._lines], []
+        assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in joined)
         return [json.loads(line) for line in joined]
