@@ -7,6 +7,9 @@ from typing import TypeVar
 
 Figure = TypeVar("Figure")
 
+# Two decimals would say little of a smaller ratio.
+_SMALL = 0.1
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -34,4 +37,9 @@ def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list
 
 def spread(ratios: Sequence[float]) -> str:
     """Format the median, the lowest and the highest."""
-    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return f"{share(median(ratios))} ({share(min(ratios))} to {share(max(ratios))})"
+
+
+def share(ratio: float) -> str:
+    """Format a ratio; a small one as a fraction."""
+    return f"{ratio:.2f}" if ratio >= _SMALL else f"1/{1 / ratio:,.0f}"

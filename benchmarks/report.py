@@ -1,15 +1,14 @@
 """The measurements as Markdown."""
 
-from collections.abc import Iterable, Sequence
 from statistics import median
 
 from benchmarks import kernel, machine, warm
 from benchmarks.bench import Bench
 from benchmarks.figures import spread
+from benchmarks.markdown import NOTHING, print_table
 from benchmarks.servers import POSREF, SERVERS, Server
 from benchmarks.targets import TARGETS, Target
 
-_NOTHING = "–"
 _AT_LIMIT = "†"
 
 
@@ -29,7 +28,7 @@ def _target_row(target: Target, bench: Bench) -> list[str]:
     measure = f"{target.measure} ({measured.remark})" if measured.remark else target.measure
     ours, wanted = target.written(median(measured.ours)), f"{target.at_least} / {target.aim}"
     if not measured.peer:
-        return [measure, ours, _NOTHING, _NOTHING, wanted]
+        return [measure, ours, NOTHING, NOTHING, wanted]
     peer = f"{target.written(median(measured.peer))} ({target.peer})"
     return [measure, ours, peer, spread(measured.ratios), wanted]
 
@@ -68,7 +67,7 @@ def _warm_row(case: str, result: warm.Result) -> list[str]:
     lengths = " / ".join(dict.fromkeys(f"{length:,}" for length in result.body_bytes.values()))
     rates = [_rate(result, server) for server in SERVERS]
     ratios = [
-        spread(result.against(server).ratios) if server.name in result.loads else _NOTHING
+        spread(result.against(server).ratios) if server.name in result.loads else NOTHING
         for server in SERVERS[1:]
     ]
     return [case, lengths, *rates, *ratios]
@@ -76,12 +75,6 @@ def _warm_row(case: str, result: warm.Result) -> list[str]:
 
 def _rate(result: warm.Result, server: Server) -> str:
     if server.name not in result.loads:
-        return _NOTHING
+        return NOTHING
     mark = _AT_LIMIT if result.is_at_limit(server) else ""
     return f"{median(result.rates(server)):,.0f}{mark}"
-
-
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    rule = ["---", *("---:" for _ in header[1:])]
-    for row in (header, rule, *rows):
-        print(f"| {' | '.join(row)} |", flush=True)
