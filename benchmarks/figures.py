@@ -2,13 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TypeVar
 
 Figure = TypeVar("Figure")
-
-# Two decimals would say little of a smaller ratio.
-_SMALL = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,13 +29,3 @@ def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list
         for index in order:
             figures[index].append(turns[index](number))
     return figures
-
-
-def spread(ratios: Sequence[float]) -> str:
-    """Format the median, the lowest and the highest."""
-    return f"{share(median(ratios))} ({share(min(ratios))} to {share(max(ratios))})"
-
-
-def share(ratio: float) -> str:
-    """Format a ratio; a small one as a fraction."""
-    return f"{ratio:.2f}" if ratio >= _SMALL else f"1/{1 / ratio:,.0f}"

@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import machine
 from benchmarks.families import report
+from benchmarks.results import Results
 
 
 def main() -> int:
@@ -15,8 +16,10 @@ def main() -> int:
     options = parser.parse_args()
     only, (core, _) = re.compile(options.only), machine.server_and_client_cores()
     with machine.pinned(core):
-        report.print_comparisons(only, options.rounds)
-        report.print_families(only, options.rounds)
+        results = Results()
+        report.add_comparisons(results, only, options.rounds)
+        report.add_libraries(results, only, options.rounds)
+        report.add_families(results, only, options.rounds)
     return 0
 
 

@@ -18,16 +18,16 @@ class Row:
     """The figures of a family in an element type.
 
     Attributes:
-        name: its path, and the element type.
-        elements: how many are read.
+        path: that of the family.
+        dtype: the element type; empty if the family has only one.
         itemsize_bytes: the bytes of one; the mean of several tables.
         measured: elements a second, ours and NumPy's.
         to_float32: the rates ÷ those of float32, by round; empty for that type itself.
         first_seconds: the time of the first read, before which nothing was set up.
     """
 
-    name: str
-    elements: int
+    path: str
+    dtype: str
     itemsize_bytes: float
     measured: Measured
     to_float32: Sequence[float]
@@ -51,9 +51,8 @@ def measure_family(family: type[Family], rounds: int) -> Iterator[Row]:
             [elements / taken for taken in peer],
         )
         ratios = [one / other for one, other in zip(times[0], ours, strict=True)] if number else []
-        name = f"{family.path} {dtype}".strip()
         yield Row(
-            name, each.elements, each.itemsize_bytes, measured, ratios, each.work.first_seconds
+            family.path, dtype, each.itemsize_bytes, measured, ratios, each.work.first_seconds
         )
 
 
