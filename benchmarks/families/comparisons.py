@@ -45,8 +45,9 @@ class Comparison:
     aim: str = ""
 
 
-def measure(comparison: Comparison, rounds: int) -> Measured:
-    """Return the elements a second of both sides."""
+def measure(number: int, rounds: int) -> Measured:
+    """Return the elements a second of both sides of one of COMPARISONS."""
+    comparison = COMPARISONS[number]
     works = [side.prepared() for side in (comparison.ours, comparison.peer)]
     counts = [work() for work in works]
     times = in_turns([Repeated(work) for work in works], rounds)

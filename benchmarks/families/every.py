@@ -1,14 +1,13 @@
 """Every family and element type, beside NumPy's formula in the same type."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.families.formulas import FORMULAS, evaluate
-from benchmarks.families.requests import MOST_ELEMENTS, Request, read, request_of
+from benchmarks.families.requests import BY_PATH, MOST_ELEMENTS, Request, read, request_of
 from benchmarks.families.timing import Repeated
 from benchmarks.figures import Measured, in_turns
-from service.encodings.family import Family
 from service.lru import shrink_shared
 from service.numerics.tables import size, size_bytes
 
@@ -22,7 +21,7 @@ class Row:
         dtype: the element type; empty if the family has only one.
         itemsize_bytes: the bytes of one; the mean of several tables.
         measured: elements a second, ours and NumPy's.
-        to_float32: the rates ÷ those of float32, by round; empty for that type itself.
+        to_32_bits: the rates ÷ those of float32 or int32, by round; empty for that type itself.
         first_seconds: the time of the first read, before which nothing was set up.
     """
 
@@ -30,17 +29,20 @@ class Row:
     dtype: str
     itemsize_bytes: float
     measured: Measured
-    to_float32: Sequence[float]
+    to_32_bits: Sequence[float]
     first_seconds: float
 
 
-def measure_family(family: type[Family], rounds: int) -> Iterator[Row]:
-    """Yield a row for each element type; all are measured in turns."""
-    request = request_of(family)
+def measure_family(path: str, rounds: int) -> list[Row]:
+    """Return a row for each element type; all are measured in turns."""
+    request = request_of(BY_PATH[path])
     dtypes = request.dtypes or ("",)
     reads = [_Read(request, dtype) for dtype in dtypes]
-    has_formula = family.path in FORMULAS
+    rows, has_formula = [], path in FORMULAS
     formulas = [Repeated(partial(evaluate, request, dtype)) for dtype in dtypes if has_formula]
+    # Each first read dropped what the others had set up.
+    for each in reads:
+        each.work(0)
     elements = sum(map(size, request.tables(dtypes[0])))
     times = in_turns([*(each.work for each in reads), *formulas], rounds)
     for number, (dtype, each) in enumerate(zip(dtypes, reads, strict=True)):
@@ -51,9 +53,9 @@ def measure_family(family: type[Family], rounds: int) -> Iterator[Row]:
             [elements / taken for taken in peer],
         )
         ratios = [one / other for one, other in zip(times[0], ours, strict=True)] if number else []
-        yield Row(
-            family.path, dtype, each.itemsize_bytes, measured, ratios, each.work.first_seconds
-        )
+        first = each.work.first_seconds
+        rows.append(Row(path, dtype, each.itemsize_bytes, measured, ratios, first))
+    return rows
 
 
 class _Read:

@@ -5,11 +5,10 @@ The libraries run in a process and an environment of their own, by turns with po
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,9 +90,9 @@ class Library:
 
 
 @contextmanager
-def running_library(python: Path = PYTHON) -> Iterator[Library]:
+def _running_library() -> Iterator[Library]:
     """Run torch and transformers on the core of this process."""
-    command = [str(python), "tools/rotary_caches.py"]
+    command = [str(PYTHON), "tools/rotary_caches.py"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         try:
@@ -102,8 +101,13 @@ def running_library(python: Path = PYTHON) -> Iterator[Library]:
             process.terminate()
 
 
-def measure(library: Library, cache: Cache, rounds: int) -> Measured:
-    """Return the elements a second of posref and of the library."""
+def measure_caches(caches: Sequence[Cache], rounds: int) -> list[Measured]:
+    """Return the elements a second of posref and of a library, for each cache."""
+    with _running_library() as library:
+        return [_measure(library, cache, rounds) for cache in caches]
+
+
+def _measure(library: Library, cache: Cache, rounds: int) -> Measured:
     tables = Request("/rope", f"head_dim={_WIDTH}&pack=half&{cache.query}").tables(cache.dtype)
     elements = sum(map(size, tables))
     whole = Repeated(lambda: [table.read(0, size(table)) for table in tables])

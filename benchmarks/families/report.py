@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from statistics import median
 
-from benchmarks.families import comparisons, libraries
+from benchmarks.families import comparisons
 from benchmarks.families.comparisons import COMPARISONS
 from benchmarks.families.every import Row, measure_family
-from benchmarks.families.libraries import CACHES, PYTHON, Library, running_library
+from benchmarks.families.fresh import in_new_process
+from benchmarks.families.libraries import CACHES, PYTHON, measure_caches
 from benchmarks.families.requests import MOST_ELEMENTS
 from benchmarks.markdown import NOTHING
 from benchmarks.report import beside
@@ -28,9 +29,9 @@ def add_comparisons(results: Results, only: re.Pattern[str], rounds: int) -> Non
 
 
 def _comparisons(only: re.Pattern[str], rounds: int) -> Iterator[list[Cell]]:
-    for each in COMPARISONS:
+    for number, each in enumerate(COMPARISONS):
         if only.search(each.measure):
-            measured = comparisons.measure(each, rounds)
+            measured = in_new_process(comparisons.measure, number, rounds)
             yield [each.measure, *beside(measured, _UNIT, each.peer.name, each.at_least, each.aim)]
 
 
@@ -40,16 +41,10 @@ def add_libraries(results: Results, only: re.Pattern[str], rounds: int) -> None:
         print(f"\nNo caches of torch and transformers: {PYTHON} is missing; make bench makes it")
         return
     print("\nWhole caches of cosines and sines: elements a second of processor time, one thread\n")
-    with running_library() as library:
-        rows = _libraries(library, only, rounds)
-        results.add("libraries", ["cache", "posref", "library", "ratio"], rows)
-
-
-def _libraries(library: Library, only: re.Pattern[str], rounds: int) -> Iterator[list[Cell]]:
-    for cache in CACHES:
-        if only.search(cache.measure):
-            measured = libraries.measure(library, cache, rounds)
-            yield [cache.measure, *beside(measured, _UNIT, cache.library)[:3]]
+    caches = [cache for cache in CACHES if only.search(cache.measure)]
+    measured = zip(caches, in_new_process(measure_caches, caches, rounds), strict=True)
+    rows = ([cache.measure, *beside(each, _UNIT, cache.library)[:3]] for cache, each in measured)
+    results.add("libraries", ["cache", "posref", "library", "ratio"], rows)
 
 
 def add_families(results: Results, only: re.Pattern[str], rounds: int) -> None:
@@ -59,14 +54,14 @@ def add_families(results: Results, only: re.Pattern[str], rounds: int) -> None:
         f"read alone.\nAt most {MOST_ELEMENTS:,} elements are read. Beyond {_IN_CACHE} MB/s a "
         "block stays in the core's\ncache: whoever takes it is slower\n"
     )
-    header = ["family", "elements/s", "MB/s", "NumPy formula", "ratio", "÷ float32", "first read"]
+    header = ["family", "elements/s", "MB/s", "NumPy formula", "ratio", "÷ 32 bits", "first read"]
     results.add("families", header, _families(only, rounds))
 
 
 def _families(only: re.Pattern[str], rounds: int) -> Iterator[list[Cell]]:
     for family in FAMILIES:
         if only.search(family.path):
-            yield from map(_row, measure_family(family, rounds))
+            yield from map(_row, in_new_process(measure_family, family.path, rounds))
 
 
 def _row(row: Row) -> list[Cell]:
@@ -77,6 +72,6 @@ def _row(row: Row) -> list[Cell]:
         Number(rate * row.itemsize_bytes / 1e6, "count"),
         Number(median(peer), _UNIT) if peer else NOTHING,
         Ratio(measured.ratios if peer else ()),
-        Ratio(row.to_float32),
+        Ratio(row.to_32_bits),
         Number(row.first_seconds, "seconds"),
     ]

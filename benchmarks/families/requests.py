@@ -61,7 +61,7 @@ PARAMETERS = {
     "/relative/kerple": "a=1,0.5&p=2,1&head=0&query_len=1024",
     "/relative/sandwich": "num_heads=8&head_dim=64&query_len=512",
     "/relative/shaw/embeddings": "query_len=128&key_len=128",
-    "/relative/similarity": "d_model=512&offsets=0:65536",
+    "/relative/similarity": "d_model=512&offsets=0:16384",
     "/relative/swin-v2": "window_size=512,512",
     "/relative/t5": "query_len=1024&key_len=1024&num_buckets=32&max_distance=128",
     "/resize": "old_size=512&size=4096&mode=bilinear&part=height_weight",

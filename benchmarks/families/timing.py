@@ -26,15 +26,16 @@ class Repeated:
     def __init__(self, work: Work) -> None:
         self._work = work
         self.first_seconds = seconds(work)
-        self._times = ceil(_TURN_SECONDS / max(seconds(work), _TURN_SECONDS / 100))
+        self._times = ceil(_TURN_SECONDS / max(seconds(work), _TURN_SECONDS / 1000))
 
     def __call__(self, _number: int) -> float:
-        """Return the seconds of a call; one before it is not measured.
+        """Return the seconds of a call; before short ones, one is not measured.
 
         That one sets the heap and the processor's caches to the state that this work leaves, not
         the work before.
         """
-        self._work()
+        if self._times > 1:
+            self._work()
         before = time.process_time()
         for _ in range(self._times):
             self._work()
