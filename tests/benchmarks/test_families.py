@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from benchmarks.families.comparisons import COMPARISONS, Comparison
+from benchmarks.families.every import measure_family
 from benchmarks.families.formulas import FORMULAS, TYPES, evaluate
+from benchmarks.families.fresh import in_new_process
 from benchmarks.families.requests import MOST_ELEMENTS, request_of
+from benchmarks.results import Ratio
+from benchmarks.targets import TARGETS, Target
 from service.encodings.family import Family
 from service.encodings.registry import FAMILIES
 from service.numerics.tables import size
@@ -42,6 +46,20 @@ def test_the_formula_of_a_family_has_the_element_type_that_is_measured(
     for dtype in request.dtypes[-1:]:
         first, *_ = evaluate(request, dtype)
         assert first.dtype == TYPES[dtype]
+
+
+def test_a_family_is_measured_in_each_of_its_element_types() -> None:
+    rows = in_new_process(measure_family, "/relative/alibi/slopes", 1)
+    assert [row.dtype for row in rows] == ["float32", "float64", "float16", "bfloat16"]
+    for row in rows:
+        assert min(*row.measured.ours, *row.measured.peer, row.first_seconds) > 0
+        assert bool(row.to_32_bits) == (row.dtype != "float32")
+
+
+@pytest.mark.parametrize("limited", [*COMPARISONS, *TARGETS], ids=lambda limited: limited.measure)
+def test_every_limit_of_a_ratio_can_be_judged(limited: Comparison | Target) -> None:
+    if limited.peer and limited.at_least:
+        assert Ratio([1e-9], limited.at_least).misses != Ratio([1e9], limited.at_least).misses
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda comparison: comparison.measure)
