@@ -20,8 +20,8 @@ from benchmarks.processes import ROOT, BenchmarkFailed
 from service.numerics.dtypes import to_float64
 from service.numerics.tables import size
 
-PYTHON = ROOT / ".cache/facts/bin/python"
-"""The Python of the environment that ``make bench`` prepares."""
+ENVIRONMENT = ROOT / ".cache/facts"
+"""The environment of torch and transformers, which ``make bench`` prepares."""
 
 _WIDTH = 128
 # The library's angles have errors beyond 10^-4 in the last row, and bfloat16 has 8 bits.
@@ -92,7 +92,7 @@ class Library:
 @contextmanager
 def _running_library() -> Iterator[Library]:
     """Run torch and transformers on the core of this process."""
-    command = [str(PYTHON), "tools/rotary_caches.py"]
+    command = [str(ENVIRONMENT / "bin/python"), "tools/rotary_caches.py"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         try:

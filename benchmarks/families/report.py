@@ -8,7 +8,7 @@ from benchmarks.families import comparisons
 from benchmarks.families.comparisons import COMPARISONS
 from benchmarks.families.every import Row, measure_family
 from benchmarks.families.fresh import in_new_process
-from benchmarks.families.libraries import CACHES, PYTHON, measure_caches
+from benchmarks.families.libraries import CACHES, ENVIRONMENT, measure_caches
 from benchmarks.families.requests import MOST_ELEMENTS
 from benchmarks.markdown import NOTHING
 from benchmarks.report import beside
@@ -37,8 +37,8 @@ def _comparisons(only: re.Pattern[str], rounds: int) -> Iterator[list[Cell]]:
 
 def add_libraries(results: Results, only: re.Pattern[str], rounds: int) -> None:
     """Add whole caches beside those of libraries, if their environment is there."""
-    if not PYTHON.exists():
-        print(f"\nNo caches of torch and transformers: {PYTHON} is missing; make bench makes it")
+    if not (ENVIRONMENT / "venv.stamp").exists():
+        print(f"\nNo caches of torch and transformers: make bench could not make {ENVIRONMENT}")
         return
     print("\nWhole caches of cosines and sines: elements a second of processor time, one thread\n")
     caches = [cache for cache in CACHES if only.search(cache.measure)]
@@ -67,7 +67,7 @@ def _families(only: re.Pattern[str], rounds: int) -> Iterator[list[Cell]]:
 def _row(row: Row) -> list[Cell]:
     rate, peer, measured = median(row.measured.ours), row.measured.peer, row.measured
     return [
-        f"`{row.path}` {row.dtype}",
+        f"`{row.path}` {row.dtype}".rstrip(),
         Number(rate, _UNIT),
         Number(rate * row.itemsize_bytes / 1e6, "count"),
         Number(median(peer), _UNIT) if peer else NOTHING,
