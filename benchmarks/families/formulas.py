@@ -1,6 +1,7 @@
 """What a user writes with NumPy for the tables of each family, in float64."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.families.requests import Arrays, Request
 
 Array: TypeAlias = NDArray[Any]
-Formula: TypeAlias = Callable[[Any, Arrays], Sequence[Array]]
+Formula: TypeAlias = "Callable[[Any, Arrays], Sequence[Array | Waves]]"
 """Computes the tables of parameters and arrays, in the order of the answer."""
 
 _BASE = 10000.0
@@ -29,12 +30,37 @@ def _angles(positions: Array, width: int) -> Array:
     return np.outer(positions, _frequencies(width))
 
 
-def _interleaved(angles: Array) -> Array:
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
+@dataclass(frozen=True)
+class Waves:
+    """The sines and cosines of angles (…, n), each written once into rows (…, 2n) of a type."""
+
+    angles: Array
+    is_interleaved: bool
+    is_cosine_first: bool = False
+
+    def astype(self, dtype: Any) -> Array:
+        count = self.angles.shape[-1]
+        rows = np.empty((*self.angles.shape[:-1], 2 * count), dtype)
+        columns = [slice(0, count), slice(count, None)]
+        if self.is_interleaved:
+            columns = [slice(0, None, 2), slice(1, None, 2)]
+        sines, cosines = reversed(columns) if self.is_cosine_first else columns
+        rows[..., sines] = np.sin(self.angles)
+        rows[..., cosines] = np.cos(self.angles)
+        return rows.reshape(*self.angles.shape, 2) if self.is_cosine_first else rows
 
 
-def _concatenated(angles: Array) -> Array:
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+def _interleaved(angles: Array) -> Waves:
+    return Waves(angles, is_interleaved=True)
+
+
+def _concatenated(angles: Array) -> Waves:
+    return Waves(angles, is_interleaved=False)
+
+
+def _pairs(angles: Array) -> Waves:
+    """Return (…, n, 2), cosine and sine."""
+    return Waves(angles, is_interleaved=True, is_cosine_first=True)
 
 
 def _rows(p: Any) -> Array:
@@ -44,7 +70,7 @@ def _rows(p: Any) -> Array:
     return (p.start or 0) + np.arange(p.seq_len)
 
 
-def _encoding(p: Any, _: Arrays) -> list[Array]:
+def _encoding(p: Any, _: Arrays) -> list[Waves]:
     return [_interleaved(_angles(_rows(p), p.d_model))]
 
 
@@ -60,7 +86,8 @@ def _temperature(p: Any, _: Arrays) -> list[Array]:
 
 def _apply(p: Any, arrays: Arrays) -> list[Array]:
     x = arrays["x"]
-    return [x + _interleaved(_angles(p.start + np.arange(len(x)), x.shape[1]))]
+    rows = _interleaved(_angles(p.start + np.arange(len(x)), x.shape[1]))
+    return [x + rows.astype(x.dtype)]
 
 
 def _boxes(p: Any, arrays: Arrays) -> list[Array]:
@@ -70,7 +97,7 @@ def _boxes(p: Any, arrays: Arrays) -> list[Array]:
     return [np.stack([np.sin(angles), np.cos(angles)], axis=-2).reshape(len(boxes), -1)]
 
 
-def _fourier(_p: Any, arrays: Arrays) -> list[Array]:
+def _fourier(_p: Any, arrays: Arrays) -> list[Waves]:
     return [_concatenated(2 * np.pi * np.outer(np.log(arrays["x"]), arrays["weight"]))]
 
 
@@ -81,7 +108,7 @@ def _wavelengths(frequencies: Array) -> list[Array]:
 def _grid(p: Any, _: Arrays) -> list[Array]:
     y, x = np.meshgrid(np.arange(p.height), np.arange(p.width), indexing="ij")
     half = p.d_model // 2
-    axes = [_concatenated(_angles(axis.reshape(-1), half)) for axis in (x, y)]
+    axes = [_concatenated(_angles(axis.reshape(-1), half)).astype(float) for axis in (x, y)]
     return [np.concatenate(axes, axis=1)]
 
 
@@ -93,11 +120,11 @@ def _mask(p: Any, arrays: Arrays) -> list[Array]:
         counts = np.cumsum(valid, axis=axis, dtype=np.float64)
         last = np.take(counts, [-1], axis=axis)
         angles = (counts / (last + 1e-6) * 2 * np.pi)[..., None] * _frequencies(half)
-        parts.append(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*valid.shape, -1))
+        parts.append(_interleaved(angles).astype(float))
     return [np.concatenate(parts, axis=-1).transpose(0, 3, 1, 2)]
 
 
-def _timesteps(p: Any, _: Arrays) -> list[Array]:
+def _timesteps(p: Any, _: Arrays) -> list[Waves]:
     return [_concatenated(_angles(np.array(p.timesteps), p.d_model))]
 
 
@@ -107,7 +134,7 @@ def _tokens(p: Any, arrays: Arrays) -> list[Array]:
     rows = np.cumsum(is_token, axis=1) * is_token + 1
     frequencies = _BASE ** (-np.arange(half) / (half - 1))
     table = _concatenated(np.outer(np.arange(rows.max() + 1), frequencies))
-    return [table[rows], rows]
+    return [table.astype(float)[rows], rows]
 
 
 def _positions(_p: Any, arrays: Arrays) -> list[Array]:
@@ -149,7 +176,7 @@ def _slopes(p: Any, _: Arrays) -> list[Array]:
     return [2.0 ** (-8 * np.arange(1, p.num_heads + 1) / p.num_heads)]
 
 
-def _conformer(p: Any, _: Arrays) -> list[Array]:
+def _conformer(p: Any, _: Arrays) -> list[Waves]:
     return [_interleaved(_angles(np.arange(p.seq_len - 1, -p.seq_len, -1), p.d_model))]
 
 
@@ -252,7 +279,7 @@ def _t5_bias(p: Any, arrays: Arrays) -> list[Array]:
     return [weight[:, p.head][_t5_buckets(of_weight)]]
 
 
-def _transformer_xl(p: Any, _: Arrays) -> list[Array]:
+def _transformer_xl(p: Any, _: Arrays) -> list[Waves]:
     return [_concatenated(_angles(np.arange(p.key_len - 1, -1, -1), p.d_model))]
 
 
@@ -263,7 +290,7 @@ def _shift(_p: Any, arrays: Arrays) -> list[Array]:
     return [padded.reshape(columns + 1, queries)[1:].reshape(queries, columns)]
 
 
-def _xlnet(p: Any, _: Arrays) -> list[Array]:
+def _xlnet(p: Any, _: Arrays) -> list[Waves]:
     return [_concatenated(_angles(np.arange(p.key_len, -p.query_len, -1), p.d_model))]
 
 
@@ -284,11 +311,7 @@ def _resized(p: Any, arrays: Arrays) -> list[Array]:
     return [x[taps[:, 0]] * weights[:, :1] + x[taps[:, 1]] * weights[:, 1:]]
 
 
-def _pairs(angles: Array) -> Array:
-    return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-
-def _rope(p: Any, _: Arrays) -> list[Array]:
+def _rope(p: Any, _: Arrays) -> list[Waves]:
     return [_pairs(_angles(_rows(p), p.head_dim))]
 
 
@@ -310,7 +333,7 @@ def _qwen2_vl_angles(grid: tuple[int, int], width: int) -> Array:
     return np.concatenate([_angles(axis.reshape(-1), width // 2) for axis in axes], axis=1)
 
 
-def _axial(p: Any, _: Arrays) -> list[Array]:
+def _axial(p: Any, _: Arrays) -> list[Waves]:
     return [_pairs(_qwen2_vl_angles(p.grid, p.head_dim))]
 
 
@@ -387,7 +410,9 @@ def evaluate(request: Request, dtype: str) -> list[Array]:
     return [_converted(result, dtype) for result in results]
 
 
-def _converted(result: Array, dtype: str) -> Array:
+def _converted(result: "Array | Waves", dtype: str) -> Array:
+    if isinstance(result, Waves):
+        return result.astype(TYPES[dtype])
     is_index = result.dtype.kind == "i"
     if not dtype or is_index != dtype.startswith("int"):
         return result
