@@ -147,7 +147,7 @@ COMPARISONS = (
         "float16", _table("", _ENCODING, "float16"), _table("float32", _ENCODING), "0.4", "0.5"
     ),
     Comparison(
-        "float16, much below 2^-14",
+        "float16, many numbers below 2^-14",
         _table("", _TINY, "float16"),
         _table("float32", _TINY),
         "0.25",
