@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 # A Python that has transformers 5.23.0 and torch.
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-# Environments of libraries: for make facts and facts-check, and for make sweep-position-ids.
+# Environments of libraries: for make facts, facts-check and bench, and for make sweep-position-ids.
 FACTS := .cache/facts
 POSITIONS_5 := .cache/positions-5
 POSITIONS_4 := .cache/positions-4
@@ -16,7 +16,7 @@ LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quie
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -77,7 +77,12 @@ fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86
 	done
 
 bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
+	-$(MAKE) $(FACTS)/venv.stamp
 	$(BIN)/python -m benchmarks
+
+performance: $(VENV)/dev.stamp $(FACTS)/venv.stamp ## Measure three times, and write docs/performance.md
+	for run in 1 2 3; do $(BIN)/python -m benchmarks --save .cache/bench/$$run.json || exit 1; done
+	$(BIN)/python -m benchmarks.page .cache/bench/[123].json
 
 load: $(VENV)/dev.stamp ## Load a server with a thousand connections for five minutes
 	$(BIN)/python -m benchmarks.load

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from benchmarks import kernel, machine, warm
+from benchmarks import cold, kernel, machine, warm
 from benchmarks.cases import Case
 
 
@@ -17,6 +17,7 @@ class Plan:
         rounds: number of rounds for warm tables, with all processes pinned to cores.
         unpinned_rounds: number of rounds without pinned processes, which vary more.
         seconds: duration of the load in a round.
+        family_rounds: number of turns of each family and element type.
         turns: number of repetitions of single measurements.
         streamed_gibibytes: size of the table that is streamed while memory is measured.
     """
@@ -24,12 +25,15 @@ class Plan:
     rounds: int
     unpinned_rounds: int
     seconds: int
+    family_rounds: int
     turns: int
     streamed_gibibytes: int
 
 
-FULL = Plan(rounds=3, unpinned_rounds=7, seconds=3, turns=21, streamed_gibibytes=16)
-QUICK = Plan(rounds=1, unpinned_rounds=1, seconds=1, turns=5, streamed_gibibytes=1)
+FULL = Plan(
+    rounds=3, unpinned_rounds=7, seconds=2, family_rounds=3, turns=21, streamed_gibibytes=16
+)
+QUICK = Plan(rounds=1, unpinned_rounds=1, seconds=1, family_rounds=1, turns=5, streamed_gibibytes=1)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ class Bench:
         core, _ = machine.server_and_client_cores()
         with machine.pinned(core):
             return kernel.measure(self.plan.turns)
+
+    @cached_property
+    def cold(self) -> cold.Streams:
+        return cold.measure(self.folder, self.plan.unpinned_rounds)
 
     @cached_property
     def warm(self) -> Mapping[Case, warm.Result]:

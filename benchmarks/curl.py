@@ -3,7 +3,9 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.processes import BenchmarkFailed, started
@@ -29,6 +31,12 @@ def download(url: str, expected_bytes: int, path: Path | None = None) -> float:
     if int(size_bytes) != expected_bytes:
         raise BenchmarkFailed(f"{url} answers {size_bytes} bytes, not {expected_bytes}")
     return float(seconds)
+
+
+def downloads(urls: Sequence[str], expected_bytes: int) -> None:
+    """Download bodies of known length at the same time, until all are there."""
+    with ThreadPoolExecutor(len(urls)) as pool:
+        list(pool.map(partial(download, expected_bytes=expected_bytes), urls))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TypeVar
 
 Figure = TypeVar("Figure")
@@ -30,8 +29,3 @@ def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list
         for index in order:
             figures[index].append(turns[index](number))
     return figures
-
-
-def spread(ratios: Sequence[float]) -> str:
-    """Format the median, the lowest and the highest."""
-    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

@@ -7,6 +7,7 @@ from benchmarks.answers import check
 from benchmarks.cases import Case
 from benchmarks.curl import download
 from benchmarks.figures import Measured
+from benchmarks.processes import process_tree
 from benchmarks.servers import POSREF, running
 
 _SMALL = Case(4, 4)
@@ -37,15 +38,12 @@ def _wait_until_steady(pid: int) -> None:
 
 def _status_bytes(pid: int, name: str, *, reset_peak: bool = False) -> int:
     """Return the sum of a /proc status line over a process and its descendants."""
+    return sum(_own_bytes(each, name, reset_peak=reset_peak) for each in process_tree(pid))
+
+
+def _own_bytes(pid: int, name: str, *, reset_peak: bool) -> int:
     process = Path(f"/proc/{pid}")
     if reset_peak:
         (process / "clear_refs").write_text(_RESET_PEAK, encoding="ascii")
     lines = (process / "status").read_text(encoding="utf-8").splitlines()
-    kibibytes = int(dict(line.split(":", 1) for line in lines)[name].split()[0])
-    children = [
-        int(child)
-        for task in (process / "task").iterdir()
-        for child in (task / "children").read_text(encoding="ascii").split()
-    ]
-    below = sum(_status_bytes(child, name, reset_peak=reset_peak) for child in children)
-    return 1024 * kibibytes + below
+    return 1024 * int(dict(line.split(":", 1) for line in lines)[name].split()[0])

@@ -41,5 +41,24 @@ def started(
             process.wait()
 
 
+def process_tree(pid: int) -> list[int]:
+    """Return the ids of a process and of its descendants."""
+    children = [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text(encoding="ascii").split()
+    ]
+    return [pid, *(each for child in children for each in process_tree(child))]
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor seconds of all threads of a process and of its descendants."""
+    return sum(
+        int((task / "schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+        for each in process_tree(pid)
+        for task in Path(f"/proc/{each}/task").iterdir()
+    )
+
+
 def _is_setting(name: str) -> bool:
     return name.startswith(("POSREF_", "UVICORN_", "WEB_CONCURRENCY"))

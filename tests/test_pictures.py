@@ -10,7 +10,7 @@ from tests.data.draw_pictures import FOLDER, PICTURES, served
 from tests.data.draw_positions import DRAWN
 
 MOST_BYTES = 100_000
-MEASURED = {"load"}
+MEASURED = {"growth", "load"}
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from benchmarks.load.requests import KINDS, MIB
 from benchmarks.load.run import Outcome
 from benchmarks.load.summary import Times, memory, warm_times
 from benchmarks.load.tally import REFUSED
-from benchmarks.report import print_table
+from benchmarks.markdown import print_table
 
 
 def print_outcome(outcome: Outcome) -> None:

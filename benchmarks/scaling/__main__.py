@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import NoReturn
 
-from benchmarks import tools
+from benchmarks import machine, tools
 from benchmarks.processes import BenchmarkFailed
-from benchmarks.report import print_machine
 from benchmarks.scaling import costs, many, replicas, report, upstreams
 
 
@@ -52,7 +51,8 @@ def main() -> int:
 
 
 def _report(plan: Plan, folder: Path) -> None:
-    print_machine()
+    for line in machine.describe():
+        print(f"- {line}")
     with costs.sites(folder) as sites:
         measured, waits = costs.measure(*sites, plan.seconds, plan.rounds)
     report.print_costs(measured, waits)

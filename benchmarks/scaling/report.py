@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isinf
 from statistics import median
 
-from benchmarks.report import print_table
+from benchmarks.markdown import print_table
 from benchmarks.scaling import replicas
 from benchmarks.scaling.costs import EDGE, POSREF, Cost
 from benchmarks.scaling.many import Row

@@ -1,0 +1,1 @@
+"""The tables of every family, read as a server reads them, beside NumPy's formulas."""

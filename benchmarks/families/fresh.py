@@ -1,0 +1,25 @@
+"""Measurements in processes of their own.
+
+How fast NumPy gets memory for large arrays depends on what the process had before: rows of a report
+would change with the rows above them.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+# A server that has imported everything, and forks for each measurement.
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["benchmarks.families.report"])
+
+
+def in_new_process(
+    work: Callable[Arguments, Result], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Result:
+    """Call a function in a new process, on the cores that this one had at the first call."""
+    with ProcessPoolExecutor(1, mp_context=_CONTEXT) as pool:
+        return pool.submit(work, *arguments, **options).result()

@@ -1,0 +1,1 @@
+"""How the processor time of an element grows with length, width, distinct positions and readers."""
