@@ -12,9 +12,8 @@ from typing import ParamSpec, TypeVar
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# A server that has imported everything, and forks for each measurement.
-_CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["benchmarks.families.report"])
+# The forkserver of a process is that of posref's children.
+_CONTEXT = get_context("spawn")
 
 
 def in_new_process(
