@@ -485,15 +485,10 @@ def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> SineCosine:
     distinct = np.unique(units).tolist()
     if len(distinct) == 1:
         return _of_unit(rule, distinct[0], integers)
-    # Rows of the same unit are put together, and back in order by copies of whole rows.
-    order = np.argsort(units, kind="stable")
-    ends = np.searchsorted(units[order], distinct, side="right").tolist()
-    parts = [
-        _of_unit(rule, unit, integers[order[first:last]])
-        for unit, first, last in zip(distinct, [0, *ends], ends, strict=False)
-    ]
-    place = np.argsort(order)
-    sines, cosines = (np.concatenate(each).take(place, axis=0) for each in zip(*parts, strict=True))
+    sines, cosines = np.empty((2, len(positions), rule.count))
+    for unit in distinct:
+        (rows,) = np.nonzero(units == unit)
+        sines[rows], cosines[rows] = _of_unit(rule, unit, integers[rows])
     return sines, cosines
 
 
@@ -625,10 +620,6 @@ def _aligned(elements: int) -> Float64s:
     return room[skipped : skipped + elements]
 
 
-# The arrays of a row's width in one step of fractional positions.
-_ARRAYS = 2
-
-
 @dataclass(frozen=True, eq=False)
 class RealPhasorTable(SinusoidTable):
     """Sines and cosines of real positions (rows,), none out of range, times frequencies."""
@@ -651,7 +642,8 @@ class RealPhasorTable(SinusoidTable):
         return _phasors_of_units(self.rule, self.positions)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
+        # Long steps: few rows of a unit would be evaluated together in short ones.
+        for part in row_steps(stop - start, self.channels.width):
             values = self.positions[start + part.start : start + part.stop]
             rows = np.empty((len(values), self.channels.width))
             self.channels.fill(*sines_and_cosines(self.rule, values), rows)
