@@ -42,7 +42,7 @@ from service.numerics.phasors import (
     sinusoid_table,
 )
 from service.numerics.positions import AnyPositions, Numbers, RowPositions, distinct_of, split_units
-from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
+from service.numerics.repeated_rows import RepeatedPart, without_repeats
 from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
 from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table, row_steps
 
@@ -308,7 +308,7 @@ def _multiply_numbers(parts: Float64s, positions: Numbers) -> Float64s:
     return np.ldexp(multiply_positions(parts, integers), exponents[:, np.newaxis])
 
 
-def without_repeats(table: AxesTable) -> Table:
+def simplified(table: AxesTable) -> Table:
     """Return a table of the same bytes that computes equal axes and repeated positions once."""
     table = _with_equal_axes_merged(table)
     alone = table.axes[0]
@@ -328,13 +328,14 @@ def without_repeats(table: AxesTable) -> Table:
         frequency_of = np.full(_count(table.axes), -1)
         frequency_of[list(axis.places)] = range(len(axis.places))
         own = np.flatnonzero(frequency_of[used] >= 0)
+        if not own.size:
+            continue
         channels = OrderedChannels.of(frequency_of[used[own]], is_sine[own])
         ones = replace(axis, positions=distinct.positions, places=tuple(range(len(axis.places))))
         shape = (distinct.count, len(own))
         rows = replace(table, axes=(ones,), channels=channels, shape=shape)
         parts.append(RepeatedPart(rows, distinct.index, own))
-    copied = RepeatedRows(table, table.channels.width, tuple(parts))
-    return copied if copied.is_worthwhile else table
+    return without_repeats(table, table.channels.width, parts)
 
 
 def _with_equal_axes_merged(table: AxesTable) -> AxesTable:

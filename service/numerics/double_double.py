@@ -43,13 +43,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.numerics.phase import (
-    CACHED_ELEMENTS,
     Float64s,
     Int64s,
     UInt64s,
     exact_arithmetic,
     horner,
 )
+
+# Elements of a step: its dozen arrays of this length fit into the cache of a core.
+_CACHED_ELEMENTS = 4096
 
 # Keeps a float64 without the last 27 bits of its significand.
 _LEADING_26_BITS = np.uint64(2**64 - 2**27)
@@ -147,11 +149,11 @@ def evaluate_in_blocks(
         columns: of the matrix.
     """
     values = np.empty((rows, columns))
-    step = max(1, CACHED_ELEMENTS // max(1, columns))
+    step = max(1, _CACHED_ELEMENTS // max(1, columns))
     for row in range(0, rows, step):
         block_rows = slice(row, row + step)
-        for column in range(0, columns, CACHED_ELEMENTS):
-            block_columns = slice(column, column + CACHED_ELEMENTS)
+        for column in range(0, columns, _CACHED_ELEMENTS):
+            block_columns = slice(column, column + _CACHED_ELEMENTS)
             values[block_rows, block_columns] = evaluate(block_rows, block_columns)
     return values
 

@@ -38,9 +38,6 @@ MAX_POSITION = 2**62
 MAX_FREQUENCY = 1e18
 MIN_FREQUENCY = 1e-300
 
-CACHED_ELEMENTS = 4096
-"""Elements of a step: its dozen arrays of this length fit into the cache of a core."""
-
 Decimals: TypeAlias = list[Decimal]
 
 _ONE = Decimal(1)

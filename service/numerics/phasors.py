@@ -71,7 +71,7 @@ from service.numerics.positions import (
     distinct_of,
     split_units,
 )
-from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
+from service.numerics.repeated_rows import RepeatedPart, without_repeats
 from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps, convert_decimals
 from service.numerics.tables import ELEMENT_SECONDS, Table, row_steps
 
@@ -672,8 +672,7 @@ def sinusoid_table(
         return table
     rows = (distinct.count, channels.width)
     part = sinusoid_table(rule, channels, distinct.positions, dtype, rows, scale=scale)
-    copied = RepeatedRows(table, channels.width, (RepeatedPart(part, distinct.index),))
-    return copied if copied.is_worthwhile else table
+    return without_repeats(table, channels.width, [RepeatedPart(part, distinct.index)])
 
 
 def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:

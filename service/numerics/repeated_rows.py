@@ -4,10 +4,11 @@ A row of a grid consists of one row for each axis: with zero bits in the channel
 axes, it is their bitwise OR, whatever the element type and the order of channels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,14 @@ MAX_KEPT_BYTES = 16 * 2**20
 # The processor seconds of a byte of a row that is copied, or combined with another one.
 _COPIED_SECONDS = 1.5e-10
 
+# The processor seconds of finding the distinct row of a row.
+_INDEX_SECONDS = 3e-9
+
 # The bytes of rows that are combined together: they stay in a core's cache.
 _STEP_BYTES = 2**17
+
+
+RowTable = TypeVar("RowTable", bound=Table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +71,8 @@ class RepeatedRows(DerivedTable):
 
     @property
     def element_seconds(self) -> float:
-        return len(self.parts) * _COPIED_SECONDS * self.dtype.itemsize_bytes
-
-    @property
-    def is_worthwhile(self) -> bool:
-        """True if the distinct rows are at most half of all rows, and take little memory."""
-        distinct = sum(part.rows.shape[0] for part in self.parts) * self.width
-        kept_bytes = distinct * self.dtype.itemsize_bytes
-        return 2 * distinct <= size(self.table) and kept_bytes <= MAX_KEPT_BYTES
+        copied = _COPIED_SECONDS * self.dtype.itemsize_bytes
+        return len(self.parts) * (copied + _INDEX_SECONDS / self.width)
 
     @cached_property
     def setup(self) -> Setup:
@@ -114,12 +115,9 @@ class RepeatedRows(DerivedTable):
         block[...] = 0
         for part, kept in zip(self.parts, self._kept.get(), strict=True):
             some = kept[:, columns.start : columns.stop].view(word)
-            index = part.index.at(rows.start, rows.stop)
-            if block.flags.c_contiguous:
-                block |= some[index]
-            elif some.any():
-                # Where the channels come before the rows, the words of a channel are gathered.
-                block |= np.ascontiguousarray(some.T).take(index, axis=1, mode="clip").T
+            if some.any():
+                index = part.index.at(rows.start, rows.stop)
+                block |= some.T.take(index, axis=1, mode="clip").T
 
     def _combine(self, rows: range, kept: list[NDArray[Any]], block: NDArray[Any]) -> None:
         indices = [part.index.at(rows.start, rows.stop) for part in self.parts]
@@ -130,3 +128,16 @@ class RepeatedRows(DerivedTable):
             kept[0].take(indices[0][first : first + step], axis=0, out=some, mode="clip")
             for distinct, index in zip(kept[1:], indices[1:], strict=True):
                 some |= distinct.take(index[first : first + step], axis=0, mode="clip")
+
+
+def without_repeats(
+    table: RowTable, width: int, parts: Sequence[RepeatedPart]
+) -> RowTable | RepeatedRows:
+    """Return a table of the same bytes that computes distinct rows once, if they are few.
+
+    They are if they are at most half of all rows, and take little memory.
+    """
+    distinct = sum(part.rows.shape[0] for part in parts) * width
+    is_little = distinct * table.dtype.itemsize_bytes <= MAX_KEPT_BYTES
+    is_worthwhile = parts and 2 * distinct <= size(table) and is_little
+    return RepeatedRows(table, width, tuple(parts)) if is_worthwhile else table

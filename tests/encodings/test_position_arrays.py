@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from service.encodings.rotary.angles import SequenceAngles
 from service.encodings.rotary.rules import Default
-from service.numerics.axes import AxesTable, Axis, without_repeats
+from service.numerics.axes import AxesTable, Axis, simplified
 from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.phase import Picked
 from service.numerics.phasors import Channels, sinusoid_table
@@ -152,7 +152,7 @@ def test_tables_without_repeats_have_the_same_bytes(numbers: NDArray[Any]) -> No
         for place, each in enumerate(np.concatenate([numbers, numbers[:1]]))
     )
     every = AxesTable(axes, "float32", CHANNELS, FLOAT32, (2, 5, 8))
-    plain, copied = every.read(0, 80), without_repeats(every)
+    plain, copied = every.read(0, 80), simplified(every)
 
     assert copied.read(0, 80).tobytes() == plain.tobytes()
     assert copied.read(13, 41).tobytes() == plain[13:41].tobytes()

@@ -30,7 +30,7 @@ from service.encodings.grid.sincos import (
     ChannelsFirstTable,
     GridTable,
     Layout,
-    without_repeats,
+    copied_by_axis,
 )
 from service.errors import Fault
 from service.grammar import Boolean, Integer, Real
@@ -218,7 +218,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         tokens, flat = lengths[: layout.leading], lengths[layout.leading :]
         if flat:
             tokens.append(layout.zero_rows + prod(flat))
-        table = without_repeats(GridTable(layout, width, self.element_type, (*tokens, width)))
+        table = copied_by_axis(GridTable(layout, width, self.element_type, (*tokens, width)))
         if not self.has_channels_first:
             return table
         return ChannelsFirstTable(table, prod(tokens))

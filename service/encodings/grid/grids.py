@@ -66,6 +66,23 @@ class GridAxis(AxisTokens):
     def of(self, tokens: Int64s) -> Int64s:
         return tokens // self.inner % self.length * self.step + self.first
 
+    def at(self, start: int, stop: int) -> Int64s:
+        # Each position is found once, and repeated: a division takes as long as ten copies.
+        first, last = start // self.inner, -(-stop // self.inner)
+        begin, count = first % self.length, last - first
+        places = np.arange(begin, min(begin + count, self.length), dtype=np.int64)
+        if len(places) < count:
+            turns = -(-(begin + count) // self.length)
+            places = np.tile(np.arange(self.length), turns)[begin : begin + count]
+        positions = places * self.step + self.first
+        if self.inner == 1:
+            return positions
+        tokens = np.full(count, self.inner, dtype=np.int64)
+        if count:
+            tokens[0] -= start - first * self.inner
+            tokens[-1] -= last * self.inner - stop
+        return np.repeat(positions, tokens)
+
     @property
     def alone(self) -> "GridAxis":
         """The positions of a grid with this axis only."""

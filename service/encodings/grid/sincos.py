@@ -21,7 +21,7 @@ from service.encodings.grid.grids import GridAxis, WithOtherRows, pixels
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.phase import Float64s, FrequencyRule, Int64s, Picked, ScaledFrequencies
 from service.numerics.phasors import component, component_phasors
-from service.numerics.repeated_rows import RepeatedPart, RepeatedRows
+from service.numerics.repeated_rows import RepeatedPart, RepeatedRows, without_repeats
 from service.numerics.setups import Setups
 from service.numerics.tables import ELEMENT_SECONDS, DerivedTable, distinct_integers, read_blocks
 
@@ -236,8 +236,8 @@ class GridTable:
                     tokens[:, begin : end : target.step] = rounded.take(place, axis=0)
 
 
-def without_repeats(table: GridTable) -> GridTable | RepeatedRows:
-    """Return a table of the same bytes that computes the rows of each axis once if worthwhile."""
+def copied_by_axis(table: GridTable) -> GridTable | RepeatedRows:
+    """Return a table of the same bytes that computes the rows of each axis once if they are few."""
     layout, parts = table.layout, []
     tokens = prod(along.tokens.length for along in layout.along.values())
     for name, along in layout.along.items():
@@ -246,8 +246,7 @@ def without_repeats(table: GridTable) -> GridTable | RepeatedRows:
         rows = replace(table, layout=alone, shape=(1 + along.tokens.length, table.width))
         index = WithOtherRows(along.tokens.index, tokens, layout.zero_rows, added=1)
         parts.append(RepeatedPart(rows, index))
-    copied = RepeatedRows(table, table.width, tuple(parts))
-    return copied if copied.is_worthwhile else table
+    return without_repeats(table, table.width, parts)
 
 
 def _rounded(values: Float64s, dtype: DType) -> Elements:
@@ -267,6 +266,9 @@ class ChannelsFirstTable(DerivedTable):
 
     table: GridTable | RepeatedRows
     rows: int
+
+    # The words of a channel are gathered one by one.
+    element_seconds = 4e-9
 
     @property
     def shape(self) -> tuple[int, ...]:

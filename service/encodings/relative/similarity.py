@@ -15,9 +15,9 @@ fixed order are near the same real number S. In units of u = 2^-53, for n freque
   2n roundings, and |C·c| + |S·s| ≤ 1: at most n·2n, times 1 + 2^-30 for their products.
 - Adding a bound to the proposal, or subtracting it, rounds by at most n.
 
-n is at most 2^15, so the sum of these is below n·(2n + 64). Rounding is monotonic: if the
-proposal plus and minus that bound round to the same number of the element type, the exact sum does,
-too. Everywhere else the exact sum is computed.
+n is at most 2^11 (see _LEAST_LENGTH), so the sum of these is below n·(2n + 64). Rounding is
+monotonic: if the proposal plus and minus that bound round to the same number of the element type,
+the exact sum does, too. Everywhere else the exact sum is computed.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ from service.numerics.dtypes import FLOAT64, DType, round_into
 from service.numerics.evaluation import sin_cos
 from service.numerics.phase import MAX_POSITION, Float64s, FrequencyRule, Int64s, geometric
 from service.numerics.phasors import Frequencies, component, component_phasors, phasor_seconds
-from service.numerics.setups import KeptSetup, Setups, Steps
+from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps
 from service.numerics.tables import FormulaTable, Table, row_steps
 
 
@@ -77,7 +77,9 @@ class Similarity(TableFamily, path="/relative/similarity"):
         )
         if is_proposed:
             setup = Setups((*setup.parts, blocks))
-            seconds = _PROPOSED_SECONDS + _PRODUCT_SECONDS * rule.count
+            seconds = _PROPOSED_SECONDS + rule.count * (
+                _PRODUCT_SECONDS + _PHASOR_SECONDS / blocks.length
+            )
 
         def evaluate(rows: range, _: range) -> Float64s:
             some = offsets.at(rows.start, rows.stop)
@@ -104,9 +106,11 @@ _BLOCK_ELEMENTS = 2**18
 # With fewer offsets the sums take less time one by one.
 _LEAST_LENGTH = 64
 
-# The processor seconds of an offset, and of one of its frequencies, in a product of matrices.
-_PROPOSED_SECONDS = 3e-8
-_PRODUCT_SECONDS = 4e-10
+# The processor seconds of an offset, of one of its frequencies in a product of matrices, and of a
+# phasor.
+_PROPOSED_SECONDS = 2e-8
+_PRODUCT_SECONDS = 2e-10
+_PHASOR_SECONDS = 3e-8
 
 
 @dataclass(frozen=True)
@@ -122,12 +126,19 @@ class BlockPhasors(KeptSetup[Float64s], capacity_bytes=8 * 2**20):
 
     @property
     def new_seconds(self) -> float:
-        return Frequencies(self.rule).seconds + 4e-8 * self.length * self.rule.count
+        return Frequencies(self.rule).seconds + _PHASOR_SECONDS * self.length * self.rule.count
 
     def compute(self) -> Steps[Float64s]:
         frequencies = yield from Frequencies(self.rule).steps()
-        sine, cosine = sin_cos(frequencies, np.arange(self.length, dtype=np.int64))
-        return np.ascontiguousarray(np.concatenate([cosine, -sine], axis=1).T)
+        count = self.rule.count
+        both = np.empty((2 * count, self.length))
+        step = max(1, int(TURN_SECONDS / (2 * _PHASOR_SECONDS * count)))
+        for first in range(0, self.length, step):
+            offsets = np.arange(first, min(first + step, self.length), dtype=np.int64)
+            sine, cosine = sin_cos(frequencies, offsets)
+            both[:count, offsets], both[count:, offsets] = cosine.T, -sine.T
+            yield
+        return both
 
     def propose(self, offsets: Int64s) -> Float64s:
         """Return the sums of consecutive offsets (m,), each within ``error_bound``: (m,)."""

@@ -23,7 +23,7 @@ from service.numerics.axes import (
     OrderedChannels,
     angles_table,
     float32_distance,
-    without_repeats,
+    simplified,
 )
 from service.numerics.dtypes import (
     COMPLEX64,
@@ -194,7 +194,7 @@ class RotaryAngles(ABC):
 
     def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of sines and cosines in a layout of channels."""
-        return without_repeats(
+        return simplified(
             AxesTable(self.along(), self.rounding, channels, dtype, shape, self.scale)
         )
 
@@ -277,9 +277,7 @@ class SequenceAngles(RotaryAngles):
             rule, positions = self.rule, self.positions
             return sinusoid_table(rule, channels, positions, dtype, shape, scale=self.scale)
         axes, scale = self.along(), self.scale
-        return without_repeats(
-            AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos)
-        )
+        return simplified(AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos))
 
 
 @dataclass(frozen=True)
