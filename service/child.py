@@ -27,9 +27,6 @@ from pathlib import Path
 # The forkserver and its children yield to the server, which answers requests while they start.
 os.nice(10)
 
-# A process with threads must not fork: BLAS starts its threads when NumPy is imported.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
 # The server decides when its children end: a terminal and systemd signal them, too.
 for _sig in (signal.SIGINT, signal.SIGTERM):
     signal.signal(_sig, signal.SIG_IGN)
