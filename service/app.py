@@ -14,6 +14,7 @@ from service.delivery.handler import RequestRoute, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import openapi_document
 from service.delivery.problems import add_problem_handlers
+from service.delivery.schedule import IMPORT_SECONDS
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
@@ -65,7 +66,8 @@ def create_app(
     about = {"title": app.title, "description": app.description, "version": app.version}
     document = cache(partial(openapi_document, about, ENDPOINTS.values(), PAGES))
     app.openapi = document  # type: ignore[method-assign]
-    add_problem_handlers(app, conventions)
+    names = partial(delivery.scheduler.run, conventions, IMPORT_SECONDS)
+    add_problem_handlers(app, names)
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, cache=delivery.response_cache)
     if settings.keys:

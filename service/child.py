@@ -27,9 +27,6 @@ from pathlib import Path
 # The forkserver and its children yield to the server, which answers requests while they start.
 os.nice(10)
 
-# A process with threads must not fork: BLAS starts its threads when NumPy is imported.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
 # The server decides when its children end: a terminal and systemd signal them, too.
 for _sig in (signal.SIGINT, signal.SIGTERM):
     signal.signal(_sig, signal.SIG_IGN)
@@ -48,7 +45,7 @@ from service.formats import FORMATS  # noqa: E402
 from service.formats.format import BLOCK_BYTES, Block  # noqa: E402
 from service.formats.json_text import JSON  # noqa: E402
 from service.memory import give_back_freed  # noqa: E402
-from service.routes import ENDPOINTS, REPORTS, RESOURCES  # noqa: E402
+from service.routes import ENDPOINTS, RESOURCES  # noqa: E402
 from service.settings import MIB, Settings, default_settings  # noqa: E402
 
 _FORKSERVER = os.getpid()
@@ -237,18 +234,17 @@ def _lift(limit: int) -> None:
 
 def _warm() -> None:
     """Import all endpoints, run each kind of job once, and keep memory out of collections."""
-    for endpoint in ENDPOINTS.values():
-        endpoint.parameters.model_rebuild()
     settings = default_settings()
     drawn = RESOURCES["/encoding"]
     request = RepresentationRequest()
     drawing = RepresentationRequest("png")
     jobs = [(Job(drawn.path, ".png", drawn.example.encode(), drawing), b"")]
-    for report in REPORTS.values():
-        inputs, query = report.inputs, report.example.encode()
-        assert isinstance(inputs, JsonObject | ReportedArrays)
-        job = Job(report.path, report.path, query, request, JSON.media_type)
-        jobs.append((job, orjson.dumps(inputs.example)))
+    for endpoint in ENDPOINTS.values():
+        if endpoint.report is not None:
+            inputs, query = endpoint.inputs, endpoint.example.encode()
+            assert isinstance(inputs, JsonObject | ReportedArrays)
+            job = Job(endpoint.path, endpoint.path, query, request, JSON.media_type)
+            jobs.append((job, orjson.dumps(inputs.example)))
     for job, body in jobs:
         b"".join(answer_job(job, body, settings).blocks)
     gc.collect()

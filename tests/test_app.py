@@ -2,17 +2,25 @@
 
 import json
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
 
 from service.app import create_app
 from service.delivery.dispatch import Delivery
+from service.delivery.schedule import Work
+from service.lazily import MadeOnDemand
 from service.numerics.dtypes import Elements
 from service.numerics.phasors import PhasorTable
+from service.routes import ENDPOINTS, pages
+from service.routes.table_urls import conventions
 from service.settings import default_settings
 from tests.client import Client, client_of
+from tests.exchange import Exchange
 
 COMMITTED = Path(__file__).parents[1] / "openapi.json"
 
@@ -49,6 +57,47 @@ def test_equivalent_urls_share_one_cached_body() -> None:
 
         assert len({answer.headers["ETag"] for answer in answers}) == 1
         assert fresh.app.state.delivery.cache.builds == 1
+
+
+@pytest.mark.parametrize("path", ["/encoding?seq_len=1&d_model=2", "/whisper", "/"])
+def test_nothing_is_imported_on_the_event_loop_nor_where_short_work_would_wait(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def noted(make: Callable[..., Any], *arguments: str) -> Any:
+        threads.append(threading.current_thread().name)
+        return make(*arguments)
+
+    endpoints = MadeOnDemand(ENDPOINTS, partial(noted, ENDPOINTS.__getitem__))
+    homes = MadeOnDemand([*pages._HOMES], partial(noted, pages._HOMES.__getitem__))
+    monkeypatch.setattr("service.app.ENDPOINTS", endpoints)
+    monkeypatch.setattr("service.app.conventions", partial(noted, conventions))
+    monkeypatch.setattr("service.routes.pages._HOMES", homes)
+
+    with client_of(create_app(default_settings())) as fresh:
+        first, second = fresh.get(path), fresh.get(path)
+
+    assert first.content == second.content
+    assert len(threads) == 1
+    assert threads[0].startswith("posref-long")
+
+
+def test_unknown_path_is_answered_while_long_work_leaves_no_time_to_import() -> None:
+    settings = default_settings().model_copy(update={"threads": 1, "wait_seconds": 1})
+
+    async def scenario(client: Client) -> tuple[Exchange, Exchange]:
+        lane = client.app.state.delivery.scheduler.long
+        async with Work(lane, 100).slot():
+            busy = await Exchange(client.app, "GET", "/whisper").run()
+        return busy, await Exchange(client.app, "GET", "/whisper").run()
+
+    with client_of(create_app(settings)) as fresh:
+        busy, idle = fresh.run(scenario(fresh))
+
+    assert busy.status == idle.status == 404
+    assert "/ lists what is here" in busy.json()["detail"]
+    assert "did you mean /encoding with convention=whisper?" in idle.json()["detail"]
 
 
 def test_nothing_is_computed_on_the_event_loop(

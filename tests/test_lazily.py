@@ -19,11 +19,15 @@ SERVERS = {"fastapi", "starlette", "httpx", "uvicorn", "prometheus_client"}
 DRAWING = {"PIL", "matplotlib"}
 
 
+def output_of(program: str, *arguments: str) -> str:
+    """Return what a program prints in a new process."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
 def modules_after(program: str, *arguments: str) -> set[str]:
     """Return the modules that a new process has imported, and the packages they are in."""
-    shown = f"import sys\n{program}\nprint(*sys.modules)"
-    command = [sys.executable, "-c", shown, *arguments]
-    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    output = output_of(f"import sys\n{program}\nprint(*sys.modules)", *arguments)
     modules = set(output.split())
     return modules | {name.partition(".")[0] for name in modules}
 
@@ -75,6 +79,26 @@ def test_every_endpoint_is_listed_by_its_own_path() -> None:
     assert [each.path for each in ENDPOINTS.values()] == [*ENDPOINTS]
     assert all(each.has_get for each in RESOURCES.values())
     assert [path for path, each in ENDPOINTS.items() if each.report] == [*REPORTS]
+
+
+def test_an_endpoint_has_the_validator_that_its_family_defers_to_the_first_request() -> None:
+    program = (
+        "from service.encodings.registry import FAMILIES\nfrom service.routes import ENDPOINTS\n"
+        "family = FAMILIES['/encoding']\nprint(family.__pydantic_complete__)\n"
+        "print(ENDPOINTS['/encoding'].parameters.__pydantic_complete__)"
+    )
+
+    assert output_of(program).split() == ["False", "True"]
+
+
+def test_numpy_starts_no_threads_whatever_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+
+    threads = output_of("import service, numpy, os\nprint(len(os.listdir('/proc/self/task')))")
+
+    assert int(threads) == 1
 
 
 def test_get_of_a_small_table_imports_no_server_no_analysis_and_no_drawing(tmp_path: Path) -> None:

@@ -171,15 +171,10 @@ def add_endpoint(
     has_get: bool,
     is_report: bool,
 ) -> None:
-    """Add the routes of an endpoint; documents also have routes with an extension.
-
-    The first request imports the endpoint, on a thread: the event loop would stop for too long.
-    """
+    """Add the routes of an endpoint; documents also have routes with an extension."""
 
     async def handler() -> Handler:
-        if path not in endpoints.made:
-            await delivery.scheduler.run(partial(endpoints.__getitem__, path), SHORT_SECONDS)
-        return Handler(endpoints[path], delivery)
+        return Handler(await delivery.scheduler.made(endpoints, path), delivery)
 
     async def get(request: Request) -> Answer:
         return await (await handler()).get(request)

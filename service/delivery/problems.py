@@ -5,7 +5,8 @@ Also the headers of HTML pages, with the content security policy of each page.
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
@@ -129,13 +130,15 @@ def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None)
     return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
-def add_problem_handlers(app: Starlette, named: Callable[[], Mapping[str, str]]) -> None:
+def add_problem_handlers(app: Starlette, named: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
     """Make the app answer every error with a problem document.
 
     Args:
         app: the application.
-        named: returns the path and parameter of each convention by its name, for hints.
+        named: returns the path and parameter of each convention by its name, for hints; raises
+            Overloaded where it cannot import them now.
     """
+    names: dict[str, str] = {}
 
     async def refuse(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
@@ -153,7 +156,11 @@ def add_problem_handlers(app: Starlette, named: Callable[[], Mapping[str, str]])
             return refusal(MethodNotAllowed(request.method, allowed))
         known = {route.path for route in request.app.routes if isinstance(route, Route)}
         plain = [path for path in known if "{" not in path]
-        return refusal(unknown_path(request.scope["path"], plain, named))
+        if not names:
+            # Without them a hint is poorer.
+            with suppress(errors.Overloaded):
+                names.update(await named())
+        return refusal(unknown_path(request.scope["path"], plain, lambda: names))
 
     app.add_exception_handler(errors.PosrefError, refuse)
     app.add_exception_handler(RuntimeError, refuse_thread)

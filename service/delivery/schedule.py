@@ -35,6 +35,7 @@ from starlette.types import Receive
 from service.delivery.clients import ordered_client
 from service.errors import Overloaded, Refusals
 from service.formats.format import Block
+from service.lazily import MadeOnDemand, Value
 from service.numerics.setups import TURN_SECONDS
 from service.settings import Settings
 
@@ -42,6 +43,9 @@ Result = TypeVar("Result")
 
 SHORT_SECONDS = 0.006
 """The most processor seconds of short work, which has a thread of its own."""
+
+IMPORT_SECONDS = 0.3
+"""The processor seconds of what a first request imports: from 0.02 to 0.5, 0.9 for all."""
 
 # A child's work up to this many seconds has a slot that longer work cannot take.
 _BRIEF_SECONDS = 2.0
@@ -420,6 +424,15 @@ class Scheduler:
             return await work.turn(function)
         finally:
             work.end()
+
+    async def made(self, values: MadeOnDemand[Value], name: str) -> Value:
+        """Return a value, made on a thread at first; raises Overloaded.
+
+        It may import modules: the event loop would stop for too long, and short work wait.
+        """
+        if name not in values.made:
+            await self.run(partial(values.__getitem__, name), IMPORT_SECONDS)
+        return values.made[name]
 
     def work(self, seconds: float, begin: Callable[[], object] = lambda: None) -> ThreadWork:
         """Return the work of a request whose turns take so many processor seconds together."""

@@ -28,7 +28,10 @@ _GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS)
 
 
 def _endpoint_at(path: str) -> Endpoint:
-    return next(group[path] for group in _GROUPS if path in group)
+    """Return the endpoint at a path, with the validator that pydantic would build at a request."""
+    endpoint = next(group[path] for group in _GROUPS if path in group)
+    endpoint.parameters.model_rebuild()
+    return endpoint
 
 
 ENDPOINTS = MadeOnDemand(chain(*_GROUPS), _endpoint_at)

@@ -32,6 +32,7 @@ from service.encodings.registry import table_revisions
 from service.errors import NotReady
 from service.formats import FORMATS
 from service.formats.json_text import JSON
+from service.lazily import MadeOnDemand
 from service.routes import ENDPOINTS, RESOURCES
 
 _ASSETS = "/docs/assets"
@@ -50,6 +51,14 @@ _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 def add_pages(app: FastAPI, delivery: Delivery) -> None:
     """Add the routes of all pages."""
 
+    async def home(request: Request) -> Response:
+        accept = list_header(request.scope, b"accept")
+        is_page = accept and media_quality(accept, HTML) > media_quality(accept, JSON.media_type)
+        body = await delivery.scheduler.made(_HOMES, HTML if is_page else JSON.media_type)
+        if is_page:
+            return Answer(200, html_headers(body, "no-store", vary="Accept"), body.encode())
+        return _answer(body.encode(), JSON.media_type, vary="Accept")
+
     async def ready(request: Request) -> Response:
         if delivery.is_draining:
             raise NotReady("this process is about to end: send requests to another")
@@ -59,7 +68,7 @@ def add_pages(app: FastAPI, delivery: Delivery) -> None:
         accept = list_header(request.scope, b"accept")
         return _answer(*delivery.metrics.exposition(accept), vary="Accept")
 
-    answers = (_home, _alive, ready, counts, _robots)
+    answers = (home, _alive, ready, counts, _robots)
     for page, answer in zip(PAGES, answers, strict=True):
         add_page(app, page.path, answer)
     add_page(app, "/openapi.json", _OpenApiPage().answer)
@@ -75,17 +84,8 @@ def _answer(
     return Answer(200, raw(headers | ({"Vary": vary} if vary else {})), body)
 
 
-async def _home(request: Request) -> Response:
-    accept = list_header(request.scope, b"accept")
-    if accept and media_quality(accept, HTML) > media_quality(accept, JSON.media_type):
-        page = await asyncio.to_thread(_home_page)
-        return Answer(200, html_headers(page, "no-store", vary="Accept"), page.encode())
-    body = await asyncio.to_thread(_directory)
-    return _answer(body, JSON.media_type, vary="Accept")
-
-
-def _directory() -> bytes:
-    """Return the directory; the first time, this imports all endpoints."""
+def _directory() -> str:
+    """Return the directory of all endpoints, which this imports."""
     links = [
         {
             "href": f"{resource.path}?{resource.example}",
@@ -112,7 +112,7 @@ def _directory() -> bytes:
         "formats": {form.extension: form.media_type for form in FORMATS.values()},
         "links": links,
     }
-    return orjson.dumps(directory)
+    return orjson.dumps(directory).decode()
 
 
 def _posted() -> list[Endpoint]:
@@ -139,6 +139,14 @@ def _home_page() -> str:
         '<p><a href="/docs">Documentation</a> · <a href="/openapi.json">OpenAPI</a> · '
         f"version {__version__}</p></body></html>"
     )
+
+
+def _home_in(media_type: str) -> str:
+    return _home_page() if media_type == HTML else _directory()
+
+
+_HOMES = MadeOnDemand((JSON.media_type, HTML), _home_in)
+"""The page ``/`` by its media type."""
 
 
 async def _alive(_: Request) -> Response:

@@ -74,7 +74,6 @@ class Server(uvicorn.Server):
         self._settings = settings
         self._channel = channel
         self._signalled_at: float | None = None
-        self._not_imported = [path for path in ENDPOINTS if path not in ENDPOINTS.made]
         connections = self.server_state.connections
         self._delivery.metrics.watch("posref_connections", lambda: len(connections))
 
@@ -110,16 +109,15 @@ class Server(uvicorn.Server):
             self.should_exit = True
             return
         await super().startup(sockets)
-        # Startup objects are never freed; freeze them, because scanning them blocks the event loop
-        # for 60 ms.
-        gc.collect()
-        gc.freeze()
+        _freeze()
+        self._importing = asyncio.create_task(self._import_all())
         if self._channel is not None:
             self._channel.setblocking(False)
             asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Wait for running responses, cut off those that take too long, and end."""
+        self._importing.cancel()
         cutting = asyncio.create_task(self._cut_later())
         await super().shutdown(sockets)
         cutting.cancel()
@@ -147,19 +145,26 @@ class Server(uvicorn.Server):
         shrink_shared(setups_bytes(self._settings))
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
-        if self._not_imported and all(each.is_idle() for each in self._connections()):
-            self._import_next()
         begun_at, drain_seconds = self._signalled_at, self._settings.drain_seconds
         if begun_at is not None and monotonic() - begun_at >= drain_seconds:
             self.should_exit = True
         return await super().on_tick(counter)
 
-    def _import_next(self) -> None:
-        """Import another endpoint before a request needs it; a request imports its own itself."""
-        path = self._not_imported.pop(0)
-        importing = self._delivery.scheduler.long.executor.submit(ENDPOINTS.__getitem__, path)
-        if not self._not_imported:
-            importing.add_done_callback(lambda _: gc.freeze())
+    async def _import_all(self) -> None:
+        """Import the endpoints while no request runs, which would import its own itself."""
+        paths = [*ENDPOINTS]
+        while not self._delivery.is_draining:
+            await asyncio.sleep(1 / _TICKS_PER_SECOND)
+            if not all(each.is_idle() for each in self._connections()):
+                continue
+            if not paths:
+                _freeze()
+                return
+            path = paths.pop(0)
+            try:
+                await self._delivery.scheduler.made(ENDPOINTS, path)
+            except Exception:  # noqa: BLE001 - it is logged, and a request raises it again.
+                _log.exception("the endpoint %s cannot be imported", path)
 
     def _connections(self) -> list[LimitedProtocol]:
         return cast(list[LimitedProtocol], list(self.server_state.connections))
@@ -186,6 +191,12 @@ class Server(uvicorn.Server):
         assert self._channel is not None
         asyncio.get_running_loop().remove_reader(self._channel)
         self.drain()
+
+
+def _freeze() -> None:
+    """Keep all objects out of collections: scanning them would block the event loop for 60 ms."""
+    gc.collect()
+    gc.freeze()
 
 
 def serve_alone(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:

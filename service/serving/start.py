@@ -93,9 +93,7 @@ def serve(settings: Settings) -> int:
     _exit_on_signals()
     if settings.workers == 1:
         # Before anything listens: a client that connects would wait for the import.
-        from service.serving.server import serve_alone as run
-    else:
-        run = _supervise
+        from service.serving.server import serve_alone
     with LineWriter(sys.stderr.fileno()) as writer:
         configure_logging(settings, writer)
         listeners = listen(settings)
@@ -106,13 +104,10 @@ def serve(settings: Settings) -> int:
                 "the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", missing
             )
         _log.info("posref %s serves on %s", __version__, ", ".join(urls_of(listeners)))
-        return run(settings, listeners, writer)
-
-
-def _supervise(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:
-    del writer
-    with tempfile.TemporaryDirectory(prefix="posref-") as folder:
-        return Supervisor(settings, listeners, Path(folder), _serve_as_worker).run()
+        if settings.workers == 1:
+            return serve_alone(settings, listeners, writer)
+        with tempfile.TemporaryDirectory(prefix="posref-") as folder:
+            return Supervisor(settings, listeners, Path(folder), _serve_as_worker).run()
 
 
 def _serve_as_worker(

@@ -1,6 +1,7 @@
 """Signals and drain, exit codes, listeners and the limit on open files."""
 
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ import pytest
 import uvloop
 
 from service.app import create_app
+from service.delivery.endpoints import Endpoint
 from service.lazily import MadeOnDemand
 from service.routes import ENDPOINTS
 from service.serving.server import Server, duplicate_listeners
@@ -109,6 +112,77 @@ def test_server_imports_endpoints_before_requests_need_them(
         await until(lambda: [*endpoints.made] == [*ENDPOINTS])
 
     imported()
+
+
+def test_an_endpoint_that_cannot_be_imported_is_logged_and_the_others_are_imported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made(path: str) -> Endpoint:
+        if path == "/rope":
+            raise ImportError("no such module")
+        return ENDPOINTS[path]
+
+    endpoints = MadeOnDemand(["/encoding", "/rope", "/model"], made)
+    monkeypatch.setattr("service.serving.server.ENDPOINTS", endpoints)
+
+    @on_server()
+    async def imported(served: Serving) -> None:
+        await served.server._importing
+
+    imported()
+
+    assert [*endpoints.made] == ["/encoding", "/model"]
+    assert "the endpoint /rope cannot be imported" in caplog.text
+    assert "no such module" in caplog.text
+
+
+def test_garbage_of_imports_is_freed_before_what_is_left_is_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Circle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    def made(path: str) -> Endpoint:
+        circles.append(weakref.ref(Circle()))
+        return ENDPOINTS[path]
+
+    circles: list[weakref.ref[Circle]] = []
+    endpoints = MadeOnDemand(["/encoding"], made)
+    monkeypatch.setattr("service.serving.server.ENDPOINTS", endpoints)
+
+    @on_server()
+    async def imported(served: Serving) -> None:
+        # Otherwise one may come by chance.
+        gc.disable()
+        try:
+            await served.server._importing
+        finally:
+            gc.enable()
+
+    imported()
+
+    assert [circle() for circle in circles] == [None]
+
+
+def test_a_server_that_drains_imports_no_more_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers: list[Server] = []
+
+    def made(path: str) -> Endpoint:
+        servers[0].drain()
+        return ENDPOINTS[path]
+
+    endpoints = MadeOnDemand(["/encoding", "/rope"], made)
+    monkeypatch.setattr("service.serving.server.ENDPOINTS", endpoints)
+
+    @on_server(drain_seconds=FOR_EVER)
+    async def imported(served: Serving) -> None:
+        servers.append(served.server)
+        await served.server._importing
+
+    imported()
+
+    assert [*endpoints.made] == ["/encoding"]
 
 
 @pytest.mark.full
