@@ -5,7 +5,7 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from math import ceil, cos, floor, log10, radians, sin, sqrt
+from math import ceil, cos, floor, log10, radians, sin, sqrt, ulp
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -323,6 +323,8 @@ def _curves(picture: Picture) -> Image.Image:
     pen = ImageDraw.Draw(page)
     for index, (name, colour) in enumerate(zip(names, colours, strict=False)):
         place = right + _MARGIN + index // _LEGEND_ROWS * column
+        if place >= WIDTH:
+            break
         middle = _TOP + 7 + floor(index % _LEGEND_ROWS * _LEGEND_ROW)
         pen.line((place, middle, place + _SAMPLE - 6, middle), colour, 2)
         pen.text((place + _SAMPLE, middle), name, (_INK,) * 3, _font(_SMALL), "lm")
@@ -456,7 +458,8 @@ def _range_ticks(low: float, high: float, most: int = _MOST_TICKS) -> Ticks:
     """Number the multiples of 1, 2 or 5 times a power of ten from low to high."""
     if high - low < 1e-300:
         return [(0.0, number_text(low)), (1.0, number_text(high))]
-    step = _step(high - low, most)
+    # Below the distance of the numbers of float64, several multiples would be the same.
+    step = max(_step(high - low, most), ulp(max(-low, high)))
     digits = floor(log10(max(-low, high) / step)) + 2
     multiples = [step * index for index in range(ceil(low / step), floor(high / step) + 1)]
     return [((each - low) / (high - low), f"{each:.{max(6, digits)}g}") for each in multiples]

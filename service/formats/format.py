@@ -24,6 +24,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.setups import TURN_SECONDS, read_in_steps, setup_of
 from service.numerics.tables import (
+    Curves,
     Document,
     StoredTable,
     Table,
@@ -207,10 +208,7 @@ class Format:
         """Estimate the processor seconds of writing a document whose elements are computed."""
         tables = document.arrays.values()
         writing = self.number_seconds * sum(map(size, tables)) + self.drawing_seconds
-        if document.curves is None:
-            return writing
-        axis = 0 if document.curves == "rows" else -1
-        return writing + self.curve_seconds * sum(table.shape[axis] for table in tables)
+        return writing + self.curve_seconds * sum(_count_curves(each, document) for each in tables)
 
     def refusal(self, document: Document) -> str | None:
         """Return why the format cannot hold a document, or None."""
@@ -235,8 +233,8 @@ class Format:
         rank = len(table.shape) - document.axes.count(self.panel_axis)
         if self.ranks is not None and rank not in self.ranks:
             return self._refusal_of_rank(rank, document)
-        is_curves = document.curves is not None or rank == 1
-        limit = self.max_curve_elements if is_curves else self.max_elements
+        is_heat_map = curves_of(table, document) is None
+        limit = self.max_elements if is_heat_map else self.max_curve_elements
         if limit is not None and size(table) > limit:
             return f"it shows up to {limit} elements, and these are {size(table)}: request fewer"
         return None
@@ -253,6 +251,21 @@ class Format:
         return (
             f"it holds arrays of {least} {self.ranks[-1]} axes, and this one has {rank}{axes}{hint}"
         )
+
+
+def curves_of(table: Table, document: Document) -> Curves | None:
+    """Return what a picture of a table draws as curves; None for a heat map.
+
+    A table of one axis is one column.
+    """
+    return "columns" if len(table.shape) == 1 else document.curves
+
+
+def _count_curves(table: Table, document: Document) -> int:
+    curves = curves_of(table, document)
+    if curves is None:
+        return 0
+    return table.shape[0] if curves == "rows" else (*table.shape, 1)[1]
 
 
 UNNAMED = "x"

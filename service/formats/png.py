@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service import grammar
-from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody, prepared
+from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody, curves_of, prepared
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import Float64s
 from service.numerics.tables import (
@@ -106,9 +106,8 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
     ((name, table),) = document.arrays.items()
     *lengths, panels = _drawn(table)
     names = document.axes if len(document.axes) == len(table.shape) else _DEFAULT_AXES
-    curves = document.curves
     if len(table.shape) == 1:
-        names, curves = (*(document.axes or ("index",)), ""), "columns"
+        names = (*(document.axes or ("index",)), "")
     down, across = (
         AxisLabels(plain(axis), axis_numbers(axis, length, document))
         for axis, length in zip(names[:2], lengths, strict=True)
@@ -116,6 +115,7 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
     label = f"{plain(_cut(name))} ({table.dtype.name})"
     components = _COMPONENTS.get(document.pack or "", range(panels)) if panels > 1 else ()
     headings = tuple(f"{across.name}: {each}" for each in components)
+    curves = curves_of(table, document)
     return Picture(_title(document), down, across, values, label, parts, curves, headings)
 
 
@@ -180,7 +180,7 @@ class PngBody(WholeBody):
         (table,) = self.document.arrays.values()
         rows, columns, _ = _drawn(table)
         parts = 1, 1
-        if self.document.curves is None and len(table.shape) > 1:
+        if curves_of(table, self.document) is None:
             parts = -(-rows // _MAX_ROWS), -(-columns // _MAX_COLUMNS)
         values: list[Float64s] = []
         yield from prepared([table])

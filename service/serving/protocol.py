@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,6 +61,7 @@ class FreeingTransport:
         self.is_closing = transport.is_closing
         connection: socket.socket = transport.get_extra_info("socket")
         self._socket = connection.fileno()
+        self._writer: DirectWriter | None = None
         # Not every system, and no Unix socket, has this option.
         with suppress(AttributeError, OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
@@ -83,19 +85,24 @@ class FreeingTransport:
     def lent(self, *, is_chunked: bool) -> Iterator["DirectWriter | None"]:
         """Lend the connection to a thread, which alone writes to it during the context.
 
-        It is not lent while the transport has bytes to write, or where no descriptor is free. The
-        thread has a duplicate: whatever closes the connection meanwhile, the system cannot give the
-        number of its descriptor to another connection, which would then receive its bytes.
+        It is not lent while the transport has bytes to write.
         """
-        duplicate = None
         if not (self.is_closing() or self.get_write_buffer_size()):
-            with suppress(OSError):
-                duplicate = os.dup(self._socket)
+            self._writer = DirectWriter(self._socket, is_chunked=is_chunked)
         try:
-            yield None if duplicate is None else DirectWriter(duplicate, is_chunked=is_chunked)
+            yield self._writer
         finally:
-            if duplicate is not None:
-                os.close(duplicate)
+            self.take_back()
+
+    def take_back(self) -> None:
+        """Keep the thread from writing to the connection, which is lent no longer.
+
+        This comes before the connection is closed: the system may then give the number of its
+        descriptor to another one, which would receive what the thread writes.
+        """
+        if self._writer is not None:
+            self._writer.end()
+            self._writer = None
 
     def close(self) -> None:
         """Close the connection: at once, or later if the client may still be sending."""
@@ -121,10 +128,13 @@ class DirectWriter(PieceWriter):
         self.begun_chunk: Block = b""
         self._descriptor = descriptor
         self._is_chunked = is_chunked
+        self._is_ended = False
+        self._lock = Lock()
 
     def write(self, piece: Block) -> None:
         data = _chunked(piece) if self._is_chunked else piece
-        count = _write_until_full(self._descriptor, data)
+        with self._lock:
+            count = 0 if self._is_ended else _write_until_full(self._descriptor, data)
         self.is_full = count < len(data)
         if self._is_chunked:
             chunks = -(-count // _CHUNK_BYTES)
@@ -132,6 +142,11 @@ class DirectWriter(PieceWriter):
             count = min(chunks * _WAKING_BYTES, len(piece))
         self.taken_bytes += count
         self.rest = memoryview(piece)[count:]
+
+    def end(self) -> None:
+        """Wait for a write that has begun, which never waits itself, and allow no other."""
+        with self._lock:
+            self._is_ended = True
 
 
 def _write_until_full(descriptor: int, data: Block) -> int:
@@ -230,7 +245,11 @@ class UvicornProtocol(HttpToolsProtocol):
         self.flow = HeldFlow(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the running request; uvicorn only cancels the one that came last."""
+        """Cancel the running request; uvicorn only cancels the one that came last.
+
+        uvloop and asyncio close the descriptor after this.
+        """
+        self.transport.take_back()
         self.cancel_running()
         super().connection_lost(exc)
 

@@ -75,8 +75,7 @@ def fit_connections(settings: Settings) -> Settings:
 
 def raise_file_limit(settings: Settings) -> int:
     """Raise the limit on open files to what max_connections needs; return the shortfall or 0."""
-    # A thread that writes to a connection has a duplicate of its descriptor.
-    required = 2 * settings.max_connections + _OTHER_FILES
+    required = settings.max_connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < required:
         soft = required if hard == resource.RLIM_INFINITY else min(required, hard)

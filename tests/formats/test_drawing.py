@@ -305,12 +305,22 @@ def test_places_have_round_numbers_where_each_is_the_next() -> None:
         (0.0, 4e-7, "0 1e-07 2e-07 3e-07 4e-07"),
         (-1e300, 1e300, "-1e+300 -5e+299 0 5e+299 1e+300"),
         (-5e-324, 5e-324, "-4.94066e-324 4.94066e-324"),
+        (1e16, 1e16 + 10, " ".join(str(10**16 + each) for each in range(0, 11, 2))),
     ],
 )
 def test_a_scale_has_multiples_of_1_2_or_5_times_a_power_of_ten(
     low: float, high: float, expected: str
 ) -> None:
     assert " ".join(text for _, text in _range_ticks(low, high, 6)) == expected
+
+
+@pytest.mark.parametrize("low", [1e15, 1e16, -1e16, 123456789e9])
+@pytest.mark.parametrize("steps", range(1, 40))
+def test_no_number_of_a_scale_is_repeated(low: float, steps: int) -> None:
+    ticks = _range_ticks(low, low + steps * np.spacing(abs(low)))
+
+    for each in zip(*ticks, strict=True):
+        assert len(set(each)) == len(ticks) > 0
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (2, 2)])

@@ -30,6 +30,7 @@ from service.numerics.tables import (
     StoredTable,
     Table,
     gather_rows,
+    size,
 )
 
 
@@ -111,6 +112,30 @@ def test_curves_have_a_lower_limit_of_elements() -> None:
 
     assert png.refusal(document(most, curves="rows")) is None
     assert f"up to {MAX_CURVE_ELEMENTS}" in (png.refusal(document(too_many, curves="rows")) or "")
+
+
+def test_one_axis_with_components_has_the_limit_of_a_heat_map() -> None:
+    described = document(Unread(MAX_CURVE_ELEMENTS, 2), ("position", "component"))
+
+    assert FORMATS["png"].refusal(described) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "curves", "count"),
+    [
+        (MATRIX, None, 0),
+        (MATRIX, "rows", 2),
+        (MATRIX, "columns", 3),
+        (VECTOR, None, 1),
+        (NUMBER, None, 0),
+    ],
+)
+def test_drawing_takes_time_for_each_curve(table: Table, curves: Curves | None, count: int) -> None:
+    png = FORMATS["png"]
+    others = png.drawing_seconds + png.number_seconds * size(table)
+
+    seconds = png.seconds(document(table, curves=curves))
+    assert seconds == pytest.approx(others + count * png.curve_seconds)
 
 
 @pytest.mark.parametrize("extension", ["npy", "bin", "csv", "png"])

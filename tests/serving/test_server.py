@@ -389,8 +389,8 @@ def test_the_file_limit_is_raised_for_all_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
         missing = raise_file_limit(default_settings())
 
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(8704, hard)
-        assert missing == max(0, 8704 - hard)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(4608, hard)
+        assert missing == max(0, 4608 - hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -401,7 +401,7 @@ def test_a_file_limit_that_is_too_low_is_reported() -> None:
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        assert raise_file_limit(settings) == hard + 512
+        assert raise_file_limit(settings) == 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

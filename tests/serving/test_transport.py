@@ -1,18 +1,21 @@
 """The transport for long blocks, and its connection lent to threads."""
 
 import asyncio
-import resource
+import select
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import httptools
 import pytest
+import uvloop
 
 from service.delivery.streams import FIRST_BYTES
 from service.serving.protocol import DirectWriter, FreeingTransport
-from tests.serving.connections import until, with_opened
+from tests.serving.connections import connected, until, with_opened
 
 # Longer than any kernel accepts at once.
 LONG = bytes(range(256)) * 2**16
@@ -91,28 +94,45 @@ async def test_writing_after_a_reset_does_not_raise_and_closes_the_transport(end
         await asyncio.sleep(0.01)
 
 
-@on_transport
-async def test_a_thread_that_writes_to_a_closed_connection_writes_to_no_other(ends: Ends) -> None:
-    descriptor = ends.transport._socket
-    with ends.transport.lent(is_chunked=False) as writer:
-        assert writer is not None
-        ends.transport.abort()
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            opened = []
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-                opened.append(socket.create_connection(listener.getsockname()))
-                opened.append(listener.accept()[0])
-            assert descriptor in {each.fileno() for each in opened}
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_thread_that_writes_to_a_closed_connection_writes_to_no_other(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def scenario() -> None:
+        async with connected() as connection:
+            transport = (await connection.protocol()).transport
+            with transport.lent(is_chunked=False) as writer:
+                transport.abort()
+                assert await connection.is_closed()
+                opened = [each for _ in range(10) for each in socket.socketpair()]
+                assert transport._socket in {each.fileno() for each in opened}
 
-            await asyncio.to_thread(writer.write, b"of the closed connection")
+                await asyncio.to_thread(writer.write, b"of the closed connection")
 
+            assert (writer.taken_bytes, writer.is_full) == (0, True)
+            readable, _, _ = select.select(opened, [], [], 0)
             for each in opened:
-                each.setblocking(False)
-                with suppress(BlockingIOError):
-                    assert not each.recv(1)
                 each.close()
-    assert ends.far.recv(100) in {b"of the closed connection", b""}
+            assert not readable
+
+    run(scenario())
+
+
+def test_the_connection_is_taken_back_after_a_write_that_has_begun() -> None:
+    # A write to a blocking socket ends when all is read.
+    near, far = socket.socketpair()
+    writer = DirectWriter(near.fileno(), is_chunked=False)
+    with ThreadPoolExecutor(2) as threads, near, far:
+        writing = threads.submit(writer.write, LONG)
+        received = far.recv(1)
+        ending = threads.submit(writer.end)
+        assert not wait([ending], timeout=0.1).done
+
+        assert received + read(far, len(LONG) - 1) == LONG
+        writing.result()
+        ending.result()
+        writer.write(b"more")
+        assert (writer.taken_bytes, writer.rest) == (len(LONG), b"more")
 
 
 @on_transport
@@ -134,27 +154,13 @@ async def test_a_closed_connection_is_not_lent(ends: Ends) -> None:
 
 
 @on_transport
-async def test_a_connection_is_not_lent_where_no_descriptor_is_free(ends: Ends) -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with socket.socket() as probe:
-        lowest = probe.fileno()
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
-        with ends.transport.lent(is_chunked=False) as writer:
-            assert writer is None
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@on_transport
-async def test_a_lent_connection_leaves_no_descriptor_open(ends: Ends) -> None:
-    with socket.socket() as probe:
-        lowest = probe.fileno()
-    with suppress(asyncio.CancelledError), ends.transport.lent(is_chunked=False):
+async def test_nothing_is_written_to_a_connection_that_is_no_longer_lent(ends: Ends) -> None:
+    with suppress(asyncio.CancelledError), ends.transport.lent(is_chunked=False) as writer:
         raise asyncio.CancelledError
 
-    with socket.socket() as probe:
-        assert probe.fileno() == lowest
+    assert writer is not None
+    writer.write(b"late")
+    assert writer.taken_bytes == 0
 
 
 class Answer:
