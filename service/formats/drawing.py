@@ -5,7 +5,7 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from math import ceil, cos, floor, log10, radians, sin, sqrt, ulp
+from math import ceil, cos, floor, isfinite, log10, radians, sin, sqrt, ulp
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,7 +46,7 @@ _STEPS = 64
 _WHOLE = _COLUMNS * _STEPS
 # Points of so few have dots of this radius.
 _MOST_MARKED, _DOT = 256, 2.5
-_DOT_REACH = floor(_DOT * _COLUMNS)
+_DOT_REACH = ceil(_DOT) + 1
 _LEGEND_ROWS, _LEGEND_ROW, _SAMPLE, _LEAST_RIGHT = 30, 15.6, 20, 520
 
 
@@ -301,7 +301,8 @@ def _curves(picture: Picture) -> Image.Image:
     sheet = _Sheet(picture.title)
     sheet.number_across(plot, across, along.name)
     sheet.number_down(plot, down)
-    sheet.write_upwards(_MARGIN, picture.label)
+    gaps = "" if np.isfinite(curves).all() else ", gaps: not finite"
+    sheet.write_upwards(_MARGIN, picture.label + gaps)
     sheet.frame(plot)
     colours = _colours(len(curves))
     width, height = right - plot[0], _BOTTOM - _TOP
@@ -362,11 +363,23 @@ def _strokes(
             rise = _rise(_LINE / 2, step - reach)
             upper = np.fmin(upper, tops[step : step + len(upper)] - rise)
             lower = np.fmax(lower, bottoms[step : step + len(lower)] + rise)
-        for step in range(-_DOT_REACH, _DOT_REACH + 1) if heights.size <= _MOST_MARKED else ():
-            rise = _rise(_DOT, step)
-            np.fmin.at(upper, columns + step, curve - rise)
-            np.fmax.at(lower, columns + step, curve + rise)
-        yield _covered(upper, lower, width, height)
+        covered = _covered(upper, lower, width, height)
+        if heights.size <= _MOST_MARKED:
+            for place, middle in zip(places.tolist(), curve.tolist(), strict=True):
+                _mark(covered.reshape(width, height + 2), place, middle)
+        yield covered
+
+
+def _mark(covered: NDArray[np.int16], place: float, middle: float) -> None:
+    """Cover the pixels of a dot, also beside a steep line and where it touches other dots."""
+    if not isfinite(middle):
+        return
+    first, top = max(0, floor(place) - _DOT_REACH), max(0, floor(middle) - _DOT_REACH)
+    part = covered[first : floor(place) + _DOT_REACH + 1, top : floor(middle) + _DOT_REACH + 1]
+    across = np.arange(first, first + part.shape[0])[:, np.newaxis] + 0.5 - place
+    down = np.arange(top, top + part.shape[1]) + 0.5 - middle
+    inside = (_DOT + 0.5 - np.sqrt(across * across + down * down)).clip(0, 1)
+    np.maximum(part, np.rint(inside * _WHOLE).astype(np.int16), out=part)
 
 
 def _rise(radius: float, columns: int) -> float:

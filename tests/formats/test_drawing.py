@@ -172,6 +172,24 @@ def test_powers_are_a_straight_line(ratio: float) -> None:
     assert abs(np.corrcoef(rows, columns)[0, 1]) > 0.9999
 
 
+def test_dots_on_a_steep_line_cover_only_their_circles() -> None:
+    values = np.where(np.arange(60) % 2, 1.0, -1.0)[np.newaxis]
+    shown = dots(pictured(values, curves="rows"))[:, 80:900]
+
+    is_coloured = shown.max(axis=2) - shown.min(axis=2) > 60
+    highest = int(np.flatnonzero(is_coloured.any(axis=1))[0])
+    # Each of the thirty dots on top is five pixels wide; below it there is only the line.
+    assert 30 * 4 <= is_coloured[highest + 2].sum() <= 30 * 6
+    assert 30 <= is_coloured[highest + 10].sum() <= 30 * 3
+
+
+def test_a_curve_with_gaps_says_why() -> None:
+    plain = dots(pictured(np.array([[1.0, 2.0, 3.0]]), curves="rows"))
+    shown = dots(pictured(np.array([[1.0, np.nan, 3.0]]), curves="rows"))
+
+    assert (shown[:, :30] != plain[:, :30]).any()
+
+
 def test_many_points_of_a_curve_reach_as_far_as_few() -> None:
     values = np.where(np.arange(60_000) % 2, 1.0, -1.0)[np.newaxis]
 
