@@ -152,13 +152,14 @@ class DirectWriter(PieceWriter):
 def _write_until_full(descriptor: int, data: Block) -> int:
     """Write what a socket accepts; return how many bytes.
 
-    After a short write it often accepts more: it is full when it accepts nothing.
+    After a short write it often accepts more: it is full when it accepts little.
     """
-    count = 0
+    count = taken = 0
     # If the connection is closed, the transport handles it.
     with suppress(OSError):
-        while count < len(data):
-            count += os.write(descriptor, memoryview(data)[count:])
+        while count < len(data) and (not count or taken >= _LONG_BYTES):
+            taken = os.write(descriptor, memoryview(data)[count:])
+            count += taken
     return count
 
 
