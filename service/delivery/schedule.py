@@ -400,6 +400,7 @@ class Scheduler:
         threads, wait = settings.threads, settings.wait_seconds
         self.short = ThreadLane("short", 1, wait, refusals, penalty=_SHORT_LANE_PENALTY)
         self.long = ThreadLane("long", threads, wait, refusals, nice=_LONG_LANE_NICENESS)
+        self._making: dict[tuple[int, str], asyncio.Future[object]] = {}
         self.children = WorkLane(
             "child", threads + 1, wait, refusals, reserved=1, brief_seconds=_BRIEF_SECONDS
         )
@@ -428,10 +429,17 @@ class Scheduler:
     async def made(self, values: MadeOnDemand[Value], name: str) -> Value:
         """Return a value, made on a thread at first; raises Overloaded.
 
-        It may import modules: the event loop would stop for too long, and short work wait.
+        It may import modules: the event loop would stop for too long, and short work wait. However
+        many ask for a value at once, it is made once.
         """
         if name not in values.made:
-            await self.run(partial(values.__getitem__, name), IMPORT_SECONDS)
+            key = id(values), name
+            making = self._making.get(key)
+            if making is None:
+                work = self.run(partial(values.__getitem__, name), IMPORT_SECONDS)
+                making = self._making[key] = asyncio.ensure_future(work)
+                making.add_done_callback(lambda _: self._making.pop(key, None))
+            await asyncio.shield(making)
         return values.made[name]
 
     def work(self, seconds: float, begin: Callable[[], object] = lambda: None) -> ThreadWork:

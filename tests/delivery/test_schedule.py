@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from time import thread_time
+from time import sleep, thread_time
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from service.delivery.schedule import (
 )
 from service.errors import Overloaded, Refusals
 from service.formats.format import BLOCK_BYTES, Block
+from service.lazily import MadeOnDemand
 from service.numerics.setups import TURN_SECONDS
 from service.settings import default_settings
 
@@ -567,3 +568,24 @@ def test_disconnect_cancels_the_answer(fails: bool) -> None:
         asyncio.run(cancel_on_disconnect(disconnect, answer()))
 
     assert stopped == [True]
+
+
+def test_what_many_ask_for_at_once_is_made_once() -> None:
+    names: list[str] = []
+
+    def make(name: str) -> str:
+        names.append(name)
+        sleep(0.01)
+        return name.upper()
+
+    values = MadeOnDemand(["a"], make)
+    scheduler = Scheduler(default_settings(), Refusals())
+
+    async def all_at_once() -> list[str]:
+        return await asyncio.gather(*(scheduler.made(values, "a") for _ in range(200)))
+
+    # As so many imports one after the other, the last would not begin in time.
+    found = asyncio.run(all_at_once())
+    scheduler.close()
+
+    assert (found, names) == (["A"] * 200, ["a"])
