@@ -85,10 +85,10 @@ def float32_sin_cos(frequencies: Float32s, positions: Numbers) -> SineCosine:
     # Subnormal numbers count the same power of two as the smallest normal ones.
     is_normal = (powers > 0).astype(np.uint32)
     powers -= is_normal
-    is_normal <<= _FRACTION_BITS
-    is_normal |= bits & _FRACTION
+    integers = is_normal << _FRACTION_BITS
+    integers |= bits & _FRACTION
     sine, cosine = sin_cos_of_each(
-        _powers_of_two(), is_normal.astype(np.int64), powers.astype(np.int64)
+        _powers_of_two(), integers.astype(np.int64), powers.astype(np.int64)
     )
     sine, cosine = sine.reshape(angles.shape), cosine.reshape(angles.shape)
     is_negative = positions < 0

@@ -83,9 +83,8 @@ class Similarity(TableFamily, path="/relative/similarity"):
 
         def evaluate(rows: range, _: range) -> Float64s:
             some = offsets.at(rows.start, rows.stop)
-            return (checked_sums(blocks, some, dtype) if is_proposed else exact_sums(rule, some))[
-                :, np.newaxis
-            ]
+            sums = checked_sums(blocks, some, dtype) if is_proposed else exact_sums(rule, some)
+            return sums[:, np.newaxis]
 
         return FormulaTable(
             (offsets.count,), dtype, 1, evaluate, element_seconds=seconds, setup=setup
