@@ -37,11 +37,12 @@ products of phasors.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -379,14 +380,19 @@ _batches: ByteBoundedLRU[CoarsePhasorCache, tuple[range, Pair]] = shared(
 
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead
-# of a NumPy call small, few enough to stay in a core's own cache.
+# of a NumPy call small, few enough to stay in a core's own cache. Gathered ones take more of it.
 _BATCH_ELEMENTS = 2**20
 _BATCH_SCATTERED_ROWS = 4096
-_STEP_ELEMENTS = 16384
+_STEP_ELEMENTS = 2**15
+_GATHERED_STEP_ELEMENTS = 2**14
 _GROUP_ELEMENTS = 2**15
 
-# In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
-_NARROW = 64
+# Where rows have fewer channels, some are multiplied in one loop: NumPy's loops that are so short
+# cost more than copies of the coarse phasors.
+_LOOP_ELEMENTS = 2048
+
+# NumPy's smallest buffer.
+_LEAST_BUFFER = 16
 
 Step: TypeAlias = tuple[int, Float64s]
 """The index of the first row of a step, and its values, valid until the next step."""
@@ -425,12 +431,24 @@ class SinusoidTable(ABC):
         width = self.channels.width
         first, last = start // width, -(-stop // width)
         rows = np.empty((last - first, width), dtype=self.dtype.storage)
-        for done, exact in self.steps(first, last):
-            if self.scale != 1.0:
-                np.multiply(exact, self.scale, out=exact)
-            round_into(exact, rows[done : done + len(exact)], self.dtype)
+        with _unbuffered():
+            for done, exact in self.steps(first, last):
+                if self.scale != 1.0:
+                    np.multiply(exact, self.scale, out=exact)
+                round_into(exact, rows[done : done + len(exact)], self.dtype)
         self.channels.blank(rows)
         return rows.reshape(-1)[start - first * width : stop - first * width]
+
+
+@contextmanager
+def _unbuffered() -> Iterator[None]:
+    """Let NumPy multiply rows by the same row without copying that into its buffer again and again.
+
+    With a buffer as large as NumPy's own, 8192 elements, a product takes half as long again.
+    """
+    with np.errstate():
+        np.setbufsize(_LEAST_BUFFER)
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -508,8 +526,9 @@ def _phasors_of_units(rule: FrequencyRule, values: Float64s) -> Setups:
 def _evaluate(phasors: Phasors, positions: Int64s) -> Float64s:
     setup = phasors.get()
     values = np.empty((len(positions), setup.width))
-    for done, part in _products_of_any(setup, positions):
-        values[done : done + len(part)] = part
+    with _unbuffered():
+        for done, part in _products_of_any(setup, positions):
+            values[done : done + len(part)] = part
     return values
 
 
@@ -543,23 +562,28 @@ def _products_in_order(
 def _products_of_blocks(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[Step]:
     """Multiply every coarse phasor by every fine one."""
     rows, width = fine[0].shape
-    row_step = max(1, _STEP_ELEMENTS // width)
+    repeats = _repeats(rows, width)
+    row_step = max(1, _STEP_ELEMENTS // (repeats * width)) * repeats
     block_step = max(1, _STEP_ELEMENTS // (rows * width))
     for row in range(0, rows, row_step):
-        cosine, sine = (part[row : row + row_step] for part in fine)
-        shape = min(block_step, len(coarse[0])), len(cosine), width
+        cosine, sine = (part[row : row + row_step].reshape(-1, repeats * width) for part in fine)
+        shape = min(block_step, len(coarse[0])), *cosine.shape
         room = scratch[0][: prod(shape)].reshape(shape), scratch[1][: prod(shape)].reshape(shape)
         for block in range(0, len(coarse[0]), block_step):
-            by_cosine = _along_rows(coarse[0][block : block + block_step], rows)
-            by_sine = _along_rows(coarse[1][block : block + block_step], rows)
+            by_cosine, by_sine = (
+                part[block : block + block_step]
+                .repeat(repeats, axis=0)
+                .reshape(-1, 1, cosine.shape[1])
+                for part in coarse
+            )
             exact = _product(room, (by_cosine, by_sine), (cosine, sine))
             yield block * rows + row, exact.reshape(-1, width)
 
 
-def _along_rows(coarse: Float64s, rows: int) -> Float64s:
-    if coarse.shape[1] >= _NARROW:
-        return coarse[:, np.newaxis]
-    return coarse.repeat(rows, axis=0).reshape(len(coarse), rows, -1)
+def _repeats(rows: int, width: int) -> int:
+    """Return how many rows are multiplied as one by copies of their coarse phasor."""
+    most = max(1, _LOOP_ELEMENTS // width)
+    return rows if rows <= most else gcd(rows, 1 << most.bit_length() - 1)
 
 
 def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[Step]:
@@ -574,7 +598,7 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[St
     else:
         fine = setup.fine(range(1 - BLOCK_LENGTH, BLOCK_LENGTH))
         offset = offset + (BLOCK_LENGTH - 1)
-    step = _rows_within(_STEP_ELEMENTS, setup)
+    step = _rows_within(_GATHERED_STEP_ELEMENTS, setup)
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
     # The coarse phasors of a group of blocks stay in a core's cache.
     group = _rows_within(_GROUP_ELEMENTS, setup)

@@ -17,7 +17,7 @@ READ = {
     for family in FAMILIES.values()
     if issubclass(family, TableFamily | ComposedFamily)
 }
-STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
+STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_GATHERED_STEP_ELEMENTS", "_BATCH_ELEMENTS")
 # Tables with more axes, gaps or directions than the examples have.
 FURTHER_URLS = [
     "/attention/temperature?floor_scale=3&positions=8,0:30:7,2&dtype=float64",
