@@ -389,7 +389,7 @@ _GROUP_ELEMENTS = 2**15
 
 # Where rows have fewer channels, some are multiplied in one loop: NumPy's loops that are so short
 # cost more than copies of the coarse phasors.
-_LOOP_ELEMENTS = 2048
+_LOOP_ELEMENTS = 512
 
 # NumPy's smallest buffer.
 _LEAST_BUFFER = 16
@@ -570,14 +570,16 @@ def _products_of_blocks(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[Ste
         shape = min(block_step, len(coarse[0])), *cosine.shape
         room = scratch[0][: prod(shape)].reshape(shape), scratch[1][: prod(shape)].reshape(shape)
         for block in range(0, len(coarse[0]), block_step):
-            by_cosine, by_sine = (
-                part[block : block + block_step]
-                .repeat(repeats, axis=0)
-                .reshape(-1, 1, cosine.shape[1])
-                for part in coarse
-            )
+            by_cosine = _along_rows(coarse[0][block : block + block_step], repeats)
+            by_sine = _along_rows(coarse[1][block : block + block_step], repeats)
             exact = _product(room, (by_cosine, by_sine), (cosine, sine))
             yield block * rows + row, exact.reshape(-1, width)
+
+
+def _along_rows(coarse: Float64s, repeats: int) -> Float64s:
+    if repeats == 1:
+        return coarse[:, np.newaxis]
+    return coarse.repeat(repeats, axis=0).reshape(len(coarse), 1, -1)
 
 
 def _repeats(rows: int, width: int) -> int:
