@@ -151,10 +151,18 @@ class Delivery:
         self, representation: Representation, span: Span | None = None, *, is_cached: bool = False
     ) -> BodyStream:
         """Return the stream of a body or a range; a cached body is read from the cache."""
-        turn = self.scheduler.stream().turn
+        work = self.scheduler.stream()
         start, stop = (span.start, span.stop) if span else (0, None)
         cached = partial(self._found_body, representation.tag) if is_cached else None
-        return BodyStream(representation.body, turn, self.budget, start, stop, cached=cached)
+        return BodyStream(
+            representation.body,
+            work.turn,
+            self.budget,
+            start,
+            stop,
+            cached=cached,
+            is_awaited=work.is_awaited,
+        )
 
     def _found_body(self, tag: str) -> bytes | None:
         found = self.cache.bodies.get(tag)

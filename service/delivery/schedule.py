@@ -149,6 +149,11 @@ class WorkLane:
         waiting = (*self._waiting[True], *self._waiting[False])
         return sum(not turn.has_begun for turn in waiting)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether any work waits, begun or not."""
+        return any(self._waiting.values())
+
     def tag(self, client: str, seconds: float) -> tuple[float, int]:
         """Return the next tag of a client, for work of so many processor seconds."""
         tag = self._next_tag(client, seconds)
@@ -345,6 +350,10 @@ class ThreadWork(Work):
     """Work of one request that threads do, turn by turn."""
 
     _lane: ThreadLane
+
+    def is_awaited(self) -> bool:
+        """Return whether other work waits for a thread of the lane; any thread may call this."""
+        return self._lane.is_awaited
 
     async def turn(self, function: Callable[[], Result]) -> Result:
         """Call a function on a thread, and return its result.

@@ -26,6 +26,9 @@ FIRST_BYTES = 64 * 1024
 MAX_UNREAD_BYTES = 128 * 1024
 """The most memory of an answer that its client does not read."""
 
+LONGEST_TURN_SECONDS = 0.02
+"""The longest turn that writes; one that others wait for takes TURN_SECONDS."""
+
 Result = TypeVar("Result")
 
 
@@ -65,9 +68,11 @@ class Stream(ABC):
         is_complete: whether it has taken all of them.
         can_forget: whether bytes that the client has not taken may be dropped, because they can be
             computed or read from the cache again.
+        piece_bytes: the most bytes of the next pieces.
     """
 
     can_forget = False
+    piece_bytes = FIRST_BYTES
 
     def __init__(self, grant: Grant) -> None:
         self.sent_bytes = 0
@@ -122,8 +127,8 @@ class BodyStream(Stream):
 
     Pieces grow from FIRST_BYTES to BLOCK_BYTES while the connection takes each one at once. With a
     writer, a turn computes and writes as many as there is time for, so that threads are seldom
-    switched. A body of unknown length is not computed from any byte on, but from the part on that
-    has it (Replay).
+    switched; while nobody waits for the thread, a turn is longer. A body of unknown length is not
+    computed from any byte on, but from the part on that has it (Replay).
 
     Args:
         body: the body.
@@ -133,6 +138,7 @@ class BodyStream(Stream):
         start, stop: the range to send; by default the whole body.
         cached: returns the whole body while it is in the cache, else None; only for bodies that
             were there.
+        is_awaited: returns whether others wait for the thread of a turn; any thread may call it.
 
     Raises Overloaded if there is no memory for small pieces.
     """
@@ -146,6 +152,7 @@ class BodyStream(Stream):
         stop: int | None = None,
         *,
         cached: Callable[[], bytes | None] | None = None,
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
         # A cached body has its memory already.
         is_cached = cached is not None
@@ -153,10 +160,9 @@ class BodyStream(Stream):
         self._state_bytes = body.state_bytes if isinstance(body, WholeBody) else 0
         held_bytes = _held_bytes(FIRST_BYTES, self._state_bytes)
         super().__init__(budget.grant("streams", held_bytes, from_reserve=is_cached))
-        self._cached, self._budget = cached, budget
+        self._cached, self._budget, self._is_awaited = cached, budget, is_awaited
         self._position = start
         self._stop = body.length_bytes if stop is None else stop
-        self._piece_bytes = FIRST_BYTES
         self._was_whole = False
         self._blocks: Iterator[Block] | None = None
         self._work: Callable[[], Block | None] | None = None
@@ -188,14 +194,14 @@ class BodyStream(Stream):
             self._blocks.take(count)
         self.is_complete = self._position == self._stop
         if not is_whole:
-            if self._budget.is_tight or not self._is_granted(self._piece_bytes):
+            if self._budget.is_tight or not self._is_granted(self.piece_bytes):
                 self.forget()
         # Every writable connection accepts a first piece, which does not show that it is fast.
-        elif was_whole or self._piece_bytes > FIRST_BYTES:
-            self._grow(2 * self._piece_bytes)
+        elif was_whole or self.piece_bytes > FIRST_BYTES:
+            self._grow(2 * self.piece_bytes)
 
     def forget(self) -> None:
-        self._piece_bytes, self._was_whole = FIRST_BYTES, False
+        self.piece_bytes, self._was_whole = FIRST_BYTES, False
         self._rest, self._work = b"", None
         if isinstance(self._blocks, Replay):
             self._blocks.rewind()
@@ -214,11 +220,11 @@ class BodyStream(Stream):
         are half the largest at most.
         """
         piece_bytes = min(piece_bytes, BLOCK_BYTES)
-        if self.can_forget and piece_bytes > self._piece_bytes:
+        if self.can_forget and piece_bytes > self.piece_bytes:
             if not self._budget.is_tight:
                 self._grant.grow_if_free(_held_bytes(piece_bytes, self._state_bytes))
             is_granted = self._is_granted(piece_bytes)
-            self._piece_bytes = piece_bytes if is_granted else min(piece_bytes, BLOCK_BYTES // 2)
+            self.piece_bytes = piece_bytes if is_granted else min(piece_bytes, BLOCK_BYTES // 2)
 
     def _is_granted(self, piece_bytes: int) -> bool:
         return self._grant.size_bytes >= _held_bytes(piece_bytes, self._state_bytes)
@@ -251,7 +257,7 @@ class BodyStream(Stream):
             piece = await turn(work)
         else:
             try:
-                piece = await turn(partial(_write_pieces, work, writer))
+                piece = await turn(partial(_write_pieces, work, writer, self._is_awaited))
             finally:
                 self.sent_bytes += writer.taken_bytes
             if writer.taken_bytes:
@@ -266,7 +272,7 @@ class BodyStream(Stream):
         """Return the function that computes the next piece, by a call or several."""
         position = self._position
         most_bytes = BLOCK_BYTES // 2 if self._budget.is_tight else BLOCK_BYTES
-        piece_bytes = min(self._piece_bytes, most_bytes)
+        piece_bytes = min(self.piece_bytes, most_bytes)
         if isinstance(self._body, WholeBody):
             self._blocks = self._blocks or Replay(self._body.parts(), position)
         elif self._stop is not None and piece_bytes < BLOCK_BYTES:
@@ -279,22 +285,24 @@ class BodyStream(Stream):
         return partial(joined_blocks, self._blocks, piece_bytes // 2)
 
 
-def _write_pieces(compute: Callable[[], Block | None], writer: PieceWriter) -> Block | None:
+def _write_pieces(
+    compute: Callable[[], Block | None], writer: PieceWriter, is_awaited: Callable[[], bool]
+) -> Block | None:
     """Compute and write pieces for a turn, while the connection takes each at once.
 
     Returns the rest of the last one, None if there is none; if nothing is written, what was
     computed.
     """
-    begun = monotonic()
-    end = begun + TURN_SECONDS
+    begun = last = monotonic()
     while piece := compute():
         writer.write(piece)
         now = monotonic()
+        most_seconds = TURN_SECONDS if is_awaited() else LONGEST_TURN_SECONDS
         # The next one may take as long.
-        if writer.is_full or 2 * now - begun > end:
+        if writer.is_full or 2 * now - last > begun + most_seconds:
             break
         # Not kept meanwhile: memory is granted for the next one.
-        begun, piece = now, b""
+        last, piece = now, b""
     return (writer.rest or None) if writer.taken_bytes else piece
 
 

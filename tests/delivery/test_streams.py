@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
+from threading import Event
 from typing import TypeVar
 
 import pytest
@@ -235,6 +236,52 @@ def test_a_turn_writes_pieces_while_there_is_time_for_another(
         assert connections.turns == turns
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("pieces_alone", "turns"), [(0, 9), (6, 7), (9, 5)])
+def test_a_turn_that_nobody_waits_for_is_longer(
+    monkeypatch: pytest.MonkeyPatch, pieces_alone: int, turns: int
+) -> None:
+    monkeypatch.setattr("service.delivery.streams.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("service.delivery.streams.LONGEST_TURN_SECONDS", 1e9)
+    written = count(1)
+
+    async def scenario() -> None:
+        stream = BodyStream(
+            Numbers(), at_once, BUDGET, is_awaited=lambda: next(written) > pieces_alone
+        )
+        connections = Connections(stream)
+        await connections.read()
+        assert (connections.received, connections.turns) == (WHOLE, turns)
+
+    asyncio.run(scenario())
+
+
+def test_work_that_waits_for_a_thread_awaits_the_work_that_has_it() -> None:
+    scheduler = Scheduler(default_settings().model_copy(update={"threads": 1}), Refusals())
+    has_begun, may_end = Event(), Event()
+
+    async def scenario() -> None:
+        stream = scheduler.stream()
+
+        def turn() -> bool:
+            has_begun.set()
+            may_end.wait(60)
+            return stream.is_awaited()
+
+        running = asyncio.create_task(stream.turn(turn))
+        await asyncio.to_thread(has_begun.wait, 60)
+        assert not stream.is_awaited()
+        waiting = asyncio.create_task(scheduler.stream().turn(bool))
+        await asyncio.sleep(0)
+        assert stream.is_awaited()
+        may_end.set()
+        assert await running
+        await waiting
+        assert not stream.is_awaited()
+
+    asyncio.run(scenario())
+    scheduler.close()
 
 
 def test_streams_that_turns_write_have_turns_alternately() -> None:

@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from service.delivery.streams import FIRST_BYTES
+from service.formats.format import BLOCK_BYTES
 from service.serving.protocol import DirectWriter, FreeingTransport
 from tests.serving.connections import connected, until, with_opened
 
@@ -133,6 +134,16 @@ def test_the_connection_is_taken_back_after_a_write_that_has_begun() -> None:
         ending.result()
         writer.write(b"more")
         assert (writer.taken_bytes, writer.rest) == (len(LONG), b"more")
+
+
+@on_transport
+async def test_the_kernel_buffers_as_much_unsent_as_allowed(ends: Ends) -> None:
+    taken: list[int] = []
+    for most_bytes in (FIRST_BYTES, BLOCK_BYTES):
+        ends.transport.limit_unsent(most_bytes)
+        taken.append(ends.transport.write_now(LONG))
+
+    assert 0 < taken[0] < taken[1] < len(LONG)
 
 
 @on_transport
