@@ -36,7 +36,7 @@ from service.numerics.phasors import (
     Frequencies,
     SinusoidTable,
     Step,
-    counted_in,
+    of_units,
     phasors_at,
     sines_and_cosines,
     sinusoid_table,
@@ -417,10 +417,7 @@ def _shifted_sin_cos(axis: Axis, positions: Numbers) -> SineCosine:
     integers, units = positions, np.zeros_like(positions)
     if positions.dtype.kind == "f":
         integers, units = split_units(positions)
-    sine, cosine = np.empty((2, len(positions), axis.rule.count))
-    for unit in np.unique(units).tolist():
-        (rows,) = np.nonzero(units == unit)
-        sine[rows], cosine[rows] = sin_cos(counted_in(axis.rule, unit).get(), integers[rows])
+    sine, cosine = of_units(axis.rule, units, integers)
     once = np.array([1 if axis.shift > 0 else -1])
     more_sine, more_cosine = sin_cos(_shift_of(axis).get(), once)
     return (sine * more_cosine + cosine * more_sine, cosine * more_cosine - sine * more_sine)

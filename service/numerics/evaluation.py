@@ -36,19 +36,24 @@ _SIGN_BIT = np.uint64(2**63)
 _HALF_QUARTER = np.uint64(2**61)
 
 
-def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> SineCosine:
+def sin_cos(
+    frequencies: FixedPointFrequencies, positions: Int64s, chosen: Int64s | None = None
+) -> SineCosine:
     """Return sine and cosine of positions (m,) within ±2^62 times frequencies (n,): each (m, n).
+
+    If it is given, chosen is the index of each position's row of frequencies, which are (k, n).
 
     They are within 0.9·2^-53 of the exact value; the sine also within 3.5·2^-53 of its own size
     where the angle is below an eighth of a turn.
     """
-    shape = (len(positions), len(frequencies.high))
+    shape = (len(positions), frequencies.high.shape[-1])
     sine, cosine = np.empty((2, *shape))
     rows = max(1, EVALUATED_ELEMENTS // max(1, shape[1]))
     room = _rooms.of(min(rows, shape[0]) * shape[1])
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
-        _sin_cos(frequencies, positions[part, np.newaxis], (sine[part], cosine[part]), room)
+        own = frequencies if chosen is None else frequencies.part(chosen[part])
+        _sin_cos(own, positions[part, np.newaxis], (sine[part], cosine[part]), room)
     return sine, cosine
 
 

@@ -116,10 +116,10 @@ class FixedPointFrequencies:
     """Frequencies as 128-bit fractions of a turn per position.
 
     Attributes:
-        high: upper 64 bits of each fraction, shape (n,).
-        low: lower 64 bits, shape (n,).
+        high: upper 64 bits of each fraction, shape (n,), or (k, n) for k rows of frequencies.
+        low: lower 64 bits, of the same shape.
         unit: a power of two for each, which undoes the extra bits of tiny frequencies (1 where
-            there are none), shape (n,).
+            there are none), of the same shape.
     """
 
     high: UInt64s
@@ -134,19 +134,28 @@ class FixedPointFrequencies:
             np.concatenate([part.unit for part in parts]),
         )
 
+    @classmethod
+    def stacked(cls, rows: Sequence["FixedPointFrequencies"]) -> "FixedPointFrequencies":
+        """Return rows of frequencies, (n,) each, as one object."""
+        joined, shape = cls.joined(rows), (len(rows), -1)
+        return cls(
+            joined.high.reshape(shape), joined.low.reshape(shape), joined.unit.reshape(shape)
+        )
+
     @property
     def nbytes(self) -> int:
         """An upper estimate of the memory that they and their rule take."""
         return 4 * self.high.nbytes
 
     def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
+        """Return some of the frequencies, or of their rows."""
         if isinstance(index, slice):
             return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
         # Indices are right by construction: mode="clip" skips the check.
         return FixedPointFrequencies(
-            self.high.take(index, mode="clip"),
-            self.low.take(index, mode="clip"),
-            self.unit.take(index, mode="clip"),
+            self.high.take(index, axis=0, mode="clip"),
+            self.low.take(index, axis=0, mode="clip"),
+            self.unit.take(index, axis=0, mode="clip"),
         )
 
 

@@ -494,19 +494,20 @@ def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float6
 def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> SineCosine:
     """Return the sines and the cosines of positions (m,) times frequencies (n,), each (m, n).
 
-    Fractions, none out of range, are computed together if they have the same unit.
+    No position is out of range.
     """
     if positions.dtype.kind == "i":
         both = _evaluate(both_phasors(rule), positions)
         return both[:, : rule.count], both[:, rule.count :]
     integers, units = split_units(positions)
-    distinct = np.unique(units).tolist()
-    if len(distinct) == 1:
-        return _of_unit(rule, distinct[0], integers)
+    (whole,), (rest,) = np.nonzero(units == 0), np.nonzero(units)
+    if not len(rest):
+        return sines_and_cosines(rule, integers)
+    if not len(whole):
+        return of_units(rule, units, integers)
     sines, cosines = np.empty((2, len(positions), rule.count))
-    for unit in distinct:
-        (rows,) = np.nonzero(units == unit)
-        sines[rows], cosines[rows] = _of_unit(rule, unit, integers[rows])
+    sines[whole], cosines[whole] = sines_and_cosines(rule, integers[whole])
+    sines[rest], cosines[rest] = of_units(rule, units[rest], integers[rest])
     return sines, cosines
 
 
@@ -668,7 +669,6 @@ class RealPhasorTable(SinusoidTable):
         return _phasors_of_units(self.rule, self.positions)
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        # Long steps: few rows of a unit would be evaluated together in short ones.
         for part in row_steps(stop - start, self.channels.width):
             values = self.positions[start + part.start : start + part.stop]
             rows = np.empty((len(values), self.channels.width))
@@ -706,8 +706,10 @@ def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
     return Frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
 
 
-def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> SineCosine:
-    """Return the sines and the cosines of integers (m,) counted in 2^exponent, each (m, n)."""
-    if exponent == 0:
-        return sines_and_cosines(rule, integers)
-    return sin_cos(counted_in(rule, exponent).get(), integers)
+def of_units(rule: FrequencyRule, exponents: Int64s, integers: Int64s) -> SineCosine:
+    """Return the sines and the cosines of integers·2^exponents (m,), each (m, n)."""
+    distinct, chosen = np.unique(exponents, return_inverse=True)
+    each = [counted_in(rule, exponent).get() for exponent in distinct.tolist()]
+    if len(each) == 1:
+        return sin_cos(each[0], integers)
+    return sin_cos(FixedPointFrequencies.stacked(each), integers, chosen)

@@ -124,9 +124,9 @@ def no_epsilon(last: int, scale: float | None) -> Fraction:
     return Fraction(1 if scale is None else scale) / max(last, 1)
 
 
-def plain_sines(rule: FrequencyRule, exponent: int, integers: Int64s) -> SineCosine:
+def plain_sines(rule: FrequencyRule, exponents: Int64s, integers: Int64s) -> SineCosine:
     frequencies = np.array([float(frequency) for frequency in rule.exact()])
-    angles = (integers * 2.0**exponent)[:, np.newaxis] * frequencies
+    angles = np.ldexp(integers.astype(np.float64), exponents)[:, np.newaxis] * frequencies
     return np.sin(angles), np.cos(angles)
 
 
@@ -157,8 +157,8 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (masked_grid, "normalized_unit", float64_quotients, masked_grids_are_exact),
         (masked_grid, "normalized_unit", no_epsilon, masked_grids_are_exact),
         (timesteps, "ScaledFrequencies", float32_unit, timesteps_are_exact),
-        (real_positions, "_of_unit", plain_sines, real_positions_are_exact),
-        (real_positions, "_of_unit", plain_sines, timesteps_are_exact),
+        (real_positions, "of_units", plain_sines, real_positions_are_exact),
+        (real_positions, "of_units", plain_sines, timesteps_are_exact),
         (TimestepFrequencies, "exact", exponentials_of_timesteps, timesteps_are_exact),
         (Geometric, "exact", float64_powers, boxes_are_exact),
         (random_fourier, "exact_context", plain_logarithms, products_are_exact),
