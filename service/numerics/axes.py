@@ -6,7 +6,7 @@ positions that is another angle: ``float32_distance`` bounds the difference, and
 operation is one that IEEE 754 fixes to the last bit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -34,8 +34,7 @@ from service.numerics.phase import (
 from service.numerics.phasors import (
     Channels,
     Frequencies,
-    SinusoidTable,
-    Step,
+    PlacedSinusoidTable,
     of_units,
     phasors_at,
     sines_and_cosines,
@@ -44,7 +43,7 @@ from service.numerics.phasors import (
 from service.numerics.positions import AnyPositions, Numbers, RowPositions, distinct_of, split_units
 from service.numerics.repeated_rows import RepeatedPart, without_repeats
 from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
-from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table, row_steps
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -123,9 +122,6 @@ def float32_distance(
         distances.append((abs(kept - exact) + kept * roundings) * farthest)
     return max(distances) + Decimal(2) ** (_FIRST_EXPONENT - 1)
 
-
-# The arrays of a row's width in one step.
-_ARRAYS = 2
 
 # The processor seconds of rounding or splitting a frequency.
 _CONVERSION_SECONDS = 5e-6
@@ -208,7 +204,7 @@ class Converted(KeptSetup[NDArray[Any]], capacity_bytes=8 * 2**20):
 
 
 @dataclass(frozen=True, eq=False)
-class AxesTable(SinusoidTable):
+class AxesTable(PlacedSinusoidTable):
     """Sines and cosines of angles along any number of axes.
 
     Attributes:
@@ -246,14 +242,7 @@ class AxesTable(SinusoidTable):
             parts.append(self.growth.setup(self.axes[0].positions.at(0, rows)))
         return Setups(tuple(parts))
 
-    def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
-            rows = np.empty((part.stop - part.start, self.channels.width))
-            self.channels.fill(*self._components(start + part.start, start + part.stop), rows)
-            yield part.start, rows
-
-    def _components(self, start: int, stop: int) -> SineCosine:
-        """Return the sines and the cosines of rows, each (stop - start, count)."""
+    def components(self, start: int, stop: int) -> SineCosine:
         sines, cosines = np.empty((2, stop - start, _count(self.axes)))
         for axis in self.axes:
             places = _as_slice(axis.places)

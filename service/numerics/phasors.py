@@ -176,7 +176,7 @@ class Channels:
         channels = [(value, np.flatnonzero(is_sine == value)) for value in (True, False)]
         return tuple(ChannelRun(value, index[some], some) for value, some in channels if len(some))
 
-    def fill(self, sine: Float64s, cosine: Float64s, rows: Float64s) -> None:
+    def fill(self, sine: Elements, cosine: Elements, rows: Elements) -> None:
         """Write the sines and cosines of every frequency, each (m, n), to rows (m, width)."""
         for run in self.runs:
             rows[:, run.channels] = (sine if run.is_sine else cosine)[:, run.frequencies]
@@ -424,20 +424,39 @@ class SinusoidTable(ABC):
         return self.channels.width
 
     @abstractmethod
-    def steps(self, start: int, stop: int) -> Iterator[Step]:
-        """Yield the rows start to stop, step by step, before they are scaled."""
+    def write(self, start: int, stop: int, rows: Elements) -> None:
+        """Write the rows start to stop."""
 
     def read(self, start: int, stop: int) -> Elements:
         width = self.channels.width
         first, last = start // width, -(-stop // width)
         rows = np.empty((last - first, width), dtype=self.dtype.storage)
         with _unbuffered():
-            for done, exact in self.steps(first, last):
-                if self.scale != 1.0:
-                    np.multiply(exact, self.scale, out=exact)
-                round_into(exact, rows[done : done + len(exact)], self.dtype)
+            self.write(first, last, rows)
         self.channels.blank(rows)
         return rows.reshape(-1)[start - first * width : stop - first * width]
+
+    def round(self, exact: Float64s, elements: Elements) -> None:
+        """Scale numbers, in place, and round them once into elements."""
+        if self.scale != 1.0:
+            np.multiply(exact, self.scale, out=exact)
+        round_into(exact, elements, self.dtype)
+
+
+class PlacedSinusoidTable(SinusoidTable):
+    """A table whose sines and cosines are rounded before they are written to their channels."""
+
+    @abstractmethod
+    def components(self, start: int, stop: int) -> SineCosine:
+        """Return the sines and the cosines of rows, each (stop - start, n), in new arrays."""
+
+    def write(self, start: int, stop: int, rows: Elements) -> None:
+        for part in row_steps(stop - start, self.channels.width):
+            both = self.components(start + part.start, start + part.stop)
+            sines, cosines = np.empty((2, *both[0].shape), dtype=self.dtype.storage)
+            self.round(both[0], sines)
+            self.round(both[1], cosines)
+            self.channels.fill(sines, cosines, rows[part])
 
 
 @contextmanager
@@ -472,7 +491,11 @@ class PhasorTable(SinusoidTable):
     def setup(self) -> Phasors:
         return Phasors(self.rule, self.channels)
 
-    def steps(self, start: int, stop: int) -> Iterator[Step]:
+    def write(self, start: int, stop: int, rows: Elements) -> None:
+        for done, exact in self._steps(start, stop):
+            self.round(exact, rows[done : done + len(exact)])
+
+    def _steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = self.setup.get()
         if self.positions.is_contiguous:
             first = self.positions.first
@@ -648,7 +671,7 @@ def _aligned(elements: int) -> Float64s:
 
 
 @dataclass(frozen=True, eq=False)
-class RealPhasorTable(SinusoidTable):
+class RealPhasorTable(PlacedSinusoidTable):
     """Sines and cosines of real positions (rows,), none out of range, times frequencies."""
 
     rule: FrequencyRule
@@ -668,12 +691,8 @@ class RealPhasorTable(SinusoidTable):
         """The frequencies of each unit."""
         return _phasors_of_units(self.rule, self.positions)
 
-    def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, self.channels.width):
-            values = self.positions[start + part.start : start + part.stop]
-            rows = np.empty((len(values), self.channels.width))
-            self.channels.fill(*sines_and_cosines(self.rule, values), rows)
-            yield part.start, rows
+    def components(self, start: int, stop: int) -> SineCosine:
+        return sines_and_cosines(self.rule, self.positions[start:stop])
 
 
 def sinusoid_table(
