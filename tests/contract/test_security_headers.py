@@ -54,7 +54,7 @@ def test_internal_errors_have_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ArithmeticError
 
     with client_of(create_app(default_settings())) as fresh:
-        monkeypatch.setattr("service.numerics.phasors.PhasorTable.steps", fail)
+        monkeypatch.setattr("service.numerics.phasors.PhasorTable.write", fail)
         answer = fresh.get("/encoding.npy?seq_len=3&d_model=4")
 
     assert answer.status_code == 500
