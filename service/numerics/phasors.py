@@ -388,7 +388,7 @@ _GATHERED_STEP_ELEMENTS = 2**14
 _GROUP_ELEMENTS = 2**15
 
 # Where rows have fewer channels, some are multiplied in one loop: NumPy's loops that are so short
-# cost more than copies of the coarse phasors.
+# cost more than copies of the coarse phasors. A step has room for such a loop.
 _LOOP_ELEMENTS = 512
 
 # NumPy's smallest buffer.
@@ -431,12 +431,11 @@ class SinusoidTable(ABC):
         width = self.channels.width
         first, last = start // width, -(-stop // width)
         rows = np.empty((last - first, width), dtype=self.dtype.storage)
-        with _unbuffered():
-            self.write(first, last, rows)
+        self.write(first, last, rows)
         self.channels.blank(rows)
         return rows.reshape(-1)[start - first * width : stop - first * width]
 
-    def round(self, exact: Float64s, elements: Elements) -> None:
+    def round_scaled(self, exact: Float64s, elements: Elements) -> None:
         """Scale numbers, in place, and round them once into elements."""
         if self.scale != 1.0:
             np.multiply(exact, self.scale, out=exact)
@@ -454,8 +453,8 @@ class PlacedSinusoidTable(SinusoidTable):
         for part in row_steps(stop - start, self.channels.width):
             both = self.components(start + part.start, start + part.stop)
             sines, cosines = np.empty((2, *both[0].shape), dtype=self.dtype.storage)
-            self.round(both[0], sines)
-            self.round(both[1], cosines)
+            self.round_scaled(both[0], sines)
+            self.round_scaled(both[1], cosines)
             self.channels.fill(sines, cosines, rows[part])
 
 
@@ -463,7 +462,8 @@ class PlacedSinusoidTable(SinusoidTable):
 def _unbuffered() -> Iterator[None]:
     """Let NumPy multiply rows by the same row without copying that into its buffer again and again.
 
-    With a buffer as large as NumPy's own, 8192 elements, a product takes half as long again.
+    With a buffer as large as NumPy's own, 8192 elements, a product takes half as long again. What
+    converts its operands is slow meanwhile, and a sum that does has other bits.
     """
     with np.errstate():
         np.setbufsize(_LEAST_BUFFER)
@@ -492,8 +492,9 @@ class PhasorTable(SinusoidTable):
         return Phasors(self.rule, self.channels)
 
     def write(self, start: int, stop: int, rows: Elements) -> None:
-        for done, exact in self._steps(start, stop):
-            self.round(exact, rows[done : done + len(exact)])
+        with _unbuffered():
+            for done, exact in self._steps(start, stop):
+                self.round_scaled(exact, rows[done : done + len(exact)])
 
     def _steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = self.setup.get()
@@ -517,7 +518,7 @@ def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float6
 def sines_and_cosines(rule: FrequencyRule, positions: Numbers) -> SineCosine:
     """Return the sines and the cosines of positions (m,) times frequencies (n,), each (m, n).
 
-    No position is out of range.
+    There is at least one position, and none is out of range.
     """
     if positions.dtype.kind == "i":
         both = _evaluate(both_phasors(rule), positions)
@@ -567,7 +568,8 @@ def _products_in_order(
     setup: PhasorSetup, coarse: CoarsePhasorCache, positions: range, last: int
 ) -> Iterator[Step]:
     """Multiply the phasors of consecutive positions, part of a sequence that goes up to last."""
-    scratch, batch_rows = _scratch(setup, len(positions)), _rows_within(_BATCH_ELEMENTS, setup)
+    scratch = _scratch(setup, min(len(positions), _rows_within(_STEP_ELEMENTS, setup)))
+    batch_rows = _rows_within(_BATCH_ELEMENTS, setup)
     for start in range(positions.start, positions.stop, batch_rows):
         batch = range(start, min(start + batch_rows, positions.stop))
         blocks = range(block_of(batch[0]), block_of(batch[-1]) + 1)
@@ -625,7 +627,7 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[St
         fine = setup.fine(range(1 - BLOCK_LENGTH, BLOCK_LENGTH))
         offset = offset + (BLOCK_LENGTH - 1)
     step = _rows_within(_GATHERED_STEP_ELEMENTS, setup)
-    room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
+    room = [part.reshape(-1, setup.width) for part in _scratch(setup, min(step, len(positions)))]
     # The coarse phasors of a group of blocks stay in a core's cache.
     group = _rows_within(_GROUP_ELEMENTS, setup)
     ends = np.append(starts[group::group], len(positions)).tolist()
@@ -658,8 +660,7 @@ def _rows_within(elements: int, setup: PhasorSetup) -> int:
 
 def _scratch(setup: PhasorSetup, rows: int) -> Pair:
     """Return buffers for the two products of one step of at most rows rows."""
-    elements = min(rows, _rows_within(_STEP_ELEMENTS, setup)) * setup.width
-    return _aligned(elements), _aligned(elements)
+    return _aligned(rows * setup.width), _aligned(rows * setup.width)
 
 
 def _aligned(elements: int) -> Float64s:
@@ -726,7 +727,7 @@ def counted_in(rule: FrequencyRule, exponent: int) -> Frequencies:
 
 
 def of_units(rule: FrequencyRule, exponents: Int64s, integers: Int64s) -> SineCosine:
-    """Return the sines and the cosines of integers·2^exponents (m,), each (m, n)."""
+    """Return the sines and the cosines of integers·2^exponents (m,), at least one: each (m, n)."""
     distinct, chosen = np.unique(exponents, return_inverse=True)
     each = [counted_in(rule, exponent).get() for exponent in distinct.tolist()]
     if len(each) == 1:

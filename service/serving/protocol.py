@@ -17,7 +17,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.delivery.clients import PIPELINED
-from service.delivery.streams import STREAM, PieceWriter, Stream
+from service.delivery.streams import STREAM, UNSENT_BYTES, PieceWriter, Stream
 from service.formats.format import Block
 
 _LONG_BYTES = 64 * 1024
@@ -28,10 +28,6 @@ _CHUNK_BYTES = len(b"%x\r\n\r\n" % _WAKING_BYTES) + _WAKING_BYTES
 
 # How long a stream keeps what is computed while its client does not read.
 _KEPT_SECONDS = 0.05
-
-# The most unsent bytes that the kernel buffers for a connection; more would only use memory. A
-# stream whose pieces are longer has room for one: writing it in parts takes half as long again.
-_UNSENT_BYTES = 128 * 1024
 
 # How long the server waits before it closes a connection whose client is still sending.
 _LINGER_SECONDS = 5.0
@@ -64,7 +60,7 @@ class FreeingTransport:
         self._socket = self._connection.fileno()
         self._writer: DirectWriter | None = None
         self._unsent_bytes = 0
-        self.limit_unsent(_UNSENT_BYTES)
+        self.limit_unsent(UNSENT_BYTES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -343,7 +339,7 @@ class UvicornProtocol(HttpToolsProtocol):
                 if self.flow.write_paused:
                     await self._wait_until_written(stream)
                     continue
-                self.transport.limit_unsent(max(_UNSENT_BYTES, stream.piece_bytes))
+                self.transport.limit_unsent(stream.unsent_bytes)
                 with self.transport.lent(is_chunked=bool(cycle.chunked_encoding)) as writer:
                     piece = await stream.piece(writer)
                 if piece is None or cycle.disconnected:
@@ -358,7 +354,7 @@ class UvicornProtocol(HttpToolsProtocol):
             self.stream = None
             if not self.transport.is_closing():
                 self.transport.set_write_buffer_limits()
-                self.transport.limit_unsent(_UNSENT_BYTES)
+                self.transport.limit_unsent(UNSENT_BYTES)
         if stream.is_complete:
             if not cycle.chunked_encoding:
                 cycle.expected_content_length -= stream.sent_bytes

@@ -16,7 +16,14 @@ import pytest
 from service.delivery.budget import Budget
 from service.delivery.clients import CLIENT
 from service.delivery.schedule import Scheduler
-from service.delivery.streams import FIRST_BYTES, BodyStream, PieceWriter, Replay, Stream
+from service.delivery.streams import (
+    FIRST_BYTES,
+    UNSENT_BYTES,
+    BodyStream,
+    PieceWriter,
+    Replay,
+    Stream,
+)
 from service.errors import Refusals
 from service.formats.format import BLOCK_BYTES, Block, Body, Part, WholeBody
 from service.numerics.setups import TURN_SECONDS
@@ -243,7 +250,7 @@ def test_a_turn_that_nobody_waits_for_is_longer(
     monkeypatch: pytest.MonkeyPatch, pieces_alone: int, turns: int
 ) -> None:
     monkeypatch.setattr("service.delivery.streams.TURN_SECONDS", 0.0)
-    monkeypatch.setattr("service.delivery.streams.LONGEST_TURN_SECONDS", 1e9)
+    monkeypatch.setattr("service.delivery.streams.UNAWAITED_TURN_SECONDS", 1e9)
     written = count(1)
 
     async def scenario() -> None:
@@ -253,6 +260,27 @@ def test_a_turn_that_nobody_waits_for_is_longer(
         connections = Connections(stream)
         await connections.read()
         assert (connections.received, connections.turns) == (WHOLE, turns)
+
+    asyncio.run(scenario())
+
+
+def test_the_connection_of_a_client_that_reads_may_buffer_more() -> None:
+    async def scenario() -> None:
+        budget = Budget(1024 * MIB)
+        stream = BodyStream(Numbers(), at_once, budget)
+        await read(stream, stop=lambda: stream.sent_bytes >= 4 * FIRST_BYTES)
+        assert stream.unsent_bytes == UNSENT_BYTES
+        await read(stream, stop=lambda: stream.sent_bytes >= BLOCK_BYTES)
+        assert stream.unsent_bytes == 2 * UNSENT_BYTES
+        stream.forget()
+        assert stream.unsent_bytes == UNSENT_BYTES
+
+        tight = Budget(64 * MIB)
+        stream = BodyStream(Numbers(), at_once, tight)
+        others = tight.grant("children", 42 * MIB)
+        await read(stream)
+        assert stream.unsent_bytes == UNSENT_BYTES
+        others.release()
 
     asyncio.run(scenario())
 
@@ -271,14 +299,14 @@ def test_work_that_waits_for_a_thread_awaits_the_work_that_has_it() -> None:
 
         running = asyncio.create_task(stream.turn(turn))
         await asyncio.to_thread(has_begun.wait, 60)
-        assert not stream.is_awaited()
+        before = stream.is_awaited()
         waiting = asyncio.create_task(scheduler.stream().turn(bool))
         await asyncio.sleep(0)
-        assert stream.is_awaited()
+        meanwhile = stream.is_awaited()
         may_end.set()
         assert await running
         await waiting
-        assert not stream.is_awaited()
+        assert (before, meanwhile, stream.is_awaited()) == (False, True, False)
 
     asyncio.run(scenario())
     scheduler.close()

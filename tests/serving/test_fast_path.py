@@ -209,7 +209,30 @@ async def test_an_idle_connection_is_closed_in_time(connection: Connection) -> N
 @on_both_paths()
 async def test_the_kernel_buffers_little_unsent_data(connection: Connection) -> None:
     await connection.answer(PLAIN)
-    (protocol,) = connection.state.connections
-    server_side = protocol.transport.get_extra_info("socket")
-    unsent_bytes = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
-    assert unsent_bytes == 128 * 1024
+    assert await _unsent_bytes(connection) == 128 * 1024
+
+
+async def _unsent_bytes(connection: Connection) -> int:
+    server_side = (await connection.protocol()).transport.get_extra_info("socket")
+    return int(server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT))
+
+
+@pytest.mark.skipif(
+    not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
+)
+@on_connection()
+async def test_the_kernel_buffers_more_only_while_a_client_reads_a_stream(
+    connection: Connection,
+) -> None:
+    left_bytes, found = 2**24, set()
+    request = f"GET {ENDLESS} HTTP/1.1\r\nHost: x\r\nRange: bytes=0-{left_bytes - 1}\r\n\r\n"
+    connection.writer.write(request.encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    first = await _unsent_bytes(connection)
+    while left_bytes:
+        left_bytes -= len(await connection.reader.read(left_bytes))
+        found.add(await _unsent_bytes(connection))
+    await connection.all_requests()
+
+    assert (first, max(found)) == (128 * 1024, 256 * 1024)
+    assert await _unsent_bytes(connection) == 128 * 1024
