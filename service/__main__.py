@@ -238,14 +238,16 @@ def save(body: "Body", path: Path) -> None:
         OSError: the file cannot be written, or the disk has no room for it.
     """
     _check_room(body, path)
-    with path.open("wb") as file:
-        try:
+    # An interruption may come before the file is known to be open.
+    is_own = not path.exists()
+    try:
+        with path.open("wb") as file:
+            is_own = True
             file.writelines(body.blocks())
-            file.flush()
-        except BaseException:
-            if path.is_file() and not path.is_symlink():
-                path.unlink()
-            raise
+    except BaseException:
+        if is_own and path.is_file() and not path.is_symlink():
+            path.unlink()
+        raise
 
 
 def _check_room(body: "Body", path: Path) -> None:
