@@ -47,6 +47,10 @@ class Transform(Protocol):
         """
 
 
+# Steps of a transformation are this much smaller: with smaller ones calls take longer than numbers,
+# and with larger ones a server's heap gives their arrays back to the system again and again.
+_ARRAYS = 2
+
 # The factors of this many bytes are computed once for all heads and sequences.
 _KEPT_FACTOR_BYTES = 4 * 2**20
 
@@ -172,7 +176,7 @@ class TransformedTable:
         """Fill a box, (outer, inner, columns), with consecutive vectors, some channels of each."""
         lengths, _, repeated = self._order
         width = self._vectors.shape[-1]
-        step = max(1, STEP_ELEMENTS // max(width, self.factors.shape[-1]))
+        step = max(1, STEP_ELEMENTS // (_ARRAYS * max(width, self.factors.shape[-1])))
         period = prod(lengths) * repeated
         repeats = max(1, step // period)
         done = 0
