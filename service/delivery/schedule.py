@@ -151,7 +151,7 @@ class WorkLane:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether any work waits, begun or not."""
+        """True if work waits for a slot, whether or not it has begun."""
         return any(self._waiting.values())
 
     def tag(self, client: str, seconds: float) -> tuple[float, int]:

@@ -30,8 +30,9 @@ UNAWAITED_TURN_SECONDS = 0.02
 """The length of a turn that writes, while nobody waits for its thread."""
 
 UNSENT_BYTES = 128 * 1024
-"""The unsent bytes that the kernel buffers for a connection; more would only use memory."""
+"""The most unsent bytes that the kernel buffers for a connection; more would only use memory."""
 
+# The same for a client that has read.
 _MOST_UNSENT_BYTES = 256 * 1024
 
 Result = TypeVar("Result")
@@ -180,7 +181,10 @@ class BodyStream(Stream):
 
     @property
     def unsent_bytes(self) -> int:  # type: ignore[override]
-        """More for a client that reads: it takes half as long again to write a piece in parts."""
+        """The most bytes that the kernel should buffer, more for a client that has read.
+
+        Writing a long piece in several parts takes half as long again.
+        """
         is_long = self._piece_bytes >= _MOST_UNSENT_BYTES and self._is_granted(self._piece_bytes)
         return _MOST_UNSENT_BYTES if is_long and self.sent_bytes >= BLOCK_BYTES else UNSENT_BYTES
 

@@ -609,7 +609,10 @@ def _along_rows(coarse: Float64s, repeats: int) -> Float64s:
 
 
 def _repeats(rows: int, width: int) -> int:
-    """Return how many rows are multiplied as one by copies of their coarse phasor."""
+    """Return how many rows are multiplied as one by copies of their coarse phasor.
+
+    It divides the number of rows: all of them, or a power of two.
+    """
     most = max(1, _LOOP_ELEMENTS // width)
     return rows if rows <= most else gcd(rows, 1 << most.bit_length() - 1)
 

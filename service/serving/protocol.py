@@ -66,7 +66,7 @@ class FreeingTransport:
         return getattr(self._transport, name)
 
     def limit_unsent(self, most_bytes: int) -> None:
-        """Let the kernel buffer this many bytes that it has not sent."""
+        """Let the kernel buffer at most this many bytes that it has not sent."""
         if most_bytes != self._unsent_bytes:
             self._unsent_bytes = most_bytes
             # Not every system, and no Unix socket, has this option.

@@ -251,11 +251,11 @@ def test_a_turn_that_nobody_waits_for_is_longer(
 ) -> None:
     monkeypatch.setattr("service.delivery.streams.TURN_SECONDS", 0.0)
     monkeypatch.setattr("service.delivery.streams.UNAWAITED_TURN_SECONDS", 1e9)
-    written = count(1)
+    asked = count(1)
 
     async def scenario() -> None:
         stream = BodyStream(
-            Numbers(), at_once, BUDGET, is_awaited=lambda: next(written) > pieces_alone
+            Numbers(), at_once, BUDGET, is_awaited=lambda: next(asked) > pieces_alone
         )
         connections = Connections(stream)
         await connections.read()
