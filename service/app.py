@@ -18,7 +18,7 @@ from service.delivery.schedule import IMPORT_SECONDS
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
-from service.routes import ENDPOINTS, REPORTS, RESOURCES
+from service.routes import ENDPOINTS, GET_REPORTS, REPORTS, RESOURCES
 from service.routes.pages import PAGES, add_pages
 from service.routes.table_urls import conventions
 from service.settings import Settings, load_settings
@@ -60,7 +60,7 @@ def create_app(
     app.state.delivery = delivery
     app.router.route_class = RequestRoute
     for path in ENDPOINTS:
-        has_get, is_report = path in RESOURCES, path in REPORTS
+        has_get, is_report = path in {*RESOURCES, *GET_REPORTS}, path in {*REPORTS, *GET_REPORTS}
         add_endpoint(app, path, ENDPOINTS, delivery, has_get=has_get, is_report=is_report)
     add_pages(app, delivery)
     about = {"title": app.title, "description": app.description, "version": app.version}

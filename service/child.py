@@ -240,7 +240,7 @@ def _warm() -> None:
     drawing = RepresentationRequest("png")
     jobs = [(Job(drawn.path, ".png", drawn.example.encode(), drawing), b"")]
     for endpoint in ENDPOINTS.values():
-        if endpoint.report is not None:
+        if endpoint.report is not None and not endpoint.has_get:
             inputs, query = endpoint.inputs, endpoint.example.encode()
             assert isinstance(inputs, JsonObject | ReportedArrays)
             job = Job(endpoint.path, endpoint.path, query, request, JSON.media_type)

@@ -11,7 +11,7 @@ from service.encodings import registry
 from service.encodings.family import ComposedFamily, TableFamily
 from service.encodings.transforms import TransformFamily
 from service.lazily import MadeOnDemand
-from service.routes import ENDPOINTS, REPORTS, RESOURCES
+from service.routes import ENDPOINTS, GET_REPORTS, REPORTS, RESOURCES
 
 ROOT = Path(__file__).parents[1]
 ANALYSES = {"service.models", "service.analysis.explanation", "service.analysis.identification"}
@@ -78,7 +78,10 @@ def classes_with_path(module: Path) -> list[str]:
 def test_every_endpoint_is_listed_by_its_own_path() -> None:
     assert [each.path for each in ENDPOINTS.values()] == [*ENDPOINTS]
     assert all(each.has_get for each in RESOURCES.values())
-    assert [path for path, each in ENDPOINTS.items() if each.report] == [*REPORTS]
+    assert [path for path, each in ENDPOINTS.items() if each.report] == [
+        *REPORTS,
+        *GET_REPORTS,
+    ]
 
 
 def test_an_endpoint_has_the_validator_that_its_family_defers_to_the_first_request() -> None:

@@ -23,8 +23,16 @@ from service.delivery.dispatch import Delivery, needs_child
 from service.delivery.endpoints import Endpoint
 from service.delivery.negotiation import Job, RepresentationRequest
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
-from service.delivery.plans import Plan, Posted, named_arrays, plan_get, read_post, read_query
-from service.delivery.responses import Answer
+from service.delivery.plans import (
+    Plan,
+    Posted,
+    named_arrays,
+    plan_get,
+    read_post,
+    read_query,
+    report_get,
+)
+from service.delivery.responses import Answer, Preconditions
 from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
 from service.formats.format import Block, ReadableFormat
@@ -69,6 +77,11 @@ class Handler:
 
     async def get(self, request: Request) -> Answer:
         delivery, job = self.delivery, self._job(request)
+        if self.endpoint.report is not None:
+            made = partial(report_get, self.endpoint, job, delivery.settings)
+            head, body = await delivery.scheduler.run(made, SHORT_SECONDS)
+            bodiless = head.without_body(Preconditions.of(request.scope))
+            return bodiless or head.streamed(None, body)
         planned = partial(plan_get, self.endpoint, job, delivery.settings)
 
         async def answer() -> Answer:
@@ -171,7 +184,10 @@ def add_endpoint(
     has_get: bool,
     is_report: bool,
 ) -> None:
-    """Add the routes of an endpoint; documents also have routes with an extension."""
+    """Add the routes of an endpoint.
+
+    Documents also have routes with an extension; a report that answers GET has no other method.
+    """
 
     async def handler() -> Handler:
         return Handler(await delivery.scheduler.made(endpoints, path), delivery)
@@ -185,7 +201,8 @@ def add_endpoint(
     for each in (path,) if is_report else (path, path + EXTENSION):
         if has_get:
             app.add_api_route(each, get, methods=["GET", "HEAD"])
-        app.add_api_route(each, post, methods=["POST"])
+        if not (has_get and is_report):
+            app.add_api_route(each, post, methods=["POST"])
 
 
 def add_page(app: FastAPI, path: str, page: Callable[[Request], Awaitable[Response]]) -> None:

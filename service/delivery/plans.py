@@ -7,16 +7,28 @@ and a child process plan in the same way.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
-from service.delivery.endpoints import Endpoint, RawArray, revision_of, table_document
-from service.delivery.negotiation import TEXT_MEDIA_TYPE, Job, RawHeaders, prefers_text, raw
+from service.delivery.endpoints import Endpoint, RawArray, Report, revision_of, table_document
+from service.delivery.negotiation import (
+    TEXT_MEDIA_TYPE,
+    Job,
+    RawHeaders,
+    choose_coding,
+    prefers_text,
+    raw,
+)
 from service.delivery.parameters import given_twice, parse_query, read_parameters
 from service.delivery.representation import (
+    GZIP,
     Representation,
     array_headers,
+    cache_control,
     check_answer_size,
+    gzipped,
     represent,
+    weak,
 )
 from service.delivery.responses import Answer, ResponseHead
 from service.encodings.family import Parameters, refuse
@@ -58,6 +70,34 @@ def plan_get(endpoint: Endpoint, job: Job, settings: Settings) -> Plan:
     return Plan(job, representation, head)
 
 
+def report_get(endpoint: Endpoint, job: Job, settings: Settings) -> tuple[ResponseHead, bytes]:
+    """Return the response to a GET or HEAD of a report, and its body; raises PosrefError."""
+    parameters = read_parameters(endpoint.parameters, parse_query(job.query))
+    body, media_type = _sent(endpoint.answer_to(parameters, (), settings), job)
+    content, digest = {"Content-Type": media_type}, sha256(body)
+    coding = choose_coding(job.request.accept_encoding, (GZIP,))
+    if coding is not None:
+        body, content["Content-Encoding"] = b"".join(gzipped([body])), coding
+        digest.update(coding.encode())
+    tag = f'"{digest.hexdigest()[:32]}"'
+    # Two builds of zlib may compress the same bytes to different ones.
+    tag = tag if coding is None else weak(tag)
+    headers = {
+        "ETag": tag,
+        "Cache-Control": cache_control(None, None),
+        "Vary": "Accept, Accept-Encoding",
+    }
+    return ResponseHead(tag, raw(headers), raw(content), len(body)), body
+
+
+def _sent(report: Document | Report, job: Job) -> tuple[bytes, str]:
+    """Return a report and its media type: JSON, or text where Accept prefers it."""
+    assert isinstance(report, Report)
+    if prefers_text(job.request.accept):
+        return report.text().encode(), TEXT_MEDIA_TYPE
+    return report.json_bytes(), JSON.media_type
+
+
 @dataclass(frozen=True)
 class Posted:
     """The content of a POST: parameters and arrays, read and checked, and nothing computed yet.
@@ -81,9 +121,7 @@ class Posted:
         headers = {"Cache-Control": "no-store"}
         answer = self.endpoint.answer_to(self.parameters, self.arguments, settings)
         if not isinstance(answer, Document):
-            is_text = prefers_text(self.job.request.accept)
-            headers["Content-Type"] = TEXT_MEDIA_TYPE if is_text else JSON.media_type
-            body = answer.text().encode() if is_text else answer.json_bytes()
+            body, headers["Content-Type"] = _sent(answer, self.job)
             return Answer(200, raw(headers), body)
         revision = revision_of(self.parameters) if self.endpoint.has_get else None
         request = replace(self.job.request, revision=revision)

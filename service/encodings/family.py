@@ -7,7 +7,7 @@ canonical parameters, OpenAPI, documentation and contract tests are generated fr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import get_annotations
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin
 
@@ -27,7 +27,8 @@ from service.numerics.dtypes import (
 )
 from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions, RealPositions
+from service.numerics.phasors import Channels
+from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     Curves,
     Document,
@@ -71,6 +72,7 @@ RealPositionList = Annotated[
 Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
 RealDTypeName: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
+Places: TypeAlias = AnyPositions | tuple[str, ...]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
 
 
@@ -106,6 +108,75 @@ RealDType = Annotated[
 IndexDType = Annotated[Literal["int32", "int64"], about("Type of the elements.", "int64")]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """How a request chooses places along an axis of a table.
+
+    Attributes:
+        parameter: the parameter that lists positions along the axis, or names one place.
+        places: what it lists or names, in order; None for 0, 1, ….
+        replaces: the parameters in place of which it is given.
+    """
+
+    parameter: str
+    places: Places | None = None
+    replaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChannelColumns:
+    """Equidistant columns of a table with the same content.
+
+    Attributes:
+        part: ``sin`` or ``cos``; None for coordinates, angles and zeros.
+        start, step, count: the columns.
+        pair: the number of the frequency of the first column; None for zeros.
+        pair_step: what is added to it from a column to the next.
+        axis: the axis of the grid along which its positions are; None if there is no grid.
+    """
+
+    part: str | None
+    start: int
+    step: int
+    count: int
+    pair: int | None = None
+    pair_step: int = 0
+    axis: str | None = None
+
+    @classmethod
+    def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
+        """Return the columns of a row of sines and cosines."""
+        runs = [cls(*run) for run in channels.progressions()]
+        zeros = channels.zeros
+        return (*runs, *((cls(None, channels.width - zeros, 1, zeros),) if zeros else ()))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the numbers of a table are; rows are those of ``TableFamily.as_matrix``.
+
+    Attributes:
+        columns: what the columns of a row are; () if they are not channels.
+        value_range: bounds of all numbers; None if they are unknown.
+        is_steady: whether a column is the same sine or cosine at every position.
+        frequencies: the path of the frequencies of the pairs; None if it has none.
+        of_frequencies: parameters of the frequencies that are no parameters of the table.
+        unscaled: the canonical parameters that the frequencies have without scaling; () if they are
+            not scaled.
+        trained_length: the longest sequence of the training, before any extension.
+        grid: the lengths of the axes of rows that are the tokens of a grid, row by row; else ().
+    """
+
+    columns: tuple[ChannelColumns, ...] = ()
+    value_range: tuple[float, float] | None = None
+    is_steady: bool = False
+    frequencies: str | None = None
+    of_frequencies: Mapping[str, ParameterValue] = field(default_factory=dict)
+    unscaled: tuple[str, ...] = ()
+    trained_length: int | None = None
+    grid: tuple[int, ...] = ()
+
+
 class Parameters(BaseModel):
     """Base of all parameters: unknown names are refused, values are frozen."""
 
@@ -136,6 +207,10 @@ class Parameters(BaseModel):
 
     def removable_axes(self) -> Mapping[str, str]:
         """Return how to request the table without an axis, by the axis name; {} if impossible."""
+        return {}
+
+    def selections(self) -> Mapping[str, Selection]:
+        """Return how a request chooses places along axes, by the axis name; {} if it does not."""
         return {}
 
     @classmethod
@@ -399,6 +474,19 @@ class TableFamily(Family):
     def places(self) -> Mapping[str, Positions]:
         """The positions along axes, by axis name, if ``canonical`` does not contain them."""
         return {}
+
+    @property
+    def row_axes(self) -> int:
+        """The number of axes whose places are the rows of a matrix; the others are columns."""
+        return 1
+
+    def as_matrix(self) -> Mapping[str, ParameterValue]:
+        """Return the parameters by which the same numbers are rows by channels; {} if they are."""
+        return {}
+
+    def meaning(self) -> Meaning:
+        """Return what the numbers are; raises InvalidParameters."""
+        return Meaning()
 
     def table(self) -> Table:
         """Return the table; raises InvalidParameters for an impossible combination."""

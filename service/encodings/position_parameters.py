@@ -1,6 +1,6 @@
 """The parameters of positions: consecutive, listed, of packed sequences, or sent as an array."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
@@ -13,6 +13,7 @@ from service.encodings.family import (
     Integers,
     Parameters,
     Position,
+    Selection,
     impossible,
     optional,
     refuse_excluded,
@@ -163,6 +164,14 @@ class PositionParameters(StartParameters):
             rule = "seq_len is required, unless positions is given"
             raise impossible("seq_len", None, rule)
         return contiguous(self.start or 0, seq_len)
+
+    def selections(self) -> Mapping[str, Selection]:
+        longest = getattr(self, "max_position_embeddings", None)
+        positions = self.resolved_positions(longest)
+        if len(positions.shape) > 1:
+            return super().selections()
+        ways = ("seq_len", "start", "cu_seqlens")
+        return {**super().selections(), "position": Selection("positions", positions, ways)}
 
 
 def contiguous(start: int, count: int, name: str = "start") -> Positions:

@@ -16,15 +16,23 @@ _REPORTS = {
 }
 
 
+_GET_REPORTS = {
+    "/describe": "description.DESCRIBE",
+}
+
+
 def _report_at(path: str) -> Endpoint:
-    report: Endpoint = imported(f"{__name__}.{_REPORTS[path]}")
+    report: Endpoint = imported(f"{__name__}.{({**_REPORTS, **_GET_REPORTS})[path]}")
     return report
 
 
 REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_REPORTS, _report_at)
 """The endpoints of reports, which need a body, by path."""
 
-_GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS)
+GET_REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_GET_REPORTS, _report_at)
+"""The endpoints of reports that parameters alone determine, which answer GET, by path."""
+
+_GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS, GET_REPORTS)
 
 
 def _endpoint_at(path: str) -> Endpoint:
@@ -37,4 +45,4 @@ def _endpoint_at(path: str) -> Endpoint:
 ENDPOINTS = MadeOnDemand(chain(*_GROUPS), _endpoint_at)
 """All endpoints, by path."""
 
-__all__ = ["COMPOSITIONS", "ENDPOINTS", "REPORTS", "RESOURCES", "TRANSFORMS"]
+__all__ = ["COMPOSITIONS", "ENDPOINTS", "GET_REPORTS", "REPORTS", "RESOURCES", "TRANSFORMS"]

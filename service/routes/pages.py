@@ -33,7 +33,7 @@ from service.errors import NotReady
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.lazily import MadeOnDemand
-from service.routes import ENDPOINTS, RESOURCES
+from service.routes import ENDPOINTS
 
 _ASSETS = "/docs/assets"
 PAGES = (
@@ -93,7 +93,7 @@ def _directory() -> str:
             "method": "GET",
             "title": resource.summary,
         }
-        for resource in RESOURCES.values()
+        for resource in _got()
     ]
     links += [
         {"href": posted.path, "rel": "item", "method": "POST", "title": posted.summary}
@@ -115,15 +115,19 @@ def _directory() -> str:
     return orjson.dumps(directory).decode()
 
 
+def _got() -> list[Endpoint]:
+    return [endpoint for endpoint in ENDPOINTS.values() if endpoint.has_get]
+
+
 def _posted() -> list[Endpoint]:
-    return [endpoint for path, endpoint in ENDPOINTS.items() if path not in RESOURCES]
+    return [endpoint for endpoint in ENDPOINTS.values() if not endpoint.has_get]
 
 
 def _home_page() -> str:
     rows = "\n".join(
         f'<li><a href="{escape(f"{resource.path}?{resource.example}")}">'
         f"<code>{resource.path}</code></a> {escape(resource.summary)}</li>"
-        for resource in RESOURCES.values()
+        for resource in _got()
     )
     posts = "\n".join(
         f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _posted()

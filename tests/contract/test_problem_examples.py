@@ -15,6 +15,7 @@ from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.settings import default_settings
 from tests.client import client_of
 from tests.contract.test_overload import served
+from tests.openapi import inlined
 from tests.serving.connections import NPY, PLAIN, connected, until
 
 JSON_TYPE, TEXT = ({"Content-Type": each} for each in ("application/json", "text/plain"))
@@ -91,7 +92,8 @@ def masked(problem: dict[str, Any]) -> tuple[str, str]:
 
 def test_every_example_of_a_problem_is_what_the_server_says() -> None:
     with client_of(create_app(default_settings())) as client:
-        responses = client.get("/openapi.json").json()["components"]["responses"]
+        document = client.get("/openapi.json").json()
+    responses = inlined(document["components"]["responses"], document)
     contents = [each.get("content", {}).get(problems.MEDIA_TYPE) for each in responses.values()]
     examples = [each for content in contents if content for each in content["examples"].values()]
     shown = [example["value"] for example in examples]

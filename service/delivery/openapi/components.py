@@ -28,9 +28,12 @@ Json = dict[str, Any]
 ErrorType = type[errors.PosrefError]
 
 _SCHEMAS = "#/components/schemas/"
-DOCUMENT, CONFIG, BINARY, POSITIONS, TEXT, PROBLEM = (
+DOCUMENT, CONFIG, BINARY, ELEMENTS, POSITIONS, TEXT, ANSWER, PROBLEM = (
     f"{_SCHEMAS}{name}"
-    for name in ("Document", "Config", "Binary", "PositionFile", "PlainText", "Problem")
+    for name in (
+        *("Document", "Config", "Binary", "Elements", "PositionFile", "PlainText", "TextReport"),
+        "Problem",
+    )
 )
 _TEXT: Json = {"type": "string"}
 _LISTS: Json = {"type": "array", "items": {}}
@@ -98,7 +101,18 @@ SCHEMAS: Json = {
         "description": "An array of positions: (S), (B, S), or with axes first; in safetensors it "
         "is positions or position_ids. The query has the other parameters, as for a file.",
     },
+    "Elements": {
+        "type": "string",
+        "format": "binary",
+        "description": "The elements of one array, little-endian and in C order; the query has its "
+        "shape and type.",
+    },
     "PlainText": _TEXT,
+    "TextReport": {
+        **_TEXT,
+        "description": "The answer as the first line; on the others, the main values: "
+        "`name: value`.",
+    },
     "Fault": {
         "type": "object",
         "description": "What is wrong with a parameter, or with the place of a pointer in a body.",
@@ -160,7 +174,9 @@ class Components:
             if response["description"] != problem.title:
                 response["description"] += f"; {problem.title.lower()}"
             example = {"value": problems.problem_of(shown[error])}
-            response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
+            name = pascal(problem.name)
+            shared = self.ref("examples", example, name, f"{name}OfJson")
+            response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = shared
         for status, response in responses.items():
             # Most operations refer to a dozen of them: short names save a tenth of the document.
             names = (f"E{status}{letter}" for letter in ("", *ascii_uppercase))
@@ -455,6 +471,9 @@ def _headers(*names: str) -> Json:
 PAGE_HEADERS = _headers("X-Request-Id")
 UNCACHED_HEADERS = {**PAGE_HEADERS, "Cache-Control": _headers("No-Store")["No-Store"]}
 """The headers of reports and of problems."""
+
+REPORT_HEADERS = {**PAGE_HEADERS, **_headers("ETag", "Cache-Control", "Vary")}
+"""The headers of reports that answer GET."""
 
 POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Vary")}
 NOT_MODIFIED_HEADERS = {**PAGE_HEADERS, **_headers(*_FILE_HEADERS, *_ARRAY_HEADERS)}

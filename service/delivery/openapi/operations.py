@@ -20,14 +20,17 @@ from service.delivery.endpoints import (
 )
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi.components import (
+    ANSWER,
     BINARY,
     CONFIG,
     DOCUMENT,
+    ELEMENTS,
     NOT_MODIFIED_HEADERS,
     PAGE_HEADERS,
     POSITIONS,
     POST_HEADERS,
     RANGE_HEADERS,
+    REPORT_HEADERS,
     TABLE_HEADERS,
     TEXT,
     UNCACHED_HEADERS,
@@ -91,19 +94,12 @@ _NOT_MODIFIED = {
     "description": "The client has this representation already (If-None-Match).",
     "headers": NOT_MODIFIED_HEADERS,
 }
-_ANSWER_FIRST = {
-    "$ref": TEXT,
-    "description": "The answer as the first line; on the others, the main values: `name: value`.",
-}
 _KEY = {
     "type": "http",
     "scheme": "bearer",
     "description": "One of POSREF_API_KEYS, if the server has any; /livez and /readyz need none.",
 }
 
-_ELEMENTS = (
-    "The elements of one array, little-endian and in C order; the query has its shape and type."
-)
 _REALS = "float16, float32 or float64, in safetensors bfloat16, too"
 _INTEGERS = "integers of any type, booleans, or real numbers that are integers"
 _ANY_TYPE = "float16, float32, float64, complex64, complex128 or integers of any type"
@@ -207,7 +203,7 @@ class _Operations:
         """The answer to the example."""
         inputs = self.endpoint.inputs
         if isinstance(inputs, NoInput):
-            return self.endpoint.answer(self.parameters)
+            return self.endpoint.answer_to(self.parameters, (), default_settings())
         _, content = inputs.read(JSON, json.dumps(self.example).encode())
         arguments = inputs.arguments(self.parameters, content)
         return self.endpoint.answer_to(self.parameters, arguments, default_settings())
@@ -215,6 +211,9 @@ class _Operations:
     def paths(self) -> Json:
         """Return the operations by path and method; documents also have paths with an extension."""
         path = self.endpoint.path
+        if self.endpoint.report is not None and self.endpoint.has_get:
+            answers = {"200": self._report()}
+            return {path: {"get": self._get("", answers, (*_GET_ERRORS, errors.NotFound))}}
         if self.endpoint.report is not None:
             return {path: {"post": self._post("", self._report(), _BODY_ERRORS)}}
         plain, chosen = {}, {}
@@ -320,8 +319,8 @@ class _Operations:
         shown = {"schema": schema, "examples": {"report": example}}
         described = {
             "description": (report.__doc__ or "").partition(".")[0],
-            "headers": UNCACHED_HEADERS,
-            "content": {JSON.media_type: shown, "text/plain": {"schema": _ANSWER_FIRST}},
+            "headers": REPORT_HEADERS if self.endpoint.has_get else UNCACHED_HEADERS,
+            "content": {JSON.media_type: shown, "text/plain": {"schema": {"$ref": ANSWER}}},
         }
         return self.components.ref("responses", described, name)
 
@@ -354,11 +353,12 @@ class _Operations:
                 arrays, required = {"x": "The array, if it is the only one."} | arrays, []
             aliases = {other: array.name for array in named for other in array.aliases}
             schema = self.components.body(self.endpoint.parameters, name, arrays, required, aliases)
-        raw = {RAW.extension: _ELEMENTS} if self.endpoint.raw_array else {}
-        return {JSON.media_type: {"schema": schema, "example": self.example}} | {
+        raw = {RAW.media_type: {"schema": {"$ref": ELEMENTS}}} if self.endpoint.raw_array else {}
+        described = {
             FORMATS[form].media_type: {"schema": {"$ref": BINARY, "description": description}}
-            for form, description in {**files, **raw}.items()
+            for form, description in files.items()
         }
+        return {JSON.media_type: {"schema": schema, "example": self.example}, **described, **raw}
 
 
 _FILES_OF_VECTORS = {

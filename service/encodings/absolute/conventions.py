@@ -9,7 +9,7 @@ This module is long because all conventions, with source, formula and trap, are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from service.encodings.family import (
     AbsoluteLayout,
+    ChannelColumns,
     Factor,
     Parameters,
     Position,
@@ -76,6 +77,11 @@ class Sinusoids:
         """The number of channels of a row."""
         return self.channels.width
 
+    @property
+    def columns(self) -> tuple[ChannelColumns, ...]:
+        """What the channels of a row are."""
+        return ChannelColumns.of(self.channels)
+
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
         """Return the canonical parameters of the positions."""
         return positions.parameters()
@@ -102,6 +108,12 @@ class SpreadSinusoids(Sinusoids):
     @property
     def width(self) -> int:
         return self.channels.width + self.has_coordinates
+
+    @property
+    def columns(self) -> tuple[ChannelColumns, ...]:
+        first = int(self.has_coordinates)
+        own = (replace(each, start=each.start + first) for each in super().columns)
+        return *(ChannelColumns(None, 0, 1, 1),) * first, *own
 
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
         return {"seq_len": positions.count}

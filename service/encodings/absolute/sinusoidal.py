@@ -25,8 +25,10 @@ from service.encodings.absolute.conventions import (
 from service.encodings.absolute.timesteps import TimestepEmbedding
 from service.encodings.family import (
     ChannelCount,
+    Meaning,
     PositionList,
     RealDType,
+    Selection,
     TableFamily,
     about,
     impossible,
@@ -81,6 +83,23 @@ class SinusoidRows(PositionParameters, ConventionParameters, TableFamily):
     @property
     def shape(self) -> tuple[int, ...]:
         return *self.row_positions.shape, self.rows.width
+
+    def selections(self) -> Mapping[str, Selection]:
+        return {} if isinstance(self.rows, SpreadSinusoids) else super().selections()
+
+    def meaning(self) -> Meaning:
+        rows, positions, scale = self.rows, self.row_positions, self.rows.scale
+        has_padding = (
+            rows.padding_idx is not None
+            and isinstance(positions, Positions)
+            and positions.least <= rows.padding_idx - rows.offset <= positions.most
+        )
+        return Meaning(
+            rows.columns,
+            (-scale, scale),
+            is_steady=not has_padding,
+            frequencies="/encoding/frequencies",
+        )
 
     def table(self) -> Table:
         return self.rows.table(self.row_positions, self.element_type, self.shape)
@@ -163,6 +182,7 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     """
 
     example: ClassVar[str] = "d_model=4&base=100"
+    axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     d_model: ChannelCount
     part: Literal["frequency", "wavelength"] | None = optional(
@@ -277,6 +297,13 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
         if self.dimensions is None:
             return super().canonical()
         return {**super().canonical(), "dimensions": str(self.dimensions)}
+
+    @property
+    def places(self) -> Mapping[str, Positions]:
+        return {} if self.dimensions is None else {"dimension": self.dimensions}
+
+    def meaning(self) -> Meaning:
+        return replace(super().meaning(), columns=(), is_steady=False)
 
     def table(self) -> Table:
         if len(self.row_positions.shape) > 1:

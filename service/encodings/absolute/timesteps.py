@@ -10,7 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from service.encodings.family import (
+    ChannelColumns,
     ChannelCount,
+    Meaning,
     RealDType,
     Reals,
     TableFamily,
@@ -119,13 +121,19 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
     def table(self) -> Table:
         steps = _negated(self.steps) if self.scale < 0 else self.steps
         self._check_frequencies()
+        shape = steps.count, self.d_model
+        return sinusoid_table(self._scaled(), self.row_channels, steps, self.element_type, shape)
+
+    @property
+    def row_channels(self) -> Channels:
+        """The order of sines and cosines in a row."""
         parts: tuple[Component, Component] = (
             ("cos", "sin") if self.flip_sin_to_cos else ("sin", "cos")
         )
-        width = self.d_model
-        channels = Channels(parts, interleaved=False, width=width, zeros=width % 2)
-        shape = steps.count, width
-        return sinusoid_table(self._scaled(), channels, steps, self.element_type, shape)
+        return Channels(parts, interleaved=False, width=self.d_model, zeros=self.d_model % 2)
+
+    def meaning(self) -> Meaning:
+        return Meaning(ChannelColumns.of(self.row_channels), (-1, 1))
 
     @property
     def _rule(self) -> "TimestepFrequencies":

@@ -1,5 +1,6 @@
 """The sin-cos table of an image or a video, by the convention of a library."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import accumulate
 from math import prod
@@ -8,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from service.encodings.family import (
+    ChannelColumns,
     Factor,
     Integers,
+    Meaning,
     RealDType,
     TableFamily,
     about,
@@ -31,6 +34,7 @@ from service.encodings.grid.sincos import (
     GridTable,
     Layout,
     copied_by_axis,
+    lanes,
 )
 from service.errors import Fault
 from service.grammar import Boolean, Integer, Real
@@ -211,6 +215,32 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
             **grid.values,
             "channels_first": self.has_channels_first,
         }
+
+    @property
+    def row_axes(self) -> int:
+        return self.layout.leading + (self.layout.leading < len(self.layout.along))
+
+    def as_matrix(self) -> Mapping[str, ParameterValue]:
+        return {"channels_first": False} if self.has_channels_first else {}
+
+    def meaning(self) -> Meaning:
+        layout, every = self.layout, lanes(self.layout.blocks, self.grid.d_model)
+        columns = tuple(
+            ChannelColumns(
+                None if lane.content == "coordinate" else lane.content,
+                lane.channels.start,
+                lane.channels.step,
+                len(lane.channels),
+                0,
+                1,
+                lane.axis,
+            )
+            for lane in every
+            if lane.channels
+        )
+        is_by_rows = [*layout.along] == [*self.grid.lengths] and not layout.zero_rows
+        lengths = tuple(self.grid.lengths.values()) if is_by_rows else ()
+        return Meaning(columns, (-1, 1), grid=lengths)
 
     def table(self) -> Table:
         layout, width = self.layout, self.grid.d_model

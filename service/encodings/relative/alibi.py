@@ -18,6 +18,7 @@ from service.encodings.family import (
     InputArray,
     Parameters,
     RealDType,
+    Selection,
     TableFamily,
     about,
     impossible,
@@ -296,6 +297,12 @@ class FormParameters(SlopeParameters, BiasParameters):
         if pairs.farthest > MAX_POSITION:
             raise self._too_far("key")
         return pairs
+
+    def selections(self) -> Mapping[str, Selection]:
+        # The last key is that of the whole table.
+        hidden = {"linear": (), "symmetric": (), "key": ("query",), "last-key": ("query", "key")}
+        others = hidden[self.actual_form]
+        return {axis: way for axis, way in super().selections().items() if axis not in others}
 
     def refuse(self, names: tuple[str, ...], reason: str) -> None:
         """Raise InvalidParameters if one of these parameters differs from its default."""

@@ -18,6 +18,7 @@ from service.encodings.family import (
     ComposedFamily,
     IndexDType,
     InputArray,
+    Meaning,
     about,
     impossible,
     optional,
@@ -152,6 +153,9 @@ class T5(DistanceTableFamily, path="/relative/t5"):
             rule = f"max_distance must exceed {self.single}, where shared buckets begin"
             raise impossible("max_distance", self.max_distance, rule)
         return super().table()
+
+    def meaning(self) -> Meaning:
+        return Meaning(value_range=(0, self.num_buckets - 1))
 
     def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Return the bucket of each distance key − query."""
@@ -360,6 +364,9 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
         first, last = self.limits[::-1] if self.descending else self.limits
         check_fits(self.element_type, first + min(last, self.pairs.farthest))
         return super().table()
+
+    def meaning(self) -> Meaning:
+        return Meaning(value_range=(0, sum(self.limits)))
 
     def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Return the row of each distance key − query."""

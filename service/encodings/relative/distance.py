@@ -17,6 +17,7 @@ from service.encodings.family import (
     ComposedFamily,
     Parameters,
     PositionList,
+    Selection,
     TableFamily,
     about,
     impossible,
@@ -254,6 +255,13 @@ class QueryKeyParameters(Parameters):
         rule = "no query and key may be more than 2^62 apart"
         return impossible(name, getattr(self, name), rule)
 
+    def selections(self) -> Mapping[str, Selection]:
+        return {
+            **super().selections(),
+            "query": _selection("query", self.pairs.queries),
+            "key": _selection("key", self.pairs.keys),
+        }
+
     def _positions(self, axis: str, default_len: int | None) -> Positions:
         length, start = getattr(self, f"{axis}_len"), getattr(self, f"{axis}_start")
         listed: Positions | None = getattr(self, f"{axis}_positions")
@@ -275,6 +283,10 @@ class QueryKeyParameters(Parameters):
         return listed
 
 
+def _selection(axis: str, places: Positions) -> Selection:
+    return Selection(f"{axis}_positions", places, (f"{axis}_start", f"{axis}_len"))
+
+
 class HeadParameters(Parameters):
     """The parameter that selects one head."""
 
@@ -287,6 +299,9 @@ class HeadParameters(Parameters):
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"head": "add head=0"}
+
+    def selections(self) -> Mapping[str, Selection]:
+        return {**super().selections(), "head": Selection("head")}
 
     def selected_heads(self, count: int) -> range:
         """Return the heads of the table; raises InvalidParameters unless head is below count."""

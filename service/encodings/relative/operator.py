@@ -9,6 +9,7 @@ import numpy as np
 from service.encodings.family import (
     AbsoluteLayout,
     EvenChannelCount,
+    Meaning,
     PositionList,
     RealDType,
     SeriesBase,
@@ -74,6 +75,9 @@ class ShiftOperator(TableFamily, path="/relative"):
     def axes(self) -> tuple[str, ...]:
         stack = () if self.offsets is None else ("offset",)
         return (*stack, "to channel", "from channel")
+
+    def meaning(self) -> Meaning:
+        return Meaning(value_range=(-1, 1), frequencies="/encoding/frequencies")
 
     def table(self) -> Table:
         if (self.offset is None) == (self.offsets is None):

@@ -20,6 +20,7 @@ monotonic: if the proposal plus and minus that bound round to the same number of
 the exact sum does, too. Everywhere else the exact sum is computed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -28,8 +29,10 @@ from numpy.typing import NDArray
 
 from service.encodings.family import (
     EvenChannelCount,
+    Meaning,
     PositionList,
     RealDType,
+    Selection,
     SeriesBase,
     TableFamily,
 )
@@ -63,6 +66,13 @@ class Similarity(TableFamily, path="/relative/similarity"):
     base: SeriesBase = 10000.0
     offsets: Annotated[PositionList, OFFSETS]
     dtype: RealDType = "float32"
+
+    def selections(self) -> Mapping[str, Selection]:
+        return {"offset": Selection("offsets", self.offsets)}
+
+    def meaning(self) -> Meaning:
+        most = self.d_model // 2
+        return Meaning(value_range=(-most, most), frequencies="/encoding/frequencies")
 
     def table(self) -> Table:
         rule, dtype, offsets = geometric(self.d_model, self.base), self.element_type, self.offsets

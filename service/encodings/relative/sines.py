@@ -6,17 +6,19 @@ the left. The relative shift rearranges scores by relative position as scores by
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator
 
 from service.encodings.family import (
+    ChannelColumns,
     ChannelCount,
     ComposedFamily,
     EvenChannelCount,
     InputArray,
+    Meaning,
     RealDType,
     SeriesBase,
     TableFamily,
@@ -90,11 +92,25 @@ class RelativeSines(TableFamily):
     def places(self) -> Mapping[str, Positions]:
         return {"position": self.positions()}
 
+    @property
+    def row_channels(self) -> Channels:
+        """The order of sines and cosines in a row."""
+        return Channels(("sin", "cos"), self.is_interleaved, width=2 * self.rule.count)
+
+    def meaning(self) -> Meaning:
+        columns, directions = ChannelColumns.of(self.row_channels), len(self.axes) - 1
+        every = [
+            replace(run, start=run.start + number * self.row_channels.width)
+            for number in range(directions)
+            for run in columns
+        ]
+        path = "/encoding/frequencies"
+        return Meaning(tuple(every), (-1, 1), is_steady=True, frequencies=path)
+
     def table(self) -> Table:
-        rule, positions = self.rule, self.positions()
-        channels = Channels(("sin", "cos"), self.is_interleaved, width=2 * rule.count)
+        channels, positions = self.row_channels, self.positions()
         shape = (positions.count, channels.width)
-        return PhasorTable(rule, channels, positions, self.element_type, shape)
+        return PhasorTable(self.rule, channels, positions, self.element_type, shape)
 
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters, without clamp_len if it sets no limit."""

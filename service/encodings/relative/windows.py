@@ -15,7 +15,9 @@ from service.encodings.family import (
     IndexDType,
     InputArray,
     Integers,
+    Meaning,
     RealDType,
+    Selection,
     TableFamily,
     about,
     impossible,
@@ -119,6 +121,9 @@ class Swin(TableFamily, path="/relative/swin"):
         check_fits(self.element_type, self.count - 1)
         shape = (self.tokens, self.tokens)
         return FormulaTable(shape, self.element_type, self.tokens, self.numbers)
+
+    def meaning(self) -> Meaning:
+        return Meaning(value_range=(0, self.count - 1))
 
     def numbers(self, queries: range, keys: range) -> Int64s:
         """Return the indices for consecutive queries and keys, (queries, keys)."""
@@ -239,6 +244,9 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
     def places(self) -> Mapping[str, Positions]:
         height, width = self.window_size
         return {"dy": _differences(height), "dx": _differences(width)}
+
+    def selections(self) -> Mapping[str, Selection]:
+        return {"coordinate": Selection("axis", ("y", "x"))}
 
     def normalized_by(self) -> tuple[int | None, ...]:
         """Return the W of each axis, None with mode=cr; raises InvalidParameters."""

@@ -1,20 +1,23 @@
-"""Rotary angles, and the tables of their cosines and sines in every packing.
-
-xPos: "A Length-Extrapolatable Transformer" (Sun et al. 2023), §3.3.
-"""
+"""Rotary angles, and the tables of their cosines and sines in every packing."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import chain
 from math import inf, nextafter, prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
-from service.encodings.family import RealDType, TableFamily, about, impossible, optional
+from service.encodings.family import (
+    ChannelColumns,
+    Meaning,
+    RealDType,
+    TableFamily,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.rotary.rules import RotaryFrequencies
+from service.encodings.rotary.xpos import XPos
 from service.grammar import Boolean
 from service.numerics.axes import (
     AngleRounding,
@@ -34,118 +37,9 @@ from service.numerics.dtypes import (
     Elements,
     rounding_bound,
 )
-from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, Component, sinusoid_table
 from service.numerics.positions import AnyPositions
-from service.numerics.setups import TURN_SECONDS, KeptSetup, Setups, Steps
 from service.numerics.tables import DerivedTable, Document, ParameterValue, Table
-
-# The largest power of 3.5 in the range of float64.
-_MAX_POWER = 566
-
-_SQUARINGS = 6
-_RADIX = 2**_SQUARINGS
-
-# The processor seconds of the multipliers of a frequency.
-_FACTOR_SECONDS = 4e-4
-
-
-@dataclass(frozen=True)
-class XPos:
-    """The multipliers ζ_k^((p − centre)/scale_base) with ζ_k = (2k + 0.4·r)/(1.4·r).
-
-    torchscale ``XPOS`` at commit 4d1e0e8, flash-attn 2.8.3, rotary-embedding-torch 0.9.1,
-    x-transformers 2.31.10. The relative error of each is at most (2d − 1)·2^-53 if p − centre has
-    d digits to base 64: a factor for each digit, rounded once, and d − 1 products.
-
-    Attributes:
-        rotary_dim: the number of rotary channels, r.
-        scale_base: the distance p − centre at which the multiplier is ζ_k.
-        centre: the position whose multipliers are 1.
-        inverse: whether to return the reciprocals, for keys.
-    """
-
-    rotary_dim: int
-    scale_base: float
-    centre: int
-    inverse: bool
-
-    def at(self, positions: Int64s) -> Float64s:
-        """Return the multipliers of positions (m,), shape (m, r/2)."""
-        total = np.ones((len(positions), self.rotary_dim // 2))
-        for place, digits in self._digits(positions):
-            total *= self._factors(place).get()[digits + _RADIX - 1]
-        return total
-
-    def setup(self, positions: Int64s) -> Setups:
-        """Return the factors of every digit of positions (m,)."""
-        return Setups(tuple(self._factors(place) for place, _ in self._digits(positions)))
-
-    def _factors(self, place: int) -> "DigitFactors":
-        return DigitFactors(self.rotary_dim, self.scale_base, place)
-
-    def _digits(self, positions: Int64s) -> Iterator[tuple[int, Int64s]]:
-        """Yield the places, from the last, at which a distance has a digit, and the digits."""
-        rest, place = positions - np.int64(self.centre), 0
-        if self.inverse:
-            rest = -rest
-        while rest.any():
-            digits = np.fmod(rest, np.int64(_RADIX))
-            if digits.any():
-                yield place, digits
-            rest = (rest - digits) // _RADIX
-            place += 1
-
-    def peak(self, distance: int) -> float:
-        """Return an upper bound of the multipliers up to this distance from the centre."""
-        power = distance / self.scale_base
-        # The smallest ζ is 0.4/1.4 = 1/3.5; nextafter and 1 + 2^-48 allow for rounding errors.
-        return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
-
-
-@dataclass(frozen=True)
-class DigitFactors(KeptSetup[Float64s], capacity_bytes=32 * 2**20):
-    """The multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
-
-    rotary_dim: int
-    scale_base: float
-    place: int
-
-    @property
-    def new_seconds(self) -> float:
-        return _FACTOR_SECONDS * self.rotary_dim / 2
-
-    def compute(self) -> Steps[Float64s]:
-        context, count, parts = exact_context(), self.rotary_dim // 2, []
-        step = int(TURN_SECONDS / _FACTOR_SECONDS)
-        for first in range(0, count, step):
-            some = range(first, min(first + step, count))
-            base = [_at_place(k, self.rotary_dim, self.scale_base, self.place) for k in some]
-            inverse = [context.divide(Decimal(1), factor) for factor in base]
-            rows = [*_powers(inverse)[::-1], [1.0] * len(some), *_powers(base)]
-            parts.append(np.array(rows))
-            if some.stop < count:
-                yield
-        return np.concatenate(parts, axis=1)
-
-
-def _powers(base: Decimals) -> list[list[float]]:
-    """Return the powers 1 … 63 of every number, each rounded once to float64."""
-    powers, rows = base, [list(map(float, base))]
-    for _ in range(_RADIX - 2):
-        powers = list(map(exact_context().multiply, powers, base))
-        rows.append(list(map(float, powers)))
-    return rows
-
-
-def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal:
-    """Return ζ_k^(64^place/scale_base)."""
-    context = exact_context()
-    zeta = context.divide(Decimal(10 * k + 2 * rotary_dim), Decimal(7 * rotary_dim))
-    power = context.exp(context.divide(context.ln(zeta), Decimal(scale_base)))
-    for _ in range(_SQUARINGS * place):
-        power = context.multiply(power, power)
-    return power
 
 
 class RotaryAngles(ABC):
@@ -153,6 +47,7 @@ class RotaryAngles(ABC):
 
     rounding: AngleRounding
     by_channel: bool = False
+    xpos: XPos | None = None
 
     @property
     def count(self) -> int:
@@ -361,16 +256,29 @@ class Pack:
         """Return the arrays of this packing by name; leading is prepended to each shape."""
         tables: dict[str, Table] = {}
         for name, components in self.parts.items():
-            width = angles.count * len(components) * self.repeats
-            shape = (*leading, *angles.row_shape, *((angles.count, 2) if self.paired else (width,)))
-            channels = Channels(components, self.interleaved, width, self.repeats)
-            if self.by_axis:
-                of_axes = (axis.places * len(components) for axis in angles.along())
-                order = chain.from_iterable(of_axes)
-                channels = OrderedChannels(components[:1], False, width, order=tuple(order))
+            channels = self.channels(angles, components)
+            row = (angles.count, 2) if self.paired else (channels.width,)
+            shape = (*leading, *angles.row_shape, *row)
             table = angles.table(channels, dtype, shape)
             tables[name] = ComplexTable(table) if self.complex else table
         return tables
+
+    def channels(self, angles: RotaryAngles, components: tuple[Component, ...]) -> Channels:
+        """Return the channels of a row of the array with these components."""
+        width = angles.count * len(components) * self.repeats
+        if self.by_axis:
+            of_axes = (axis.places * len(components) for axis in angles.along())
+            order = chain.from_iterable(of_axes)
+            return OrderedChannels(components[:1], False, width, order=tuple(order))
+        return Channels(components, self.interleaved, width, self.repeats)
+
+    def columns(self, angles: RotaryAngles, part: str | None) -> tuple[ChannelColumns, ...]:
+        """Return what the columns of an array are, by default those of the first."""
+        components = self.parts[part or next(iter(self.parts))]
+        if angles.by_channel:
+            half = angles.count // 2
+            return tuple(ChannelColumns(components[0], start, 1, half, 0, 1) for start in (0, half))
+        return ChannelColumns.of(self.channels(angles, components))
 
     def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
         """Return a bound on the error of elements; None if angles are exact."""
@@ -389,6 +297,9 @@ class AnglePack:
         self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
         return {"rope": angles.angle_table(dtype, (*leading, *angles.row_shape, angles.count))}
+
+    def columns(self, angles: RotaryAngles, part: str | None) -> tuple[ChannelColumns, ...]:  # noqa: ARG002
+        return (ChannelColumns(None, 0, 1, angles.count, 0, 1),)
 
     def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
         distance = angles.angle_distance()
@@ -542,6 +453,9 @@ _PACK_DESCRIPTION = (
 )
 
 
+_PAIRED = [pack for pack in PACKS.values() if isinstance(pack, Pack) and pack.paired]
+
+
 class PackedTable(TableFamily):
     """Base class of the families of rotary tables, in any packing."""
 
@@ -564,6 +478,17 @@ class PackedTable(TableFamily):
     def packing(self) -> str:
         """Return the name of the packing in PACKS."""
         return CONSUMERS.get(self.pack, self.pack)
+
+    def as_matrix(self) -> Mapping[str, ParameterValue]:
+        return {"pack": "flat"} if PACKS[self.packing()] in _PAIRED else {}
+
+    def meaning(self) -> Meaning:
+        pack, angles = PACKS[self.packing()], self.rotary_angles()
+        return Meaning(
+            pack.columns(angles, self.part),
+            (-angles.peak, angles.peak) if angles.xpos is None and isinstance(pack, Pack) else None,
+            is_steady=angles.rounding == "exact" and angles.xpos is None,
+        )
 
     def document(self) -> Document:
         pack, angles, dtype = self.packing(), self.rotary_angles(), self.element_type

@@ -5,13 +5,22 @@ channels, frequencies and coordinates of each axis for each library and model.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import Integers, Reals, about, impossible, optional, refuse_excluded
+from service.encodings.family import (
+    Integers,
+    Meaning,
+    Reals,
+    about,
+    impossible,
+    optional,
+    refuse_excluded,
+)
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -433,6 +442,18 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
 
     def rotary_angles(self) -> RotaryAngles:
         return self.angles()
+
+    def meaning(self) -> Meaning:
+        is_by_rows = not (self.class_token or self.spatial_merge_size)
+        # The pairs that do not rotate have an axis of their own.
+        rules = [axis.rule for axis in self.angles().along()]
+        count = sum(not isinstance(rule, GivenFrequencies) for rule in rules)
+        return replace(
+            super().meaning(),
+            frequencies="/rope/axial/frequencies",
+            of_frequencies={"num_axes": count},
+            grid=self.grid or () if is_by_rows else (),
+        )
 
     def packing(self) -> str:
         pack = super().packing()

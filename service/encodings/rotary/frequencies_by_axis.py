@@ -288,6 +288,7 @@ class AxialFrequencies(TableFamily, AxialSeries, path="/rope/axial/frequencies")
     operation: ClassVar[str] = "RopeAxialFrequencies"
     summary: ClassVar[str] = "The frequency and the axis of each pair of axial rotary channels"
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8"
+    axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     num_axes: Integer | None = optional(
         "Number of axes; the number of axes_dim, or that of the convention, unless given.",

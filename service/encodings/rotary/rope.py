@@ -4,7 +4,8 @@ The frequencies are listed, or computed by a rule from the number of rotary chan
 the rule. The angles are frequencies times positions, along one sequence or three axes (M-RoPE).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -13,9 +14,11 @@ from pydantic import create_model
 
 from service.encodings.family import (
     Integers,
+    Meaning,
     Parameters,
     PositionList,
     Reals,
+    Selection,
     TableFamily,
     about,
     impossible,
@@ -30,7 +33,6 @@ from service.encodings.rotary.angles import (
     PackedTable,
     RotaryAngles,
     SequenceAngles,
-    XPos,
 )
 from service.encodings.rotary.mrope import (
     LAYOUTS,
@@ -52,6 +54,7 @@ from service.encodings.rotary.rules import (
     RotaryRule,
     rule_of,
 )
+from service.encodings.rotary.xpos import XPos
 from service.grammar import Boolean, Integer, Real
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT64, largest_finite
@@ -485,6 +488,21 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     summary: ClassVar[str] = "The rotary table of positions, in the packing that a consumer expects"
     example: ClassVar[str] = "head_dim=4&seq_len=2"
 
+    def selections(self) -> Mapping[str, Selection]:
+        listed = any(getattr(self, name) is not None for name in ("grid", *_POSITIONS))
+        return {} if listed else super().selections()
+
+    def meaning(self) -> Meaning:
+        is_default = self.rope_type in {None, Default.rope_type}
+        is_plain = is_default and getattr(self, "freq_factors", None) is None
+        return replace(
+            super().meaning(),
+            frequencies="/rope/frequencies",
+            unscaled=() if is_plain or self.inv_freq else ("rotary_dim", "rope_theta"),
+            trained_length=self.max_position_embeddings if is_default else None,
+            grid=self.grid or (),
+        )
+
     def rotary_angles(self) -> RotaryAngles:
         angles = self.angles(
             self.head_dim, lambda: self.resolved_positions(self.max_position_embeddings)
@@ -511,6 +529,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     operation: ClassVar[str] = "RopeFrequencies"
     summary: ClassVar[str] = "The frequency of each pair of rotary channels, and intermediates"
     example: ClassVar[str] = "head_dim=4"
+    axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     part: FrequencyArray | None = optional("Return only one of the arrays.", "inv_freq")
 

@@ -18,11 +18,11 @@ from service.encodings.rotary.angles import (
     AXES,
     RotaryAngles,
     SequenceAngles,
-    XPos,
     packed,
 )
 from service.encodings.rotary.mrope import LAYOUTS, mrope_angles
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
+from service.encodings.rotary.xpos import XPos
 from service.numerics.axes import float32_distance
 from service.numerics.dtypes import FLOAT64
 from service.numerics.phase import MAX_POSITION, Int64s

@@ -1,0 +1,285 @@
+"""``GET /describe``: what the URL of a table means, and how its numbers are read as matrices."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import prod
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from service.analysis.array import TableRequest
+from service.delivery.endpoints import RESOURCES, Endpoint, NoInput, Report
+from service.delivery.negotiation import possible_formats
+from service.delivery.parameters import read_parameters
+from service.delivery.representation import is_whole, represent
+from service.encodings.family import (
+    Meaning,
+    Parameters,
+    Places,
+    TableFamily,
+    about,
+)
+from service.errors import InvalidParameters
+from service.formats.raw import RAW
+from service.grammar import to_query
+from service.numerics.dtypes import INDEX_DTYPES
+from service.numerics.positions import Positions
+from service.numerics.tables import Document, ParameterValue, size_bytes
+from service.routes.table_urls import TableUrl, Url, read_url, url_of
+from service.settings import Settings
+
+# Axes along which a table is several matrices, one after the other or one by one.
+_STACKED = {"batch", "head", "offset", "coordinate"}
+
+Digits = Annotated[str, Field(pattern="^-?[0-9]+$")]
+
+
+class DescribeParameters(Parameters):
+    """The parameters of ``GET /describe``."""
+
+    url: str = about(
+        "Path and query of a table of this server, percent-encoded as one value.",
+        "/rope?head_dim=4&seq_len=2",
+    )
+
+
+class DescribedArray(Report):
+    """An array of a table."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    bytes: Digits
+
+
+class DescribedFormat(Report):
+    """A format that can hold a table: whole, or a binary one by ranges."""
+
+    extension: str
+    media_type: str
+    url: Url
+
+
+class DescribedColumns(Report):
+    """Equidistant columns with the same content."""
+
+    part: Literal["sin", "cos"] | None = Field(
+        description="Null for zeros, angles and coordinates. Where parts can be shown, that of the "
+        "first one."
+    )
+    start: int
+    step: int
+    count: int
+    pair: int | None = Field(description="The number of the first column's frequency.")
+    pair_step: int
+    axis: str | None = Field(description="The axis of the grid along which positions are.")
+
+
+class DescribedAxis(Report):
+    """An axis of a matrix, or of several ones."""
+
+    axis: str
+    count: Digits
+    first: Digits = Field(description="The position of the first place.")
+    step: Digits
+    parameter: str | None = Field(description="Selects places, as first:end:stride, or one place.")
+    values: str | None = Field(description="The list of places that are not equidistant.")
+
+
+class TableView(Report):
+    """How the numbers of a table are read as matrices."""
+
+    url: Url = Field(
+        description="Binary numbers of one array; append each parameter of the axes, and part."
+    )
+    dtype: str
+    parts: list[str]
+    leading: DescribedAxis | None
+    rows: DescribedAxis
+    columns: DescribedAxis
+    is_even: bool = Field(
+        description="Rows are equidistant, and every column is the same sine or cosine throughout."
+    )
+    grid: list[int] | None = Field(description="Rows are its tokens, row by row.")
+
+
+class Description(Report):
+    """What the URL of a table means."""
+
+    entry: str | None = Field(description="The id of its entry in /catalogue.")
+    url: Url = Field(description="The same table, with every default that matters.")
+    parameters: dict[str, Any]
+    arrays: list[DescribedArray]
+    axes: list[str]
+    revision: int
+    formats: list[DescribedFormat]
+    value_range: list[float] | None
+    is_index: bool
+    frequencies: Url | None
+    unscaled_frequencies: Url | None
+    trained_length: Digits | None
+    channels: list[DescribedColumns] | None = Field(description="The columns of the view.")
+    view: TableView
+
+
+def describe(parameters: DescribeParameters, settings: Settings) -> Description:
+    """Return what a URL means; raises the PosrefError of a GET of it."""
+    given = read_url(parameters.url)
+    document = given.document
+    represent(document, given.representation)
+    table = _canonical(given, document)
+    family, values = _family(table), table.request.parameters
+    meaning = family.meaning()
+    unscaled = {name: values[name] for name in meaning.unscaled}
+    length = document.parameters.get("original_max_position_embeddings", meaning.trained_length)
+    formats = [
+        {
+            "extension": form.extension,
+            "media_type": form.media_type,
+            "url": url_of(table.request, form.extension),
+        }
+        for form in possible_formats(document)
+        if not (form.is_text or form.is_drawn) or is_whole(document, form, settings)
+    ]
+    arrays = [
+        {
+            "name": name,
+            "shape": [*array.shape],
+            "dtype": array.dtype.name,
+            "bytes": str(size_bytes(array)),
+        }
+        for name, array in document.arrays.items()
+    ]
+    return Description.model_validate(
+        {
+            "entry": None,
+            "url": url_of(table.request),
+            "parameters": values,
+            "arrays": arrays,
+            "axes": _axes(family, document, len(next(iter(document.arrays.values())).shape)),
+            "revision": document.revision,
+            "formats": formats,
+            "value_range": meaning.value_range,
+            "is_index": all(array["dtype"] in INDEX_DTYPES for array in arrays),
+            "frequencies": _frequencies(meaning, values),
+            "unscaled_frequencies": _frequencies(meaning, unscaled) if unscaled else None,
+            "trained_length": None if length is None else str(length),
+            "channels": [vars(each) for each in meaning.columns] or None,
+            "view": _view(table),
+        }
+    )
+
+
+def _family(table: TableUrl) -> TableFamily:
+    assert isinstance(table.parameters, TableFamily)
+    return table.parameters
+
+
+def _table(table: TableUrl, values: Mapping[str, ParameterValue]) -> TableUrl:
+    """Return the table of the same resource with other parameters; raises InvalidParameters."""
+    texts = {name: to_query(value) for name, value in values.items()}
+    return replace(table, parameters=read_parameters(table.resource.parameters, texts))
+
+
+def _canonical(table: TableUrl, document: Document) -> TableUrl:
+    """Return the same table by its canonical parameters, or by those given where these are none."""
+    dtype = getattr(table.parameters, "dtype", None)
+    values = {**document.parameters, **({} if dtype is None else {"dtype": dtype})}
+    with suppress(InvalidParameters):
+        canonical = _table(table, values)
+        if canonical.document.parameters == document.parameters:
+            return canonical
+    given = {name: value for name, value in table.request.parameters.items() if name != "revision"}
+    return _table(table, given)
+
+
+def _frequencies(meaning: Meaning, values: Mapping[str, ParameterValue]) -> str | None:
+    """Return the URL of the frequencies of the pairs of a table with these parameters."""
+    if meaning.frequencies is None:
+        return None
+    known = RESOURCES[meaning.frequencies].parameters.model_fields.keys()
+    own = {name: value for name, value in values.items() if name in known - {"part"}}
+    return url_of(TableRequest(meaning.frequencies[1:], {**own, **meaning.of_frequencies}))
+
+
+def _axes(family: TableFamily, document: Document, rank: int) -> list[str]:
+    """Return the names of the axes of an array."""
+    names = document.axes or family.axes
+    return [*(names if len(names) == rank else ("row", "column", "value")[:rank])]
+
+
+def _view(table: TableUrl) -> dict[str, Any]:
+    """Return how the numbers of a table are read: the content of a TableView."""
+    values = {**table.request.parameters, **_family(table).as_matrix()}
+    matrix = _table(table, values)
+    family, document = _family(matrix), matrix.document
+    first, *_ = document.arrays.values()
+    alike = (first.shape, first.dtype)
+    parts = [name for name, each in document.arrays.items() if (each.shape, each.dtype) == alike]
+    if len(document.arrays) > 1:
+        values = {**values, "part": parts[0]}
+    if len(parts) > 1:
+        del values["part"]
+    names = [name.partition("(")[0] for name in _axes(family, document, len(first.shape))]
+    lengths, selections = dict(zip(names, first.shape, strict=True)), family.selections()
+    stacked = [name for name in names if name in _STACKED and len(names) > family.row_axes][:1]
+    others = [name for name in names if name not in stacked]
+    rows, columns = others[: family.row_axes], others[family.row_axes :]
+
+    def described(axes: Sequence[str], name: str) -> dict[str, Any]:
+        """Return an axis of matrices, of which several axes may be the places."""
+        selection = selections.get(axes[0]) if len(axes) == 1 else None
+        places: Places | None = selection.places if selection else None
+        if selection is not None:
+            for parameter in (selection.parameter, *selection.replaces):
+                values.pop(parameter, None)
+        elif len(axes) == 1:
+            places = document.places.get(axes[0])
+        first, step = _series(places) or (0, 1)
+        listed = selection is not None and places is not None and not _series(places)
+        return {
+            "axis": axes[0] if len(axes) == 1 else name,
+            "count": str(prod(lengths[axis] for axis in axes)),
+            "first": str(first),
+            "step": str(step),
+            "parameter": selection.parameter if selection else None,
+            "values": to_query(places) if listed else None,
+        }
+
+    meaning = family.meaning()
+    is_known = len(rows) == 1 and meaning.frequencies is not None
+    way = selections.get(rows[0]) if is_known else None
+    positions = way.places if way else document.places.get(rows[0]) if is_known else None
+    are_waves = meaning.columns and all(each.part for each in meaning.columns)
+    leading = stacked if stacked and lengths[stacked[0]] > 1 else []
+    return {
+        "leading": described(leading, "") if leading else None,
+        "rows": described(rows, "token"),
+        "columns": described(columns, columns[-1] if columns else "value"),
+        "url": url_of(TableRequest(table.request.resource, values), RAW.extension),
+        "dtype": first.dtype.name,
+        "parts": parts if len(parts) > 1 else [],
+        "is_even": bool(meaning.is_steady and are_waves and _series(positions)),
+        "grid": [*meaning.grid] if len(meaning.grid) > 1 else None,
+    }
+
+
+def _series(places: Places | None) -> tuple[int, int] | None:
+    """Return the first place and the step to the next of equidistant ones; None for others."""
+    if not isinstance(places, Positions) or places.columns.shape[1] > 1:
+        return None
+    first, step, _ = places.columns[:, 0].tolist()
+    return (first, step) if step else None
+
+
+DESCRIBE = Endpoint(
+    path="/describe",
+    operation="Describe",
+    summary="What the URL of a table means, and how its numbers are read as matrices",
+    parameters=DescribeParameters,
+    inputs=NoInput(),
+    answer=describe,
+    example="url=%2Frope%3Fhead_dim%3D4%26seq_len%3D2%26pack%3Dcomplex",
+    report=Description,
+)
