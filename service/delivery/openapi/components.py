@@ -8,6 +8,7 @@ text, for instance), the schema has no type.
 import re
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, partial
+from itertools import chain, count
 from math import inf
 from string import ascii_uppercase
 from types import MappingProxyType
@@ -39,7 +40,6 @@ _TEXT: Json = {"type": "string"}
 _LISTS: Json = {"type": "array", "items": {}}
 _PARAMETERS = "All parameters that determine the numbers, defaults included."
 _ERROR = "The largest error of the numbers, where they are not rounded once."
-_FLAT = "The lengths of the axes of an array that is a flat list."
 _FURTHER = ("additionalProperties", True)
 _SHAPE: Json = {"type": "array", "items": {"type": "integer", "format": "int64", "minimum": 1}}
 
@@ -93,6 +93,7 @@ SCHEMAS: Json = {
         "properties": {"code": _TEXT, "detail": _TEXT},
     },
     "NumberList": {"description": "A list: an array, its text as in a query, or its only item."},
+    "FlatShape": {"description": "The lengths of the axes of an array that is a flat list."},
     "Config": {"type": "object", "additionalProperties": True, "description": "A config.json."},
     "Binary": {"type": "string", "format": "binary"},
     "PositionFile": {
@@ -143,17 +144,17 @@ class Components:
     """The components of a document; each is stored once, under a name of its section."""
 
     def __init__(self) -> None:
-        self.sections: dict[str, Json] = {"schemas": {**SCHEMAS}, "headers": {**HEADER_COMPONENTS}}
+        headers = {_short(name): each for name, each in HEADER_COMPONENTS.items()}
+        self.sections: dict[str, Json] = {"schemas": {**SCHEMAS}, "headers": headers}
 
     def ref(self, section: str, content: Json, *names: str) -> Json:
         """Return a reference to a component, stored under the first name that no other has.
 
-        An equal parameter is stored once, whatever its names: no client has types of their names.
+        After the names come numbers: clients have types of the names of schemas alone.
         """
         known = self.sections.setdefault(section, {})
-        if section == "parameters":
-            names = *names[:1], *(name for name, other in known.items() if other == content), *names
-        name = next(name for name in names if known.setdefault(name, content) == content)
+        every = chain(names, (f"{names[0]}{number}" for number in count(2)))
+        name = next(name for name in every if known.setdefault(name, content) == content)
         return {"$ref": f"#/components/{section}/{name}"}
 
     def problems(self, listed: Iterable[ErrorType], *, is_json_only: bool = False) -> Json:
@@ -220,7 +221,7 @@ class Components:
                 described["example"] = example[name]
             if chosen is not None and described not in self.sections.get("parameters", {}).values():
                 described["description"] = _beginning(known["description"])
-            listed.append(self.ref("parameters", described, pascal(name), owner + pascal(name)))
+            listed.append(self.ref("parameters", described, pascal(name)))
         return listed
 
     def _of_parameter(self, name: str, known: Json, owner: str) -> Json:
@@ -264,7 +265,7 @@ class Components:
             schema["required"] = required
         described = {name: {**_LISTS, "description": text} for name, text in arrays.items()}
         if arrays:
-            described["shape"] = {"$ref": f"{_SCHEMAS}NumberList", "description": _FLAT}
+            described["shape"] = {"$ref": f"{_SCHEMAS}FlatShape"}
         for name, known in schema["properties"].items():
             own = {key: known[key] for key in ("$ref",) if key in known}
             own = own or self._of_parameter(name, known, owner)
@@ -464,8 +465,13 @@ _ARRAY_HEADERS = (
 _FILE_HEADERS = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
 
 
+def _short(header: str) -> str:
+    """Return the last word of the name of a header, by which a thousand references know it."""
+    return header.rpartition("-")[2]
+
+
 def _headers(*names: str) -> Json:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name: {"$ref": f"#/components/headers/{_short(name)}"} for name in names}
 
 
 PAGE_HEADERS = _headers("X-Request-Id")

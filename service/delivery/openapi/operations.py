@@ -295,8 +295,7 @@ class _Operations:
             "schema": schema,
             "example": possible.extension,
         }
-        names = ["Extension", f"Extension{pascal(possible.extension)}"]
-        return self.components.ref("parameters", described, *names)
+        return self.components.ref("parameters", described, "Extension")
 
     def _document(self, headers: Json, prefix: str) -> Json:
         """Return the response with arrays; a POST beside a GET has no example of its own."""

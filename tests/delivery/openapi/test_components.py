@@ -12,7 +12,6 @@ from service import errors
 from service.delivery import problems
 from service.delivery.endpoints import ABSENT, Count, FiniteOrNull, Number, Report
 from service.delivery.openapi.components import (
-    HEADER_COMPONENTS,
     NOT_MODIFIED_HEADERS,
     PAGE_HEADERS,
     POST_HEADERS,
@@ -90,7 +89,8 @@ PROMISED = {
 
 
 def component(reference: Mapping[str, str]) -> Any:
-    return HEADER_COMPONENTS[reference["$ref"].removeprefix("#/components/headers/")]
+    name = reference["$ref"].removeprefix("#/components/headers/")
+    return Components().sections["headers"][name]
 
 
 def faults(documented: Mapping[str, Any], headers: Mapping[str, str]) -> Iterable[str]:
