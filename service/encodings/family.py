@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, 
 from service import grammar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer, Real
+from service.numerics.axes import columns_of
 from service.numerics.dtypes import (
     COMPLEX_DTYPES,
     INDEX_DTYPES,
@@ -508,6 +509,46 @@ class TableFamily(Family):
         return selected(self.document(), self)
 
 
+class ChannelTable(TableFamily):
+    """A kind of table that has an axis of channels, at least with some parameters."""
+
+    no_channels: ClassVar[str] = "this table has no axis of channels"
+    """Why there is none with other parameters."""
+
+    channels: PositionList | None = optional(
+        "Return only these channels: integers and half-open ranges, from 0, in any order.",
+        "0:4:2",
+    )
+
+    def selections(self) -> Mapping[str, Selection]:
+        chosen = Selection("channels", self.channels)
+        return {"channel": chosen, "pair": chosen, **super().selections()}
+
+    def resolve(self) -> Document:
+        document, channels = super().resolve(), self.channels
+        if channels is None:
+            return document
+        axis, shape = document.channel_axis, document.shape
+        if axis is None or shape is None:
+            raise impossible("channels", channels, self.no_channels)
+        if channels.count > MAX_CHANNELS:
+            rule = f"there are {channels.count} channels, but at most {MAX_CHANNELS} are possible"
+            raise impossible("channels", channels, rule)
+        none = channels.least if channels.least < 0 else channels.most
+        if not 0 <= none < shape[axis]:
+            rule = f"channels must be 0 to {shape[axis] - 1}, those of the table: {none} is none"
+            raise impossible("channels", channels, rule)
+        # What a name says beside it is true of all channels.
+        name = document.axes[axis].partition("(")[0]
+        return replace(
+            document,
+            parameters={**document.parameters, "channels": str(channels)},
+            arrays={key: columns_of(each, axis, channels) for key, each in document.arrays.items()},
+            axes=(*document.axes[:axis], name, *document.axes[axis + 1 :]),
+            places={**document.places, name: channels},
+        )
+
+
 class ComposedFamily(Family):
     """A kind of table that is computed from the arrays in a request body.
 
@@ -530,7 +571,7 @@ class ComposedFamily(Family):
         return selected(self.document(arrays), self)
 
 
-_BASES = frozenset({Family, TableFamily, ComposedFamily})
+_BASES = frozenset({Family, TableFamily, ChannelTable, ComposedFamily})
 
 
 def selected(document: Document, parameters: Parameters) -> Document:

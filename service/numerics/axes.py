@@ -34,7 +34,9 @@ from service.numerics.phase import (
 from service.numerics.phasors import (
     Channels,
     Frequencies,
+    PhasorTable,
     PlacedSinusoidTable,
+    RealPhasorTable,
     of_units,
     phasors_at,
     sines_and_cosines,
@@ -43,7 +45,7 @@ from service.numerics.phasors import (
 from service.numerics.positions import AnyPositions, Numbers, RowPositions, distinct_of, split_units
 from service.numerics.repeated_rows import RepeatedPart, without_repeats
 from service.numerics.setups import KeptSetup, Setup, Setups, Steps, convert_decimals
-from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table
+from service.numerics.tables import ELEMENT_SECONDS, ColumnsTable, FormulaTable, Table
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -168,6 +170,19 @@ class OrderedChannels(Channels):
     def indices(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         is_sine = np.array(self.sines) if self.sines else super().indices()[1]
         return np.array(self.order, dtype=np.intp), is_sine
+
+
+def columns_of(table: Table, axis: int, places: AnyPositions) -> Table:
+    """Return selected channels; a table of phasors has the frequencies of these alone."""
+    if not isinstance(table, PhasorTable | RealPhasorTable) or table.channels.zeros:
+        return ColumnsTable(table, axis, places)
+    chosen, (index, is_sine) = places.at(0, places.count), table.channels.indices()
+    used, order = np.unique(index[chosen], return_inverse=True)
+    rule, channels = (
+        Picked(table.rule, tuple(used.tolist())),
+        OrderedChannels.of(order, is_sine[chosen]),
+    )
+    return replace(table, rule=rule, channels=channels, shape=(*table.shape[:axis], places.count))
 
 
 class Growth(Protocol):

@@ -325,6 +325,8 @@ class Frequencies(KeptSetup[FixedPointFrequencies], capacity_bytes=_FREQUENCY_CA
 
     @property
     def new_seconds(self) -> float:
+        if isinstance(self.rule, Picked):
+            return Frequencies(self.rule.rule).seconds
         return self.rule.count * frequency_seconds(self.rule)
 
     def compute(self) -> Steps[FixedPointFrequencies]:

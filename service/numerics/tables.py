@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.numerics.dtypes import (
+    COMPLEX_DTYPES,
     FLOAT64,
     DType,
     Elements,
@@ -25,7 +26,7 @@ from service.numerics.dtypes import (
     round_numbers_into,
 )
 from service.numerics.phase import FREQUENCY_SECONDS, Float64s, Int64s
-from service.numerics.positions import Positions
+from service.numerics.positions import AnyPositions, Positions
 from service.numerics.setups import (
     NO_SETUP,
     TURN_SECONDS,
@@ -263,6 +264,70 @@ class DerivedTable:
         return setup_of(self.table)
 
 
+# The processor seconds of copying an element of a column, and of reading one column alone.
+_COPIED_SECONDS = 1e-9
+_READ_SECONDS = 8e-5
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsTable(DerivedTable):
+    """Selected places along an axis of a table, in any order, copied bit for bit."""
+
+    axis: int
+    places: AnyPositions
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = self.table.shape
+        return (*shape[: self.axis], self.places.count, *shape[self.axis + 1 :])
+
+    @cached_property
+    def _row(self) -> tuple[int, int]:
+        """The places along the axis, and the elements at each of them."""
+        return self.table.shape[self.axis], prod(self.table.shape[self.axis + 1 :])
+
+    @property
+    def _has_long_rows(self) -> bool:
+        """Whether each place is read alone; those of a short row are copied out of all of it."""
+        return prod(self._row) > STEP_ELEMENTS
+
+    @property
+    def element_seconds(self) -> float:
+        width, inner = self._row
+        if self._has_long_rows:
+            return self.table.element_seconds + _READ_SECONDS / inner
+        return self.table.element_seconds * width / self.places.count + _COPIED_SECONDS
+
+    @property
+    def least_elements(self) -> int:
+        return 1 if self._has_long_rows else prod(self.shape[self.axis :])
+
+    @property
+    def overflows(self) -> bool:
+        return overflows(self.table)
+
+    def read(self, start: int, stop: int) -> Elements:
+        inner, count = self._row[1], self.places.count
+        if self._has_long_rows:
+            return read_blocks(start, stop, inner, self.dtype, self._fill_places)
+        return read_blocks(start, stop, count * inner, self.dtype, self._fill_rows)
+
+    def _fill_rows(self, rows: range, columns: range, block: Elements) -> None:
+        elements, chosen = prod(self._row), self.places.at(0, self.places.count)
+        for part in row_steps(len(rows), elements):
+            start, stop = rows.start + part.start, rows.start + part.stop
+            whole = self.table.read(start * elements, stop * elements).reshape(-1, *self._row)
+            kept = whole[:, chosen].reshape(stop - start, -1)
+            block[part] = kept[:, columns.start : columns.stop]
+
+    def _fill_places(self, places: range, inner: range, block: Elements) -> None:
+        width, length = self._row
+        for number, place in enumerate(places):
+            outer, chosen = divmod(place, self.places.count)
+            first = (outer * width + int(self.places.at(chosen, chosen + 1)[0])) * length
+            block[number] = self.table.read(first + inner.start, first + inner.stop)
+
+
 @dataclass(frozen=True, eq=False)
 class StoredTable:
     """A table over elements in memory: an array that a client sent.
@@ -492,6 +557,15 @@ class Document:
         """The name of the tables' element type, or None where they differ."""
         names = {table.dtype.name for table in self.arrays.values()}
         return names.pop() if len(names) == 1 else None
+
+    @property
+    def channel_axis(self) -> int | None:
+        """The index of the axis of channels, or of pairs that have one real number each."""
+        names = [axis.partition("(")[0] for axis in self.axes]
+        if "channel" in names:
+            return names.index("channel")
+        is_real = self.dtype not in {each.name for each in COMPLEX_DTYPES}
+        return len(names) - 1 if names[-1:] == ["pair"] and is_real else None
 
     @property
     def seconds(self) -> float:

@@ -34,6 +34,7 @@ from service.formats.png import Numbers, axis_numbers
 from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
+from service.numerics.positions import Positions
 from service.numerics.tables import Document, StoredTable
 from service.routes.expected_layers import ArraysOfModel, LayerParameters, expected_url
 from service.routes.table_urls import (
@@ -361,9 +362,12 @@ def _compared(
     has_names = len(document.axes) == len(shape)
     axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
     rows = next((i for i, axis in enumerate(axes) if axis != "head"), 0)
-    comparison = compare(overlay, tolerance, rows, _column_axis(axes, rows))
+    columns = _column_axis(axes, rows)
+    comparison = compare(overlay, tolerance, rows, columns)
     positions = axis_numbers(axes[rows], shape[rows], document, region[rows])
-    writer = _ReportWriter(comparison, overlay, axes, positions)
+    chosen = document.places if "channels" in document.parameters else {}
+    channels = None if columns is None else chosen.get(axes[columns])
+    writer = _ReportWriter(comparison, overlay, axes, positions, channels)
     return writer.report(dtype_name, parameters.epsilon or EPSILONS)
 
 
@@ -386,12 +390,14 @@ class _ReportWriter:
         overlay: the array and the table.
         names: the axis names of the table.
         positions: the positions of the rows, (rows,).
+        channels: the channels that the columns are; None if they are all of the table's.
     """
 
     comparison: Comparison
     overlay: Overlay
     names: tuple[str, ...]
     positions: Numbers
+    channels: Positions | None
 
     def report(self, dtype_name: str | None, epsilons: Iterable[float]) -> ArrayComparison:
         """Return the report; ``dtype_name`` is None for JSON numbers."""
@@ -418,7 +424,7 @@ class _ReportWriter:
             good_to=self._good_to(comparison.good_rows),
             good_positions=self._good_positions(),
             errors_by_position=_ranges(comparison.row_errors, self._position),
-            errors_by_channel=_ranges(comparison.column_errors, int),
+            errors_by_channel=_ranges(comparison.column_errors, self._channel),
             within_epsilon=[
                 EpsilonReport(epsilon=each, good_to=self._good_to(comparison.row_errors <= each))
                 for each in epsilons
@@ -428,6 +434,9 @@ class _ReportWriter:
     def _position(self, row: int) -> int | float:
         number: int | float = self.positions[row].item()
         return number
+
+    def _channel(self, column: int) -> int:
+        return column if self.channels is None else int(self.channels.at(column, column + 1)[0])
 
     def _good_to(self, good: Bools) -> int | float | None:
         """Return the position of the row before the first False in ``good``; None if none."""
@@ -455,7 +464,7 @@ class _ReportWriter:
         return ErrorLocation(
             index=list(self.overlay.alignment.index(element.index[:rank])),
             position=self._position(element.index[self.comparison.rows]),
-            channel=None if columns is None else element.index[columns],
+            channel=None if columns is None else self._channel(element.index[columns]),
             error=element.error,
             yours=self._value(element.value),
             theirs=self._value(element.expected),

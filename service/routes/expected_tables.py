@@ -116,6 +116,8 @@ def _leaves_length_open(request: TableRequest) -> bool:
 
 
 def _target(request: TableRequest, document: Document, rows: int | None) -> Target | None:
+    if "channels" in document.parameters:
+        raise bad_url("to names some channels: name the whole table, without channels")
     rule = None
     if request.resource == "rope":
         rope = read_parameters(Rope, request.parameters)

@@ -110,6 +110,12 @@ STRETCHED = [
     "/rope?head_dim=128&seq_len=1000&xpos=query",
     "/rope?head_dim=128&mrope_section=16,24,24&positions_t=0:999&positions_h=5:1004&positions_w=7:1006",
     "/rope/axial?convention=qwen2_vl&head_dim=80&grid=64,64",
+    "/encoding?seq_len=600&d_model=4096&channels=0:4096:8",
+    "/encoding/timesteps?num_timesteps=1000&d_model=513&channels=0:513:9",
+    "/encoding/grid?convention=detr&height=20&width=20&d_model=256&channels=0:256:2",
+    "/rope?head_dim=128&seq_len=1000&angle=float32&pack=flat&channels=0:128:16",
+    "/rope/axial?convention=qwen2_vl&head_dim=80&grid=64,64&pack=half&channels=0:80:4",
+    "/relative/xlnet?d_model=256&query_len=500&key_len=500&bi_data=true&channels=3:200:5",
 ]
 WIDE = [
     "/encoding?seq_len=64&d_model=65536",
@@ -122,6 +128,7 @@ WIDE = [
 # What is set up anew for each number in place of the base, and takes more than the elements.
 SET_UP = [
     "/encoding?seq_len=4&d_model=4096&base={}",
+    "/encoding?seq_len=4&d_model=16384&channels=0:64&base={}",
     "/encoding/frequencies?d_model=8192&part=frequency&base={}",
     "/relative/alibi/slopes?num_heads={}",
     "/rope?head_dim=128&seq_len=4&xpos=query&xpos_scale_base={}",

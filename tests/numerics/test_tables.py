@@ -12,13 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.encodings.absolute.conventions import ZeroRow
-from service.encodings.absolute.sinusoidal import ColumnsTable
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType, Elements
 from service.numerics.phase import FREQUENCY_SECONDS, Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.setups import setup_of
 from service.numerics.tables import (
+    ColumnsTable,
     DecimalTable,
     FormulaTable,
     GatheredTable,
@@ -88,7 +88,7 @@ def test_setup_seconds_is_zero_without_the_attribute_and_for_what_the_caches_hav
     assert setup_of(STORED).seconds == 0
     assert setup_of(rows).seconds > 4 * FREQUENCY_SECONDS
     assert ZeroRow(rows, rows.positions, 1, 8).setup is rows.setup
-    assert ColumnsTable(rows, Positions.contiguous(1, 2)).setup is rows.setup
+    assert ColumnsTable(rows, 1, Positions.contiguous(1, 2)).setup is rows.setup
 
     assert list(rows.setup.steps()) == []
     other = replace(rows, positions=Positions.contiguous(7, 3), shape=(3, 8))

@@ -8,7 +8,7 @@ or the table of a library with other frequencies or another order of channels (`
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from math import sqrt
 from typing import Annotated, Any, ClassVar, Literal
@@ -25,6 +25,7 @@ from service.encodings.absolute.conventions import (
 from service.encodings.absolute.timesteps import TimestepEmbedding
 from service.encodings.family import (
     ChannelCount,
+    ChannelTable,
     Meaning,
     PositionList,
     RealDType,
@@ -48,15 +49,7 @@ from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, wavelengths
 from service.numerics.positions import AnyPositions, Positions
-from service.numerics.tables import (
-    DecimalTable,
-    DerivedTable,
-    Document,
-    ParameterValue,
-    Table,
-    read_blocks,
-    row_steps,
-)
+from service.numerics.tables import ColumnsTable, DecimalTable, Document, ParameterValue, Table
 from service.numerics.transformed import TransformedTable
 
 
@@ -130,7 +123,7 @@ def _checked(
     return positions
 
 
-class SinusoidalEncoding(SinusoidRows, path="/encoding"):
+class SinusoidalEncoding(SinusoidRows, ChannelTable, path="/encoding"):
     """The sinusoidal table of positions by channels.
 
     The shape is (rows, d_model), or (1, rows, d_model) with batch=true. Positions may be fractions:
@@ -314,7 +307,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
             self._check_few_positions()
             return matrix
         self._check_dimensions(self.dimensions)
-        return ColumnsTable(matrix, self.dimensions)
+        return ColumnsTable(matrix, 1, self.dimensions)
 
     def document(self) -> Document:
         return replace(super().document(), curves="rows" if self.dimensions is None else "columns")
@@ -338,30 +331,3 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
         if dimensions.least < 0 or dimensions.most >= width:
             rule = f"dimensions must be 0 to {width - 1}, the channels of the table"
             raise impossible("dimensions", str(dimensions), rule)
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnsTable(DerivedTable):
-    """Selected columns of a matrix, in any order."""
-
-    columns: Positions
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.table.shape[0], self.columns.count
-
-    @property
-    def element_seconds(self) -> float:
-        # Each row of selected columns is read from a whole row of the matrix.
-        return self.table.element_seconds * self.table.shape[1] / self.columns.count
-
-    def read(self, start: int, stop: int) -> Elements:
-        return read_blocks(start, stop, self.columns.count, self.dtype, self._fill)
-
-    def _fill(self, rows: range, columns: range, block: Elements) -> None:
-        width = self.table.shape[1]
-        chosen = self.columns.at(columns.start, columns.stop)
-        for part in row_steps(len(rows), width):
-            start, stop = rows.start + part.start, rows.start + part.stop
-            whole = self.table.read(start * width, stop * width).reshape(-1, width)
-            block[part] = whole[:, chosen]

@@ -12,10 +12,10 @@ import numpy as np
 from service.encodings.family import (
     ChannelColumns,
     ChannelCount,
+    ChannelTable,
     Meaning,
     RealDType,
     Reals,
-    TableFamily,
     about,
     impossible,
     optional,
@@ -44,7 +44,7 @@ from service.numerics.tables import Table
 _USUAL_PERIOD, _MIN_PERIOD = 10000.0, 1 / MAX_SCALED_BASE
 
 
-class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
+class TimestepEmbedding(ChannelTable, path="/encoding/timesteps"):
     """A row of sinusoids for each timestep: (timesteps, d_model).
 
     Formula: sin(s·t·ω_k) for all k, then cos(s·t·ω_k), with s = scale, n = ⌊d_model/2⌋ and

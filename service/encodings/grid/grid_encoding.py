@@ -10,11 +10,11 @@ from pydantic import Field
 
 from service.encodings.family import (
     ChannelColumns,
+    ChannelTable,
     Factor,
     Integers,
     Meaning,
     RealDType,
-    TableFamily,
     about,
     exclusion_faults,
     impossible,
@@ -67,7 +67,7 @@ _Scale = Annotated[Real, Field(ge=MIN_SCALE, le=MAX_FACTOR)]
 _Timescale = Annotated[Real, Field(ge=MIN_TIMESCALE, le=MAX_TIMESCALE)]
 
 
-class GridEncoding(TableFamily, path="/encoding/grid"):
+class GridEncoding(ChannelTable, path="/encoding/grid"):
     """The sin-cos table of an image or a video, by the convention of a library.
 
     A grid has one to three axes: a 3-D grid depth (time), height and width, a 2-D grid height and

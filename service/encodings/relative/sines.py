@@ -15,13 +15,13 @@ from pydantic import BeforeValidator
 from service.encodings.family import (
     ChannelColumns,
     ChannelCount,
+    ChannelTable,
     ComposedFamily,
     EvenChannelCount,
     InputArray,
     Meaning,
     RealDType,
     SeriesBase,
-    TableFamily,
     about,
     impossible,
     optional,
@@ -66,7 +66,7 @@ _ClampLen = Annotated[
 ]
 
 
-class RelativeSines(TableFamily):
+class RelativeSines(ChannelTable):
     """Base class of tables of sinusoids with a row for each of descending relative positions."""
 
     is_interleaved: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from service.encodings.family import (
+    ChannelTable,
     IndexDType,
     InputArray,
     Integers,
@@ -295,7 +296,7 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         return parameters
 
 
-class DynamicDistances(TableFamily, path="/relative/dynamic"):
+class DynamicDistances(ChannelTable, path="/relative/dynamic"):
     """The distances −(n − 1) … n − 1 in a sequence of n, or their logarithms: (2n − 1, 1).
 
     Formula: d = query − key, or sign(d)·ln(1 + |d|) with log_distance=true.

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from math import inf, nextafter, prod
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from service.encodings.family import (
     ChannelColumns,
+    ChannelTable,
     Meaning,
     RealDType,
-    TableFamily,
     about,
     impossible,
     optional,
@@ -456,8 +456,12 @@ _PACK_DESCRIPTION = (
 _PAIRED = [pack for pack in PACKS.values() if isinstance(pack, Pack) and pack.paired]
 
 
-class PackedTable(TableFamily):
+class PackedTable(ChannelTable):
     """Base class of the families of rotary tables, in any packing."""
+
+    no_channels: ClassVar[str] = (
+        "rows of pack=pair and of complex are pairs: pack=flat has the same numbers as channels"
+    )
 
     pack: PackName = about(_PACK_DESCRIPTION, "pair", default="pair")
     part: Literal["cos", "sin"] | None = optional(

@@ -146,7 +146,7 @@ class AxialAngles(AxisParameters, AxialSeries):
 
     def angles(self) -> RotaryAngles:
         """Return the angles of all tokens; raises InvalidParameters."""
-        check_rounding(self.angle, self.channels)
+        check_rounding(self.angle, self.head_channels)
         self._refuse_others()
         ways = {"grid": self._from_grid, "positions": self._from_array}
         given = (read for name, read in ways.items() if getattr(self, name) is not None)

@@ -120,7 +120,7 @@ class AxialSeries(Parameters):
         return CONVENTIONS[self.convention]
 
     @property
-    def channels(self) -> int:
+    def head_channels(self) -> int:
         """The number of rotary channels of all axes together; raises InvalidParameters."""
         if self.head_dim is not None:
             return self.head_dim
@@ -138,7 +138,7 @@ class AxialSeries(Parameters):
             defaults = {**own, **defaults}
         canonical: dict[str, ParameterValue] = {
             "convention": self.convention,
-            "head_dim": self.channels,
+            "head_dim": self.head_channels,
         }
         for name in names:
             value: Any = getattr(self, name)
@@ -175,11 +175,11 @@ class AxialSeries(Parameters):
     def padding(self, rules: Sequence[FrequencyRule]) -> int:
         """Return the number of columns of pairs that do not rotate, which come first."""
         count = sum(rule.count for rule in rules)
-        return self.channels // 2 - count if self.recipe.is_padded else 0
+        return self.head_channels // 2 - count if self.recipe.is_padded else 0
 
     def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
         """Return the frequency rule of each axis, in the order of the axes in the channels."""
-        head_dim = self.channels
+        head_dim = self.head_channels
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
             excluded = ("axes_dim", "inv_freq", "ntk_scale")
@@ -218,7 +218,7 @@ class AxialSeries(Parameters):
         return excluded
 
     def _widths(self, axes: int) -> tuple[int, ...]:
-        head_dim, widths = self.channels, self.axes_dim
+        head_dim, widths = self.head_channels, self.axes_dim
         if widths is None:
             widths = self.recipe.widths(head_dim, axes)
             is_whole = self.recipe.share == "thirds" or sum(widths) == head_dim
