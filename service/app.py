@@ -60,8 +60,15 @@ def create_app(
     app.state.delivery = delivery
     app.router.route_class = RequestRoute
     for path in ENDPOINTS:
-        has_get, is_report = path in {*RESOURCES, *GET_REPORTS}, path in {*REPORTS, *GET_REPORTS}
-        add_endpoint(app, path, ENDPOINTS, delivery, has_get=has_get, is_report=is_report)
+        add_endpoint(
+            app,
+            path,
+            ENDPOINTS,
+            delivery,
+            has_get=path in {*RESOURCES, *GET_REPORTS},
+            has_post=path not in GET_REPORTS or path in REPORTS,
+            is_report=path in {*REPORTS, *GET_REPORTS},
+        )
     add_pages(app, delivery)
     about = {"title": app.title, "description": app.description, "version": app.version}
     document = cache(partial(openapi_document, about, ENDPOINTS.values(), PAGES))

@@ -36,7 +36,14 @@ import orjson  # noqa: E402
 from service.delivery.children import FAILED, LENGTH_BYTES, NEXT, Bounds  # noqa: E402
 from service.delivery.endpoints import JsonObject, ReportedArrays  # noqa: E402
 from service.delivery.negotiation import Job, RawHeaders, RepresentationRequest  # noqa: E402
-from service.delivery.plans import Plan, named_arrays, plan_get, read_post, read_query  # noqa: E402
+from service.delivery.plans import (  # noqa: E402
+    Plan,
+    named_arrays,
+    plan_get,
+    read_post,
+    read_query,
+    report_get,
+)
 from service.delivery.problems import refusal  # noqa: E402
 from service.delivery.responses import Answer  # noqa: E402
 from service.delivery.schedule import joined_blocks  # noqa: E402
@@ -82,6 +89,9 @@ def answer_job(job: Job, body: Block, settings: Settings) -> JobAnswer:
     if job.media_type is None:
         # Formats are compared by identity, and a pickle makes another one.
         job = replace(job, request=replace(request, default=FORMATS[request.default.extension]))
+        if endpoint.by_get is not None:
+            head, content = report_get(endpoint.by_get, job, settings)
+            return _finished(head.streamed(None, content))
         return _planned(plan_get(endpoint, job, settings))
     form = endpoint.inputs.formats[job.media_type]
     job = replace(job, request=replace(request, default=form))

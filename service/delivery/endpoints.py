@@ -450,6 +450,7 @@ class Endpoint:
             PosrefError.
         example: a valid query; together with the example of ``inputs`` it is a valid request.
         report: the model of the report; None if the answer is a document.
+        by_get: the report on this path that answers GET, which a child makes; None if none does.
     """
 
     path: str
@@ -460,6 +461,7 @@ class Endpoint:
     answer: Callable[..., Document | Report]
     example: str = ""
     report: type[Report] | None = None
+    by_get: "Endpoint | None" = None
 
     @property
     def has_get(self) -> bool:

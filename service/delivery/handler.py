@@ -30,6 +30,7 @@ from service.delivery.plans import (
     plan_get,
     read_post,
     read_query,
+    report_cost,
     report_get,
 )
 from service.delivery.responses import Answer, Preconditions
@@ -77,6 +78,9 @@ class Handler:
 
     async def get(self, request: Request) -> Answer:
         delivery, job = self.delivery, self._job(request)
+        if self.endpoint.by_get is not None:
+            made_by_child = self._report_by_child(self.endpoint.by_get, job, request)
+            return await cancel_on_disconnect(request.receive, made_by_child)
         if self.endpoint.report is not None:
             made = partial(report_get, self.endpoint, job, delivery.settings)
             head, body = await delivery.scheduler.run(made, SHORT_SECONDS)
@@ -92,6 +96,16 @@ class Handler:
             return await delivery.answer(request.scope, plan)
 
         return await cancel_on_disconnect(request.receive, answer())
+
+    async def _report_by_child(self, endpoint: Endpoint, job: Job, request: Request) -> Answer:
+        delivery, cost = self.delivery, partial(report_cost, endpoint, job)
+        seconds, memory_bytes = await delivery.scheduler.run(cost, SHORT_SECONDS)
+        answer = await delivery.answer_by_child(job, None, seconds, memory_bytes)
+        tag = dict(answer.raw_headers).get(b"etag")
+        if tag is None or not Preconditions.of(request.scope).is_known(tag.decode()):
+            return answer
+        lasting = [each for each in answer.raw_headers if not each[0].startswith(b"content-")]
+        return Answer(304, lasting)
 
     async def post(self, request: Request) -> Answer:
         job = self._job(request)
@@ -182,12 +196,10 @@ def add_endpoint(
     delivery: Delivery,
     *,
     has_get: bool,
+    has_post: bool,
     is_report: bool,
 ) -> None:
-    """Add the routes of an endpoint.
-
-    Documents also have routes with an extension; a report that answers GET has no other method.
-    """
+    """Add the routes of an endpoint; documents also have routes with an extension."""
 
     async def handler() -> Handler:
         return Handler(await delivery.scheduler.made(endpoints, path), delivery)
@@ -201,7 +213,7 @@ def add_endpoint(
     for each in (path,) if is_report else (path, path + EXTENSION):
         if has_get:
             app.add_api_route(each, get, methods=["GET", "HEAD"])
-        if not (has_get and is_report):
+        if has_post:
             app.add_api_route(each, post, methods=["POST"])
 
 

@@ -70,6 +70,12 @@ def plan_get(endpoint: Endpoint, job: Job, settings: Settings) -> Plan:
     return Plan(job, representation, head)
 
 
+def report_cost(endpoint: Endpoint, job: Job) -> tuple[float, int]:
+    """Return the processor seconds and the memory of a GET of a report; raises PosrefError."""
+    parameters = read_parameters(endpoint.parameters, parse_query(job.query))
+    return parameters.planning_seconds, parameters.planning_bytes
+
+
 def report_get(endpoint: Endpoint, job: Job, settings: Settings) -> tuple[ResponseHead, bytes]:
     """Return the response to a GET or HEAD of a report, and its body; raises PosrefError."""
     parameters = read_parameters(endpoint.parameters, parse_query(job.query))

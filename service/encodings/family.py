@@ -201,6 +201,11 @@ class Parameters(BaseModel):
         """The processor seconds of planning that the length of a body does not tell."""
         return 0.0
 
+    @property
+    def planning_bytes(self) -> int:
+        """The memory of planning, where a child does it."""
+        return 0
+
     def chosen_part(self) -> str | None:
         """Return the name of the requested array (``part``); None if all arrays are requested."""
         part: str | None = getattr(self, "part", None)

@@ -1,6 +1,8 @@
 """All endpoints by path: those of families, and the reports about models and arrays."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint
@@ -17,19 +19,20 @@ _REPORTS = {
 
 
 _GET_REPORTS = {
+    "/compare": "compared_tables.COMPARE_TABLES",
     "/describe": "description.DESCRIBE",
 }
 
 
-def _report_at(path: str) -> Endpoint:
-    report: Endpoint = imported(f"{__name__}.{({**_REPORTS, **_GET_REPORTS})[path]}")
+def _report_at(places: Mapping[str, str], path: str) -> Endpoint:
+    report: Endpoint = imported(f"{__name__}.{places[path]}")
     return report
 
 
-REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_REPORTS, _report_at)
+REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_REPORTS, partial(_report_at, _REPORTS))
 """The endpoints of reports, which need a body, by path."""
 
-GET_REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_GET_REPORTS, _report_at)
+GET_REPORTS: Mapping[str, Endpoint] = MadeOnDemand(_GET_REPORTS, partial(_report_at, _GET_REPORTS))
 """The endpoints of reports that parameters alone determine, which answer GET, by path."""
 
 _GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS, GET_REPORTS)
@@ -38,7 +41,11 @@ _GROUPS = (RESOURCES, TRANSFORMS, COMPOSITIONS, REPORTS, GET_REPORTS)
 def _endpoint_at(path: str) -> Endpoint:
     """Return the endpoint at a path, with the validator that pydantic would build at a request."""
     endpoint = next(group[path] for group in _GROUPS if path in group)
-    endpoint.parameters.model_rebuild()
+    if path in REPORTS and path in GET_REPORTS:
+        endpoint = replace(endpoint, by_get=GET_REPORTS[path])
+    for each in (endpoint, endpoint.by_get):
+        if each is not None:
+            each.parameters.model_rebuild()
     return endpoint
 
 

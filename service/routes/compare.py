@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+from service.analysis.array import TableRequest
 from service.analysis.comparison import (
     ULPS,
     Bools,
@@ -27,7 +28,7 @@ from service.delivery.endpoints import (
     Number,
     Report,
 )
-from service.encodings.family import Reals, optional
+from service.encodings.family import Parameters, Reals, optional
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, axis_numbers
@@ -268,15 +269,9 @@ class CompareReport(ArrayDifferences, ComparedTable):
             yield "note: /diagnose, with the same to, allows the errors of float32 angles"
 
 
-class CompareParameters(LayerParameters):
-    """Parameters of a comparison."""
+class ToleranceParameters(Parameters):
+    """The tolerance of a comparison."""
 
-    array_names: ClassVar[str] = "x, or by its name in the table if it has several arrays,"
-    to: str | None = optional(
-        "The table to compare with: path and query of its URL here. In a URL written by hand, each "
-        "& of it is %26. Required unless the body has a model.",
-        "/rope?head_dim=128&seq_len=4096",
-    )
     atol: Real | None = optional(
         "The absolute tolerance; with rtol, the tolerance is the sum of both. Without either, it "
         "is 4 ulp of the narrower of the two types.",
@@ -292,6 +287,17 @@ class CompareParameters(LayerParameters):
     )
 
 
+class CompareParameters(ToleranceParameters, LayerParameters):
+    """Parameters of a comparison."""
+
+    array_names: ClassVar[str] = "x, or by its name in the table if it has several arrays,"
+    to: str | None = optional(
+        "The table to compare with: path and query of its URL here. In a URL written by hand, each "
+        "& of it is %26. Required unless the body has a model.",
+        "/rope?head_dim=128&seq_len=4096",
+    )
+
+
 def compare_arrays(
     parameters: CompareParameters, content: Input, settings: Settings
 ) -> CompareReport:
@@ -299,11 +305,22 @@ def compare_arrays(
     to = expected_url(parameters, content, parameters.to, settings)
     url, document = table_in_to(to)
     arrays = _by_name(to, document, content)
-    link = link_to(url.request, document, settings)
+    typed = {name: (array, _dtype_name(array, content)) for name, array in arrays.items()}
+    return report_of(parameters, url.request, document, typed, settings)
+
+
+def report_of(
+    parameters: ToleranceParameters,
+    request: TableRequest,
+    document: Document,
+    arrays: Mapping[str, tuple[StoredTable, str | None]],
+    settings: Settings,
+) -> CompareReport:
+    """Return the report about arrays, with the names of their types, by names in a document."""
+    link = link_to(request, document, settings)
     link["to"] = link.pop("url")
     reports = {
-        name: _compared(parameters, document, name, array, _dtype_name(array, content))
-        for name, array in arrays.items()
+        name: _compared(parameters, document, name, *array) for name, array in arrays.items()
     }
     if len(document.arrays) == 1:
         (single,) = reports.values()
@@ -343,7 +360,7 @@ def _by_name(url: str, document: Document, content: Input) -> Mapping[str, Store
 
 
 def _compared(
-    parameters: CompareParameters,
+    parameters: ToleranceParameters,
     document: Document,
     name: str,
     array: StoredTable,

@@ -116,7 +116,8 @@ def _directory() -> str:
 
 
 def _got() -> list[Endpoint]:
-    return [endpoint for endpoint in ENDPOINTS.values() if endpoint.has_get]
+    every = (each for endpoint in ENDPOINTS.values() for each in (endpoint, endpoint.by_get))
+    return [endpoint for endpoint in every if endpoint is not None and endpoint.has_get]
 
 
 def _posted() -> list[Endpoint]:

@@ -146,20 +146,20 @@ def table_request(url: str) -> TableRequest:
     return TableRequest(split.path.partition(".")[0].strip("/"), _query(split))
 
 
-def table_in_to(url: str) -> tuple[TableUrl, Document]:
-    """Return the URL in the parameter ``to``, and its document.
+def table_in_to(url: str, name: str = "to") -> tuple[TableUrl, Document]:
+    """Return the URL in the parameter ``to``, or another one, and its document.
 
     Raises:
         InvalidParameters: the URL has no document; the error names the parameter and the reason.
     """
-    with pointing_at_to(url):
+    with pointing_at_to(url, name):
         parsed = read_url(url)
         return parsed, parsed.document
 
 
 @contextmanager
-def pointing_at_to(url: str) -> Iterator[None]:
-    """Convert errors about a URL into InvalidParameters for the parameter ``to``.
+def pointing_at_to(url: str, name: str = "to") -> Iterator[None]:
+    """Convert errors about a URL into InvalidParameters for the parameter ``to``, or another one.
 
     Raises:
         InvalidParameters: replaces every PosrefError except InvalidBody.
@@ -170,7 +170,7 @@ def pointing_at_to(url: str) -> Iterator[None]:
         raise
     except PosrefError as error:
         faults = [
-            Fault("to", shortened(url), f"to names no table: {each.detail}")
+            Fault(name, shortened(url), f"{name} names no table: {each.detail}")
             for each in error.faults or [Fault(None, None, error.detail)]
         ]
         raise InvalidParameters(*faults) from error

@@ -294,7 +294,8 @@ SUMS = Endpoint(
 def sums() -> Iterator[Client]:
     app: FastAPI = create_app(default_settings())
     own = MadeOnDemand([SUMS.path], lambda _: SUMS)
-    add_endpoint(app, SUMS.path, own, app.state.delivery, has_get=False, is_report=True)
+    methods = {"has_get": False, "has_post": True}
+    add_endpoint(app, SUMS.path, own, app.state.delivery, **methods, is_report=True)
     with client_of(app) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""``POST /compare`` reports where an array differs from a table of the service."""
+"""``/compare`` reports where an array, or another table, differs from a table of the service."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -454,3 +454,114 @@ def test_to_is_required(client: Client) -> None:
 
     assert answer.status_code == 422
     assert "to is required" in answer.json()["detail"]
+
+
+def get(client: Client, have: str, to: str, **parameters: str) -> Any:
+    """Return the report about the table of a URL, which follows its schema."""
+    answer = client.request("GET", "/compare", params={"have": have, "to": to} | parameters)
+    assert answer.status_code == 200, answer.text
+    SCHEMA.validate(answer.json())
+    return answer.json()
+
+
+TABLES_OF_URLS = [
+    (ROPE, f"{ROPE}&angle=float32", {}),
+    (f"{ROPE}&rope_type=linear&factor=4", ROPE, {"atol": "0.5", "epsilon": "0.1,1"}),
+    (ENCODING, ENCODING, {}),
+    (f"{ENCODING}&dtype=float32".replace("&dtype=float64", ""), ENCODING, {"rtol": "1e-7"}),
+    (f"{COMPACT}&start=1", COMPACT, {}),
+    (f"{ROPE}&pack=half&part=cos", f"{ROPE}&pack=interleaved&part=cos", {}),
+    ("/rope?head_dim=128&seq_len=40", "/rope?head_dim=128&seq_len=4611686018427387904", {}),
+    ("/encoding?seq_len=300&d_model=64&channels=0:64:9", "/encoding?seq_len=300&d_model=8", {}),
+    ("/relative/t5?query_len=40", "/relative/t5?query_len=40&max_distance=64", {}),
+    (
+        "/rope/frequencies?head_dim=64&part=inv_freq",
+        "/rope/frequencies?head_dim=64&part=inv_freq&rope_theta=9999",
+        {},
+    ),
+    (
+        "/encoding/grid?convention=detr&height=4&width=6&d_model=8",
+        "/encoding/grid?convention=detr&height=4&width=6&d_model=8&channels_first=false",
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("have", "to", "parameters"), TABLES_OF_URLS)
+def test_the_report_about_a_url_is_that_about_its_arrays(
+    client: Client, have: str, to: str, parameters: Mapping[str, str]
+) -> None:
+    expected = compare(client, to, tables(have), **parameters)
+
+    assert get(client, have, to, **parameters) == expected
+
+
+def test_the_report_about_a_url_has_a_tag_and_is_text_where_that_is_asked_for(
+    client: Client,
+) -> None:
+    query = {"have": f"{ROPE}&angle=float32", "to": ROPE}
+    answer = client.request("GET", "/compare", params=query)
+    text = client.request("GET", "/compare", params=query, headers={"Accept": "text/plain"})
+    known = client.request(
+        "GET", "/compare", params=query, headers={"If-None-Match": answer.headers["etag"]}
+    )
+    other = client.request("GET", "/compare", params=query, headers={"If-Match": '"other"'})
+    head = client.request("HEAD", "/compare", params=query)
+
+    assert answer.headers["cache-control"] == "private, max-age=86400"
+    assert text.text.splitlines()[0] == answer.json()["summary"]
+    assert (known.status_code, known.content) == (304, b"")
+    assert known.headers["etag"] == answer.headers["etag"]
+    assert (head.status_code, head.content) == (200, b"")
+    assert other.status_code == 412
+
+
+@pytest.mark.parametrize(
+    ("have", "to", "parameter", "rule"),
+    [
+        ("/nowhere", ROPE, "have", "have names no table: "),
+        (ROPE, "/nowhere", "to", "to names no table: "),
+        ("/rope?head_dim=7&seq_len=2", ROPE, "have", "have names no table: "),
+        ("/rope?head_dim=8&seq_len=2&channels=0", ROPE, "have", "pack=flat"),
+        ("/rope/apply?start=3", ROPE, "have", "is made of what is POSTed"),
+        ("", ROPE, "have", "there is no path in it"),
+        (COMPACT, ROPE, "have", "have has the arrays cos, sin, and to rope: add part="),
+        (f"{ROPE}&pack=complex", ROPE, "have", "the array is complex64 and the table float32"),
+        ("/encoding?seq_len=3&d_model=7", ENCODING, "have", "the array has the shape (3, 7)"),
+    ],
+)
+def test_a_url_that_cannot_be_compared_is_named(
+    client: Client, have: str, to: str, parameter: str, rule: str
+) -> None:
+    answer = client.request("GET", "/compare", params={"have": have, "to": to})
+
+    assert answer.status_code == 422
+    assert {fault["parameter"] for fault in answer.json()["errors"]} == {parameter}
+    assert rule in answer.json()["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("have", "ways"),
+    [
+        ("/encoding?seq_len=4611686018427387904&d_model=64", "positions= or channels=, in have"),
+        ("/relative/t5?query_len=100000", "query_positions=, in have"),
+        ("/rope?seq_len=131073&head_dim=128", "positions= or channels=, in have"),
+    ],
+)
+def test_a_table_that_is_too_long_is_refused_with_the_selections_that_shorten_it(
+    client: Client, have: str, ways: str
+) -> None:
+    answer = client.request("GET", "/compare", params={"have": have, "to": have})
+
+    assert answer.status_code == 413
+    assert ways in answer.json()["detail"]
+
+
+def test_parameters_of_a_get_are_those_of_two_tables(client: Client) -> None:
+    missing = client.request("GET", "/compare", params={"to": ROPE})
+    unknown = client.request("GET", "/compare", params={"have": ROPE, "to": ROPE, "layer": "1"})
+    cut = client.get(f"/compare?have={ROPE}&to={ROPE}")
+
+    assert missing.status_code == unknown.status_code == cut.status_code == 422
+    assert [fault["parameter"] for fault in missing.json()["errors"]] == ["have"]
+    assert [fault["parameter"] for fault in unknown.json()["errors"]] == ["layer"]

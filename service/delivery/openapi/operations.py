@@ -215,7 +215,9 @@ class _Operations:
             answers = {"200": self._report()}
             return {path: {"get": self._get("", answers, (*_GET_ERRORS, errors.NotFound))}}
         if self.endpoint.report is not None:
-            return {path: {"post": self._post("", self._report(), _BODY_ERRORS)}}
+            by_get = self.endpoint.by_get
+            got = _Operations(by_get, self.components).paths()[path] if by_get else {}
+            return {path: {**got, "post": self._post("", self._report(), _BODY_ERRORS)}}
         plain, chosen = {}, {}
         file = {"description": "The file", "headers": POST_HEADERS, "content": _FILE_OR_CHECKSUM}
         if self.endpoint.has_get:
