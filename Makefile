@@ -16,7 +16,7 @@ LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quie
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -28,7 +28,7 @@ test: $(VENV)/dev.stamp ## Run the quick tests: about a minute on two cores
 test-full: $(VENV)/dev.stamp ## Run all tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
 
-test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
+test-system: $(VENV)/explorer.stamp ## Run the tests with real servers, containers and other processors
 	$(BIN)/python -m pytest -m system -p no:xdist
 
 same: $(VENV)/dev.stamp ## Compare answers with the recorded ones in tests/data
@@ -93,6 +93,9 @@ starvation: $(VENV)/dev.stamp ## Show what costly requests do to others: latency
 scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simulate many
 	$(BIN)/python -m benchmarks.scaling
 
+explorer: $(VENV)/explorer.stamp ## Measure the page in Chromium: bytes, first numbers, drawing, memory
+	$(BIN)/python -m benchmarks.explorer
+
 pictures: $(VENV)/dev.stamp ## Draw the pictures of the documentation
 	$(BIN)/python -m tests.data.draw_pictures
 
@@ -128,7 +131,8 @@ lock: $(VENV)/dev.stamp ## Update the pinned requirements
 	for set in "pyproject.toml -o requirements/runtime.txt" \
 	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
 	  "requirements/build.in -o requirements/build.txt" \
-	  "requirements/fuzz.in -o requirements/fuzz.txt" \
+	  "requirements/explorer.in -o requirements/explorer.txt" \
+  "requirements/fuzz.in -o requirements/fuzz.txt" \
 	  "requirements/generators.in -o requirements/generators.txt"; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
@@ -148,6 +152,10 @@ $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject
 	$(PIP) --require-hashes -r requirements/build.txt
 	$(PIP) --require-hashes -r requirements/runtime.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/explorer.stamp: requirements/explorer.txt $(VENV)/dev.stamp
+	$(PIP) --require-hashes -r requirements/explorer.txt
 	touch $@
 
 $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp

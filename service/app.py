@@ -1,10 +1,12 @@
 """The application: routes, layers and lifespan."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from urllib.parse import quote
 
 from fastapi import FastAPI
+from starlette.requests import Request
 
 from service import __version__
 from service.delivery.cache import ResponseCacheMiddleware
@@ -12,16 +14,22 @@ from service.delivery.clients import ClientAddresses
 from service.delivery.dispatch import STATE, Delivery
 from service.delivery.handler import RequestRoute, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
+from service.delivery.negotiation import list_header
 from service.delivery.openapi.operations import openapi_document
 from service.delivery.problems import add_problem_handlers
-from service.delivery.schedule import IMPORT_SECONDS
+from service.delivery.schedule import IMPORT_SECONDS, SHORT_SECONDS
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
-from service.delivery.telemetry.traffic import TelemetryMiddleware
+from service.delivery.telemetry.traffic import TelemetryMiddleware, target_of
+from service.errors import Fault
 from service.routes import ENDPOINTS, GET_REPORTS, REPORTS, RESOURCES
+from service.routes.browser_pages import ProblemPages, add_browser_pages
 from service.routes.pages import PAGES, add_pages
-from service.routes.table_urls import conventions
+from service.routes.table_urls import conventions, repaired
 from service.settings import Settings, load_settings
+
+# What is read of a longer URL takes more than short work.
+_MAX_REPAIRED_LENGTH = 2048
 
 
 def create_app(
@@ -59,6 +67,7 @@ def create_app(
     )
     app.state.delivery = delivery
     app.router.route_class = RequestRoute
+    add_browser_pages(app, delivery)
     for path in ENDPOINTS:
         add_endpoint(
             app,
@@ -74,11 +83,12 @@ def create_app(
     document = cache(partial(openapi_document, about, ENDPOINTS.values(), PAGES))
     app.openapi = document  # type: ignore[method-assign]
     names = partial(delivery.scheduler.run, conventions, IMPORT_SECONDS)
-    add_problem_handlers(app, names)
+    add_problem_handlers(app, names, partial(_repaired, delivery))
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, cache=delivery.response_cache)
     if settings.keys:
         app.add_middleware(Authorized, keys=settings.keys)
+    app.add_middleware(ProblemPages)
     app.add_middleware(CorsMiddleware)
     app.add_middleware(
         TelemetryMiddleware,
@@ -87,3 +97,22 @@ def create_app(
         addresses=ClientAddresses(settings.trusted_networks),
     )
     return app
+
+
+async def _repaired(
+    delivery: Delivery, request: Request, faults: Sequence[Fault]
+) -> Sequence[Fault]:
+    """Return the faults of a GET with the URLs that repair it; raises Overloaded.
+
+    The faults of a description are those of the URL that is described.
+    """
+    url = quote(target_of(request.scope), safe="/?=&%+,:")
+    if len(url) > _MAX_REPAIRED_LENGTH:
+        return faults
+    if request.scope["path"] == "/describe":
+        url = request.query_params.get("url", url)
+    accept = list_header(request.scope, b"accept")
+    paths = {(each.suggestion or "").partition("?")[0] for each in faults if each.where is None}
+    has_imports = (paths & RESOURCES.keys()) - RESOURCES.made.keys()
+    find = partial(repaired, faults, url, accept, delivery.settings)
+    return await delivery.scheduler.run(find, IMPORT_SECONDS if has_imports else SHORT_SECONDS)

@@ -23,12 +23,16 @@ class Fault:
         value: the invalid value, shortened, or None.
         detail: the rule that it breaks and the nearest valid value, if there is one.
         in_body: whether ``where`` is a pointer.
+        suggestion: the name or the value that is likely meant, or None.
+        url: the request with the suggestion, if that repairs it; None for others.
     """
 
     where: str | None
     value: str | None
     detail: str
     in_body: bool = False
+    suggestion: str | None = None
+    url: str | None = None
 
 
 class PosrefError(Exception):

@@ -57,6 +57,14 @@ def integer(value: Any, *, example: str = "4 or -4") -> int:
     return int(value)
 
 
+class Misspelled(ValueError):
+    """A value that breaks a rule, with the one that is likely meant, if there is one."""
+
+    def __init__(self, rule: str, near: str | None, suggestion: str | None = None) -> None:
+        super().__init__(f"{rule}; did you mean {near}?" if near else rule)
+        self.suggestion = near and (suggestion or near)
+
+
 def real(value: Any) -> float:
     """Parse a number of JSON: the nearest binary64, which must be finite."""
     if type(value) is float and isfinite(value):
@@ -88,8 +96,7 @@ def boolean(value: Any) -> bool:
     if not isinstance(value, str) or value not in _BOOLEANS:
         lower = str(value).lower()
         suggestion = lower if lower in _BOOLEANS else _OTHER_BOOLEANS.get(lower)
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
-        raise ValueError(f"must be true or false{hint}")
+        raise Misspelled("must be true or false", suggestion)
     return _BOOLEANS[value]
 
 

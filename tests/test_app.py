@@ -70,10 +70,10 @@ def test_nothing_is_imported_on_the_event_loop_nor_where_short_work_would_wait(
         return make(*arguments)
 
     endpoints = MadeOnDemand(ENDPOINTS, partial(noted, ENDPOINTS.__getitem__))
-    homes = MadeOnDemand([*pages._HOMES], partial(noted, pages._HOMES.__getitem__))
+    directory = MadeOnDemand("/", partial(noted, pages._DIRECTORY.__getitem__))
     monkeypatch.setattr("service.app.ENDPOINTS", endpoints)
     monkeypatch.setattr("service.app.conventions", partial(noted, conventions))
-    monkeypatch.setattr("service.routes.pages._HOMES", homes)
+    monkeypatch.setattr("service.routes.pages._DIRECTORY", directory)
 
     with client_of(create_app(default_settings())) as fresh:
         first, second = fresh.get(path), fresh.get(path)

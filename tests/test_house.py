@@ -17,6 +17,8 @@ MODULES = sorted(
 )
 FAILURE_CODES = {400, 401, *range(404, 407), 408, 410, *range(412, 417), 422, 429, 431, 500, 503}
 IDEAL_LINES, MOST_LINES, MOST_SIBLINGS, PREFIX_FAMILY = 100, 600, 20, 3
+SCRIPTS = sorted((SERVICE / "explorer").glob("*.js"))
+MOST_SCRIPT_LINES = 3700
 
 
 @cache
@@ -191,3 +193,11 @@ def test_status_codes_of_failures_live_in_one_module() -> None:
     ]
 
     assert not offending
+
+
+def test_scripts_of_the_page_stay_within_their_budget() -> None:
+    lines = {path.name: len(path.read_text().splitlines()) for path in SCRIPTS}
+
+    assert 0 < len(lines) <= MOST_SIBLINGS
+    assert sum(lines.values()) <= MOST_SCRIPT_LINES, lines
+    assert max(lines.values()) <= MOST_LINES, lines

@@ -409,7 +409,8 @@ class NamedArrays(ArrayInputs):
                 match, shown = self._nearest(name), shortened(name)
                 hint = f"did you mean {match}?" if match else f"rename it to {' or '.join(names)}"
                 detail = f"{shown} is no array here; {hint}"
-                faults.append(Fault(f"/{shown}", shown, detail, in_body=True))
+                fault = Fault(f"/{shown}", shown, detail, in_body=True, suggestion=match)
+                faults.append(fault)
         return faults
 
     def _nearest(self, name: str) -> str | None:
@@ -513,7 +514,7 @@ def _endpoint_at(path: str) -> Endpoint:
     )
 
 
-RESOURCES: Mapping[str, Endpoint] = MadeOnDemand(registry.TABLES, _endpoint_at)
+RESOURCES = MadeOnDemand(registry.TABLES, _endpoint_at)
 """The endpoints of tables, which answer GET, by path."""
 
 TRANSFORMS: Mapping[str, Endpoint] = MadeOnDemand(registry.TRANSFORMS, _endpoint_at)

@@ -44,10 +44,10 @@ from service.settings import Settings
 EXTENSION = ".{extension}"
 
 # Parsing a longer query, as of ranges of positions, takes more than 2 ms of the event loop.
-_SHORT_QUERY_BYTES = 2048
+_SHORTQUERY_BYTES = 2048
 
-# The processor seconds of planning for a byte of a query with a list of positions.
-_QUERY_BYTE_SECONDS = 2e-7
+QUERY_BYTE_SECONDS = 2e-7
+"""The processor seconds of planning for a byte of a query with a list of positions."""
 
 # The processor seconds of parsing a byte of a list of numbers.
 _TEXT_BYTE_SECONDS = 2e-7
@@ -89,10 +89,10 @@ class Handler:
         planned = partial(plan_get, self.endpoint, job, delivery.settings)
 
         async def answer() -> Answer:
-            if len(job.query) <= _SHORT_QUERY_BYTES:
+            if len(job.query) <= _SHORTQUERY_BYTES:
                 plan = planned()
             else:
-                plan = await delivery.scheduler.run(planned, len(job.query) * _QUERY_BYTE_SECONDS)
+                plan = await delivery.scheduler.run(planned, len(job.query) * QUERY_BYTE_SECONDS)
             return await delivery.answer(request.scope, plan)
 
         return await cancel_on_disconnect(request.receive, answer())

@@ -91,6 +91,9 @@ def _preflight(scope: Scope) -> Answer | None:
 PROBES = frozenset({"/livez", "/readyz"})
 """Probe paths, which need no API key."""
 
+ASSETS = "/explorer/"
+"""The path of the files that pages load, which need no API key either."""
+
 _CHALLENGE = 'Bearer realm="posref"'
 _REFUSED_CHALLENGE = f'{_CHALLENGE}, error="invalid_token"'
 _WHERE = "send one in the header Authorization: Bearer KEY"
@@ -117,7 +120,7 @@ class Authorized:
                 message["headers"] = private(message.get("headers", ()))
             await send(message)
 
-        refused = None if _is_probe(scope) else self._refusal(scope)
+        refused = None if _is_open(scope) else self._refusal(scope)
         await (refused or self._app)(scope, receive, send_private)
 
     def _refusal(self, scope: Scope) -> Answer | None:
@@ -160,8 +163,9 @@ def private(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
     return [*others, (b"cache-control", b", ".join(kept))]
 
 
-def _is_probe(scope: Scope) -> bool:
-    return scope["path"] in PROBES and scope["method"] in {"GET", "HEAD"}
+def _is_open(scope: Scope) -> bool:
+    is_known = scope["path"] in PROBES or scope["path"].startswith(ASSETS)
+    return is_known and scope["method"] in {"GET", "HEAD"}
 
 
 def _has_key_in_query(query: bytes) -> bool:

@@ -16,7 +16,8 @@ from service.formats.format import Format
 from service.numerics.tables import Document
 
 _ANYTHING = "*/*"
-_PAGE = "text/html"
+HTML_MEDIA_TYPE = "text/html"
+GZIP = "gzip"
 DIGEST_SUFFIX = ".sha256"
 TEXT_MEDIA_TYPE = "text/plain; charset=utf-8"
 
@@ -65,7 +66,13 @@ def unknown_format(extension: str) -> NotFound:
     near = nearest(extension, FORMATS)
     hint = f"did you mean {near}? There are" if near else "there are"
     formats = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
-    return NotFound(f"There is no format {shortened(extension)}; {hint} {formats}")
+    detail = f"There is no format {shortened(extension)}; {hint} {formats}"
+    return NotFound(detail, _misspelled("extension", extension, detail, near))
+
+
+def _misspelled(where: str | None, value: str, detail: str, near: str | None) -> list[Fault]:
+    """Return the fault of a name for which there is a near one."""
+    return [Fault(where, shortened(value), detail, suggestion=near)] if near else []
 
 
 def unknown_path(
@@ -76,15 +83,17 @@ def unknown_path(
     Args:
         path: the unknown path.
         known: the paths of all routes without path parameters.
-        named: returns the path and parameter of each convention by its name, for hints.
+        named: returns the path and query of each convention by its name, for hints.
     """
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
     same = [each for each in paths if name and each.endswith(f"/{name}")]
     exact = same[0] if len(same) == 1 else named().get(name)
-    near = exact or nearest(path, paths)
-    hint = f"did you mean {near}?" if near else "/ lists what is here"
-    return NotFound(f"There is no {shortened(path)}; {hint}")
+    near = exact or nearest(path.partition(".")[0], paths)
+    shown = near and near.replace("?", " with ")
+    hint = f"did you mean {shown}?" if shown else "/ lists what is here"
+    detail = f"There is no {shortened(path)}; {hint}"
+    return NotFound(detail, _misspelled(None, path, detail, near))
 
 
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
@@ -149,7 +158,7 @@ def ranked_formats(accept: str | None, formats: Sequence[Format]) -> list[Format
 
 def _format_quality(accept: str | None, form: Format) -> float:
     quality = media_quality(accept, form.media_type)
-    if form.is_drawn and quality <= media_quality(accept, _PAGE):
+    if form.is_drawn and quality <= media_quality(accept, HTML_MEDIA_TYPE):
         return min(quality, _LEAST_QUALITY)
     return quality
 
@@ -174,6 +183,13 @@ def prefers_text(accept: str | None) -> bool:
     """Return whether plain text ranks above JSON in an Accept header."""
     text = TEXT_MEDIA_TYPE.partition(";")[0]
     return media_quality(accept, text) > media_quality(accept, FORMATS["json"].media_type)
+
+
+def prefers_page(accept: str | None) -> bool:
+    """Return whether HTML ranks above JSON in an Accept header, and below no other format."""
+    others = (media_quality(accept, form.media_type) for form in FORMATS.values())
+    html = media_quality(accept, HTML_MEDIA_TYPE)
+    return html > media_quality(accept, FORMATS["json"].media_type) and html >= max(others)
 
 
 # Two headers of one request; what a long one holds takes megabytes.

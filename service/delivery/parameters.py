@@ -182,12 +182,16 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
         return Fault(name, None, f"{name} is required" + (f": {possible}" if possible else ""))
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
-        return Fault(shortened(name), value, _unknown(model, name, values))
+        rule, near = _unknown(model, name, values)
+        return Fault(shortened(name), value, rule, suggestion=near)
     meant = model.value_hints.get(name, {}).get(str(values[name]))
     if meant is not None:
-        # A choice, or a sentence that says what to send in place of it.
-        return Fault(name, value, meant if " " in meant else f"did you mean {name}={meant}?")
-    return Fault(name, value, _rule(name, detail) + _related_choice(model, name, values[name]))
+        if " " in meant:
+            # A sentence that says what to send in place of it.
+            return Fault(name, value, meant)
+        return Fault(name, value, f"did you mean {name}={meant}?", suggestion=meant)
+    rule = _rule(name, detail) + _related_choice(model, name, values[name])
+    return Fault(name, value, rule, suggestion=_meant(detail))
 
 
 def _inner_fault(place: list[str], detail: ErrorDetails) -> Fault:
@@ -199,11 +203,14 @@ def _inner_fault(place: list[str], detail: ErrorDetails) -> Fault:
         rule = f"{shortened(place[-1])} is not known here"
     if detail["type"].endswith(("_type", "_attributes_type")):
         rule = f"{name} must be of another type: {detail['msg']}"
-    return Fault("/".join(["", *map(shortened, place)]), value, rule, in_body=True)
+    pointer = "/".join(["", *map(shortened, place)])
+    return Fault(pointer, value, rule, in_body=True, suggestion=_meant(detail))
 
 
-def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
-    """Return the detail for an unknown name, with a hint to the name that was likely meant."""
+def _unknown(
+    model: type[Parameters], name: str, values: Mapping[str, Any]
+) -> tuple[str, str | None]:
+    """Return the detail for an unknown name, with a hint, and the name that is likely meant."""
     known = sorted(model.model_fields)
     near = nearest(name, known)
     own_hint = model.hint_for_unknown(name, values)
@@ -218,7 +225,8 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
         hint = f"there are {len(known)}, among them {', '.join(most_similar(name, known, _FEW))}"
     else:
         hint = f"there {'is only' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
-    return f"{shortened(name)} is not a parameter here; {hint}"
+    detail = f"{shortened(name)} is not a parameter here; {hint}"
+    return detail, near if own_hint is None else None
 
 
 def _related_choice(model: type[Parameters], name: str, value: Any) -> str:
@@ -227,12 +235,20 @@ def _related_choice(model: type[Parameters], name: str, value: Any) -> str:
     return f"; {value} is one of {' and '.join(places)}" if places else ""
 
 
+def _meant(detail: ErrorDetails) -> str | None:
+    """Return the value that is likely meant by an invalid one, or None."""
+    context = detail.get("ctx", {})
+    if detail["type"] == "literal_error":
+        return nearest(str(detail["input"]), re.findall(r"'(.*?)'", context["expected"]))
+    return getattr(context.get("error"), "suggestion", None)
+
+
 def _rule(name: str, detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     if detail["type"] == "value_error":
         return f"{name} {context['error']}"
     if detail["type"] == "literal_error":
-        near = nearest(str(detail["input"]), re.findall(r"'(.*?)'", context["expected"]))
+        near = _meant(detail)
         hint = f"did you mean {name}={near}? " if near else ""
         return f"{hint}{name} must be {context['expected']}"
     bounds = (f"{words} {context[bound]}" for bound, words in _BOUNDS.items() if bound in context)

@@ -5,7 +5,7 @@ Also the headers of HTML pages, with the content security policy of each page.
 
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from service import errors
-from service.delivery.negotiation import RawHeaders, raw, unknown_path
+from service.delivery.negotiation import HTML_MEDIA_TYPE, raw, unknown_path
 from service.delivery.responses import Answer
 
 MEDIA_TYPE = "application/problem+json"
@@ -102,10 +102,10 @@ def problem_of(error: errors.PosrefError) -> dict[str, object]:
 
 
 def _fault_document(fault: errors.Fault) -> dict[str, str | None]:
-    described = {"value": fault.value, "detail": fault.detail}
-    if fault.where is None:
-        return described
-    return {"pointer" if fault.in_body else "parameter": fault.where, **described}
+    place = {"pointer" if fault.in_body else "parameter": fault.where}
+    said = {"detail": fault.detail, "suggestion": fault.suggestion, "url": fault.url}
+    every = {**place, "value": fault.value, **said}
+    return {name: text for name, text in every.items() if text is not None or name == "value"}
 
 
 def _headers(error: errors.PosrefError) -> dict[str, str]:
@@ -130,18 +130,27 @@ def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None)
     return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
-def add_problem_handlers(app: Starlette, named: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+def add_problem_handlers(
+    app: Starlette,
+    named: Callable[[], Awaitable[Mapping[str, str]]],
+    repaired: Callable[[Request, Sequence[errors.Fault]], Awaitable[Sequence[errors.Fault]]],
+) -> None:
     """Make the app answer every error with a problem document.
 
     Args:
         app: the application.
-        named: returns the path and parameter of each convention by its name, for hints; raises
+        named: returns the path and query of each convention by its name, for hints; raises
             Overloaded where it cannot import them now.
+        repaired: returns the faults of a GET with the URLs that repair it; raises Overloaded.
     """
     names: dict[str, str] = {}
 
-    async def refuse(_: Request, error: Exception) -> Answer:
+    async def refuse(request: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
+        if request.method in {"GET", "HEAD"} and any(each.suggestion for each in error.faults):
+            # Without URLs the problem is poorer.
+            with suppress(errors.Overloaded):
+                error.faults = tuple(await repaired(request, error.faults))
         return refusal(error)
 
     async def refuse_thread(_: Request, error: Exception) -> Answer:
@@ -160,7 +169,7 @@ def add_problem_handlers(app: Starlette, named: Callable[[], Awaitable[Mapping[s
             # Without them a hint is poorer.
             with suppress(errors.Overloaded):
                 names.update(await named())
-        return refusal(unknown_path(request.scope["path"], plain, lambda: names))
+        return await refuse(request, unknown_path(request.scope["path"], plain, lambda: names))
 
     app.add_exception_handler(errors.PosrefError, refuse)
     app.add_exception_handler(RuntimeError, refuse_thread)
@@ -178,23 +187,20 @@ def _allowed_methods(request: Request) -> str:
     return ", ".join(sorted(methods))
 
 
-HTML_MEDIA_TYPE = "text/html"
-
 _INLINE = {
     kind: re.compile(rf"<{kind}>(.*?)</{kind}>", re.DOTALL | re.IGNORECASE)
     for kind in ("script", "style")
 }
 
 
-def html_headers(page: str, cache_control: str, vary: str = "") -> RawHeaders:
-    """Return the headers of an HTML page."""
-    headers = {
+def html_headers(policy: str, cache_control: str) -> dict[str, str]:
+    """Return the headers of an HTML page with this Content-Security-Policy."""
+    return {
         "Content-Type": f"{HTML_MEDIA_TYPE}; charset=utf-8",
         "Cache-Control": cache_control,
-        "Content-Security-Policy": content_policy(page),
+        "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",
     }
-    return raw(headers | ({"Vary": vary} if vary else {}))
 
 
 def content_policy(page: str) -> str:

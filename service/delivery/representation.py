@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from urllib.parse import quote
 
 from service.delivery.negotiation import (
+    GZIP,
     TEXT_MEDIA_TYPE,
     Job,
     RepresentationRequest,
@@ -35,8 +36,6 @@ MAX_TABLE_BYTES = 2**63 - 1
 # The processor seconds of hashing a byte, and of compressing a byte of text.
 _DIGEST_BYTE_SECONDS = 5.5e-10
 _GZIP_BYTE_SECONDS = 2e-8
-
-GZIP = "gzip"
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
@@ -170,16 +169,16 @@ def represent(document: Document, request: RepresentationRequest) -> Representat
     check_revision(document, request.revision)
     form = choose_format(document, request.extension, request.accept, request.default)
     file = form.body(document)
-    _check_countable(document, file)
+    check_countable(document, file.length_bytes)
     is_compressible = form.is_text and not request.is_digest
     coding = choose_coding(request.accept_encoding, (GZIP,) if is_compressible else ())
     return Representation(document, form, file, coding, request.is_digest)
 
 
-def _check_countable(document: Document, body: Body) -> None:
+def check_countable(document: Document, length_bytes: int | None = None) -> None:
     """Raise InvalidParameters for tables longer than 2^63 − 1 bytes: no client can count them."""
     tables_bytes = sum(size_bytes(table) for table in document.arrays.values())
-    total_bytes = max(tables_bytes, body.length_bytes or 0)
+    total_bytes = max(tables_bytes, length_bytes or 0)
     if total_bytes > MAX_TABLE_BYTES:
         rule = f"the table takes {total_bytes} bytes, and at most 2^63 - 1 are possible"
         raise InvalidParameters(Fault(None, None, rule))

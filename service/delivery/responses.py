@@ -6,9 +6,11 @@ They follow RFC 9110: ranges §14, entity tags §8.8.3, preconditions §13.
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
+from gzip import compress
 from hashlib import sha256
 from http import HTTPStatus
 
@@ -16,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.delivery.budget import Grant, GrantedBytes
-from service.delivery.negotiation import RawHeaders, list_header, raw
+from service.delivery.negotiation import GZIP, RawHeaders, choose_coding, list_header, raw
 from service.delivery.schedule import disconnected
 from service.delivery.streams import STREAM, Stream
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
@@ -293,3 +295,32 @@ class ResponseHead:
             headers += raw({"Content-Length": str(length_bytes)})
         status = HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT
         return Answer(status, headers, body)
+
+
+class WholeFile:
+    """A file of text that is sent whole: as it is, or compressed once.
+
+    Args:
+        body: the file.
+        headers: the headers of 200 responses; those of 304 responses have no Content-Type.
+    """
+
+    def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
+        self._plain = body
+        self._headers = {name: value for name, value in headers.items() if name != "Content-Type"}
+        self._content = {"Content-Type": headers["Content-Type"]}
+        self._digest = sha256(body).hexdigest()[:32]
+
+    @cached_property
+    def compressed(self) -> bytes:
+        return compress(self._plain, mtime=0)
+
+    def answer(self, scope: Scope) -> Answer:
+        """Return the response to a GET or HEAD; raises NotAcceptable and PreconditionFailed."""
+        coding = choose_coding(list_header(scope, b"accept-encoding"), (GZIP,))
+        body = self._plain if coding is None else self.compressed
+        # Two builds of zlib may compress the same bytes to different ones.
+        tag = f'"{self._digest}"' if coding is None else f'W/"{self._digest}-{coding}"'
+        content = self._content | ({"Content-Encoding": coding} if coding else {})
+        head = ResponseHead(tag, raw({"ETag": tag, **self._headers}), raw(content), len(body))
+        return head.without_body(Preconditions.of(scope)) or head.streamed(None, body)

@@ -7,7 +7,7 @@ canonical parameters, OpenAPI, documentation and contract tests are generated fr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from inspect import get_annotations
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin
 
@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
 
 from service import grammar
+from service.encodings.meaning import Meaning, NamedVariant, Selection
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer, Real
 from service.numerics.axes import columns_of
@@ -28,8 +29,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
-from service.numerics.phasors import Channels
-from service.numerics.positions import AnyPositions, Positions, RealPositions
+from service.numerics.positions import Positions, RealPositions
 from service.numerics.tables import (
     Curves,
     Document,
@@ -73,7 +73,6 @@ RealPositionList = Annotated[
 Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
 RealDTypeName: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
-Places: TypeAlias = AnyPositions | tuple[str, ...]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
 
 
@@ -107,75 +106,6 @@ RealDType = Annotated[
     about("Type of the elements; each is the exact value rounded once.", "float32"),
 ]
 IndexDType = Annotated[Literal["int32", "int64"], about("Type of the elements.", "int64")]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """How a request chooses places along an axis of a table.
-
-    Attributes:
-        parameter: the parameter that lists positions along the axis, or names one place.
-        places: what it lists or names, in order; None for 0, 1, ….
-        replaces: the parameters in place of which it is given.
-    """
-
-    parameter: str
-    places: Places | None = None
-    replaces: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ChannelColumns:
-    """Equidistant columns of a table with the same content.
-
-    Attributes:
-        part: ``sin`` or ``cos``; None for coordinates, angles and zeros.
-        start, step, count: the columns.
-        pair: the number of the frequency of the first column; None for zeros.
-        pair_step: what is added to it from a column to the next.
-        axis: the axis of the grid along which its positions are; None if there is no grid.
-    """
-
-    part: str | None
-    start: int
-    step: int
-    count: int
-    pair: int | None = None
-    pair_step: int = 0
-    axis: str | None = None
-
-    @classmethod
-    def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
-        """Return the columns of a row of sines and cosines."""
-        runs = [cls(*run) for run in channels.progressions()]
-        zeros = channels.zeros
-        return (*runs, *((cls(None, channels.width - zeros, 1, zeros),) if zeros else ()))
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What the numbers of a table are; rows are those of ``TableFamily.as_matrix``.
-
-    Attributes:
-        columns: what the columns of a row are; () if they are not channels.
-        value_range: bounds of all numbers; None if they are unknown.
-        is_steady: whether a column is the same sine or cosine at every position.
-        frequencies: the path of the frequencies of the pairs; None if it has none.
-        of_frequencies: parameters of the frequencies that are no parameters of the table.
-        unscaled: the canonical parameters that the frequencies have without scaling; () if they are
-            not scaled.
-        trained_length: the longest sequence of the training, before any extension.
-        grid: the lengths of the axes of rows that are the tokens of a grid, row by row; else ().
-    """
-
-    columns: tuple[ChannelColumns, ...] = ()
-    value_range: tuple[float, float] | None = None
-    is_steady: bool = False
-    frequencies: str | None = None
-    of_frequencies: Mapping[str, ParameterValue] = field(default_factory=dict)
-    unscaled: tuple[str, ...] = ()
-    trained_length: int | None = None
-    grid: tuple[int, ...] = ()
 
 
 class Parameters(BaseModel):
@@ -379,6 +309,7 @@ class Family(Parameters):
         example: a valid query.
         revision_of_bytes: the revision number of the tables; it is increased if, and only if, a
             byte of any table of this kind changes.
+        has_variants: whether the catalogue lists its rules or conventions one by one.
     """
 
     path: ClassVar[str]
@@ -386,6 +317,7 @@ class Family(Parameters):
     summary: ClassVar[str]
     example: ClassVar[str]
     revision_of_bytes: ClassVar[int] = 1
+    has_variants: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
         """Derive names from the path of a class; a class without one is a base class."""
@@ -396,6 +328,23 @@ class Family(Parameters):
             cls.operation = vars(cls).get("operation", "".join(map(str.capitalize, words)))
             first_line, *_ = (cls.__doc__ or "").split("\n\n")
             cls.summary = vars(cls).get("summary", first_line.rstrip("."))
+
+    @classmethod
+    def variants(cls) -> Iterable[NamedVariant]:
+        """Return the rules or conventions of this kind of table, or one variant without a name."""
+        own = getattr(cls, "conventions", None)
+        return own(cls.example) if own and cls.has_variants else (NamedVariant("", cls.example),)
+
+    @classmethod
+    def entry_id(cls, variant: str) -> str:
+        """Return the id in the catalogue: the path with colons, and the name of a variant."""
+        return ":".join(filter(None, (*cls.path.strip("/").split("/"), variant)))
+
+    @property
+    def variant(self) -> str:
+        """The name of the rule or the convention of the request; empty if none is listed."""
+        name: str = getattr(self, "convention_name", getattr(self, "convention", ""))
+        return name if self.has_variants else ""
 
     @classmethod
     def kind(cls) -> str:

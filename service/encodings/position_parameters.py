@@ -13,10 +13,12 @@ from service.encodings.family import (
     Integers,
     Parameters,
     Position,
-    Selection,
     impossible,
     optional,
     refuse_excluded,
+)
+from service.encodings.meaning import (
+    Selection,
 )
 from service.errors import InvalidBody
 from service.grammar import Integer

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from service.encodings.family import Family, channel_order, optional
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.grammar import Misspelled
 from service.numerics.dtypes import COMPLEX_DTYPES, INT64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 from service.numerics.transformed import Transform, TransformedTable
@@ -55,7 +56,8 @@ class AxisNames:
             word = name.strip().lower()[:_LONGEST_NAME]
             near = get_close_matches(_OTHER_WORDS.get(word, word), known, 1)
             rule = f"must be of {', '.join(known)}, and {shortened(name) or 'one'} is not"
-            raise ValueError(f"{rule}; did you mean {near[0]}?" if near else rule)
+            meant = (near[0] if near and each == name else each for each in names)
+            raise Misspelled(rule, near[0] if near else None, ",".join(meant))
         for one in (*self.required, *self.others):
             count = sum(names.count(name) for name in one.split("|"))
             if count > 1 or (count == 0 and one in self.required):

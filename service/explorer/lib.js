@@ -41,6 +41,21 @@ function filled(element, props, children) {
   return element;
 }
 
+/** Return what a template of the page holds. */
+export function copied(id) {
+  return document.getElementById(id).content.cloneNode(true);
+}
+
+/** Open a dialog with a title; it is gone from the page when it closes. */
+export function openDialog(title, ...children) {
+  const heading = h("h2", { id: "dialog-title" }, title);
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, heading, children);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
 let key = "";
 let asked = null;
 
@@ -57,6 +72,7 @@ export function askForKeyBy(ask) {
 /** Return the response to a request with status 2xx; throws Problem for any other. */
 export async function request(url, options = {}) {
   const headers = { Accept: "application/json", ...options.headers };
+  const used = key;
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
   try {
@@ -66,7 +82,7 @@ export async function request(url, options = {}) {
     throw new Problem(0, { detail: "The server does not answer. Is it still running?" });
   }
   if (response.status === 401 && asked) {
-    await asked();
+    if (used === key) await asked();
     return request(url, options);
   }
   if (response.ok) return response;

@@ -19,6 +19,7 @@ _REPORTS = {
 
 
 _GET_REPORTS = {
+    "/catalogue": "table_catalogue.CATALOGUE",
     "/compare": "compared_tables.COMPARE_TABLES",
     "/describe": "description.DESCRIBE",
 }

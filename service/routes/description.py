@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -14,11 +14,13 @@ from service.delivery.negotiation import possible_formats
 from service.delivery.parameters import read_parameters
 from service.delivery.representation import is_whole, represent
 from service.encodings.family import (
-    Meaning,
     Parameters,
-    Places,
     TableFamily,
     about,
+)
+from service.encodings.meaning import (
+    Meaning,
+    Places,
 )
 from service.errors import InvalidParameters
 from service.formats.raw import RAW
@@ -32,7 +34,8 @@ from service.settings import Settings
 # Axes along which a table is several matrices, one after the other or one by one.
 _STACKED = {"batch", "head", "offset", "coordinate"}
 
-Digits = Annotated[str, Field(pattern="^-?[0-9]+$")]
+Digits: TypeAlias = str
+"""An integer, which may exceed 2^53, in decimal."""
 
 
 class DescribeParameters(Parameters):
@@ -153,7 +156,7 @@ def describe(parameters: DescribeParameters, settings: Settings) -> Description:
     ]
     return Description.model_validate(
         {
-            "entry": None,
+            "entry": _family(given).entry_id(_family(given).variant),
             "url": url_of(table.request),
             "parameters": values,
             "arrays": arrays,
@@ -244,7 +247,7 @@ def _view(table: TableUrl) -> dict[str, Any]:
             "first": str(first),
             "step": str(step),
             "parameter": selection.parameter if selection else None,
-            "values": to_query(places) if listed else None,
+            "values": to_query(places).replace("e+", "e") if listed else None,
         }
 
     meaning = family.meaning()

@@ -1,9 +1,6 @@
 """Pages: the directory, probes, metrics and documentation."""
 
 import asyncio
-from gzip import compress
-from hashlib import sha256
-from html import escape
 from importlib.resources import files
 
 import orjson
@@ -18,16 +15,12 @@ from service.delivery.endpoints import Endpoint
 from service.delivery.handler import add_page
 from service.delivery.negotiation import (
     TEXT_MEDIA_TYPE,
-    choose_coding,
     list_header,
-    media_quality,
     raw,
 )
 from service.delivery.openapi.operations import Page
-from service.delivery.problems import HTML_MEDIA_TYPE as HTML
-from service.delivery.problems import html_headers
-from service.delivery.representation import GZIP
-from service.delivery.responses import Answer, Preconditions, ResponseHead
+from service.delivery.problems import content_policy, html_headers
+from service.delivery.responses import Answer, WholeFile
 from service.encodings.registry import table_revisions
 from service.errors import NotReady
 from service.formats import FORMATS
@@ -45,19 +38,15 @@ PAGES = (
 )
 """The pages of the OpenAPI document."""
 
-_ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
+_ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nAllow: /explorer/\nDisallow: /\n"
 
 
 def add_pages(app: FastAPI, delivery: Delivery) -> None:
     """Add the routes of all pages."""
 
-    async def home(request: Request) -> Response:
-        accept = list_header(request.scope, b"accept")
-        is_page = accept and media_quality(accept, HTML) > media_quality(accept, JSON.media_type)
-        body = await delivery.scheduler.made(_HOMES, HTML if is_page else JSON.media_type)
-        if is_page:
-            return Answer(200, html_headers(body, "no-store", vary="Accept"), body.encode())
-        return _answer(body.encode(), JSON.media_type, vary="Accept")
+    async def home(_: Request) -> Response:
+        body = await delivery.scheduler.made(_DIRECTORY, "/")
+        return _answer(body, JSON.media_type, vary="Accept")
 
     async def ready(request: Request) -> Response:
         if delivery.is_draining:
@@ -84,7 +73,7 @@ def _answer(
     return Answer(200, raw(headers | ({"Vary": vary} if vary else {})), body)
 
 
-def _directory() -> str:
+def _directory(_: str) -> bytes:
     """Return the directory of all endpoints, which this imports."""
     links = [
         {
@@ -112,7 +101,10 @@ def _directory() -> str:
         "formats": {form.extension: form.media_type for form in FORMATS.values()},
         "links": links,
     }
-    return orjson.dumps(directory).decode()
+    return orjson.dumps(directory)
+
+
+_DIRECTORY = MadeOnDemand("/", _directory)
 
 
 def _got() -> list[Endpoint]:
@@ -122,36 +114,6 @@ def _got() -> list[Endpoint]:
 
 def _posted() -> list[Endpoint]:
     return [endpoint for endpoint in ENDPOINTS.values() if not endpoint.has_get]
-
-
-def _home_page() -> str:
-    rows = "\n".join(
-        f'<li><a href="{escape(f"{resource.path}?{resource.example}")}">'
-        f"<code>{resource.path}</code></a> {escape(resource.summary)}</li>"
-        for resource in _got()
-    )
-    posts = "\n".join(
-        f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _posted()
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'
-        f'<link rel="icon" href="{_ASSETS}/favicon.png">'
-        '<meta name="viewport" content="width=device-width">'
-        "<style>body{font:1rem/1.6 sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
-        "</style></head><body><h1>posref</h1>"
-        "<p>The reference server for positional encodings: request a URL, get the exact table.</p>"
-        f"<ul>\n{rows}\n{posts}\n</ul>"
-        '<p><a href="/docs">Documentation</a> · <a href="/openapi.json">OpenAPI</a> · '
-        f"version {__version__}</p></body></html>"
-    )
-
-
-def _home_in(media_type: str) -> str:
-    return _home_page() if media_type == HTML else _directory()
-
-
-_HOMES = MadeOnDemand((JSON.media_type, HTML), _home_in)
-"""The page ``/`` by its media type."""
 
 
 async def _alive(_: Request) -> Response:
@@ -166,27 +128,20 @@ class _OpenApiPage:
     """The OpenAPI document, generated once, in a thread, at the first request."""
 
     def __init__(self) -> None:
-        self._bodies: dict[str | None, bytes] = {}
-        self._digest = ""
+        self._file: WholeFile | None = None
         self._lock = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
-        coding = choose_coding(list_header(request.scope, b"accept-encoding"), (GZIP,))
         async with self._lock:
-            if not self._bodies:
-                await asyncio.to_thread(self._generate, request.app)
-        # Two builds of zlib may compress the same bytes to different ones.
-        tag = f'"{self._digest}"' if coding is None else f'W/"{self._digest}-{coding}"'
-        kept = {"ETag": tag, "Cache-Control": "public, max-age=3600", "Vary": "Accept-Encoding"}
-        kind = {"Content-Type": JSON.media_type} | ({"Content-Encoding": coding} if coding else {})
-        head = ResponseHead(tag, raw(kept), raw(kind), len(self._bodies[coding]))
-        bodiless = head.without_body(Preconditions.of(request.scope))
-        return bodiless or head.streamed(None, self._bodies[coding])
+            if self._file is None:
+                self._file = await asyncio.to_thread(self._generate, request.app)
+        return self._file.answer(request.scope)
 
-    def _generate(self, app: FastAPI) -> None:
-        plain = orjson.dumps(app.openapi())
-        self._digest = sha256(plain).hexdigest()[:32]
-        self._bodies = {None: plain, GZIP: compress(plain, mtime=0)}
+    def _generate(self, app: FastAPI) -> WholeFile:
+        kept = {"Cache-Control": "public, max-age=3600", "Vary": "Accept-Encoding"}
+        file = WholeFile(orjson.dumps(app.openapi()), {"Content-Type": JSON.media_type, **kept})
+        assert file.compressed
+        return file
 
 
 # Swagger UI takes seconds to parse the document as YAML, and to read all of it again for the
@@ -236,4 +191,6 @@ async def _docs(_: Request) -> Response:
         f'<script src="{_ASSETS}/swagger-ui-bundle.js"></script>'
         f"<script>{_DOCS_SCRIPT}</script></body></html>"
     )
-    return Answer(200, html_headers(page, "public, max-age=3600"), page.encode())
+    return Answer(
+        200, raw(html_headers(content_policy(page), "public, max-age=3600")), page.encode()
+    )

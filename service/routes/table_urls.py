@@ -7,12 +7,12 @@ table has another one, and it is a parameter of tables alone. Table-Revision in 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote_plus, urlencode, urlsplit
 
 from pydantic import Field
 
@@ -27,9 +27,21 @@ from service.delivery.endpoints import (
     revision_of,
     table_document,
 )
-from service.delivery.negotiation import RepresentationRequest, read_extension, unknown_path
+from service.delivery.negotiation import (
+    Job,
+    RepresentationRequest,
+    prefers_page,
+    read_extension,
+    unknown_path,
+)
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.representation import check_revision, linked_format
+from service.delivery.representation import (
+    check_answer_size,
+    check_countable,
+    check_revision,
+    linked_format,
+    represent,
+)
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.formats.format import Input
@@ -41,14 +53,16 @@ from service.routes import REPORTS
 if TYPE_CHECKING:
     from service.settings import Settings
 
+# Of a request with many faults the first suggestions are tried.
+_MAX_TRIED = 3
 _POSTED = {*REPORTS, *TRANSFORMS, *COMPOSITIONS}
 
 
 @cache
 def conventions() -> Mapping[str, str]:
-    """Return the path and parameter of the first table of each convention, by its name."""
+    """Return the path and query of the first table of each convention, by its name."""
     return {
-        name: f"{path} with convention={name}"
+        name: f"{path}?convention={name}"
         for path in reversed([*RESOURCES])
         for name in choices(RESOURCES[path].parameters, "convention")
     }
@@ -271,6 +285,56 @@ def split_url(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as error:
         raise NotFound(f"{shortened(url)} is no URL: its host cannot be read") from error
+
+
+def repaired(
+    faults: Sequence[Fault], url: str, accept: str | None, settings: "Settings"
+) -> tuple[Fault, ...]:
+    """Return the faults of a GET, with the URLs of requests without them that are valid.
+
+    Each differs by one change, and is read as a request of its own. Only the first suggestions are
+    tried.
+    """
+    tried = [fault for fault in faults if fault.suggestion][:_MAX_TRIED]
+    found: dict[Fault, str] = {}
+    for fault in tried:
+        with suppress(PosrefError):
+            changed = _changed(url, fault, fault.suggestion or "")
+            _check(changed, accept, settings)
+            found[fault] = changed
+    return tuple(replace(fault, url=found.get(fault)) for fault in faults)
+
+
+def _changed(url: str, fault: Fault, meant: str) -> str:
+    """Return a URL with what is meant in place of what a fault is about."""
+    path, _, query = url.partition("?")
+    stem, dot, extension = path.partition(".")
+    if fault.where is None:
+        stem, _, own = meant.partition("?")
+        query = "&".join(filter(None, (own, query)))
+    elif fault.where == "extension":
+        extension = extension.replace(fault.value or "", meant, 1)
+    else:
+        is_known = stem in RESOURCES and fault.where in RESOURCES[stem].parameters.model_fields
+        fields = []
+        for field in query.split("&"):
+            name, _, value = field.partition("=")
+            if unquote_plus(name) == fault.where:
+                name, value = (name, quote(meant)) if is_known else (meant, value)
+            fields.append(f"{name}={value}")
+        query = "&".join(fields)
+    return f"{stem}{dot}{extension}?{query}"
+
+
+def _check(url: str, accept: str | None, settings: "Settings") -> None:
+    """Raise PosrefError unless a GET of a URL is valid."""
+    parsed = read_url(url)
+    document, request = parsed.document, replace(parsed.representation, accept=accept)
+    if request.extension is None and prefers_page(accept):
+        check_countable(document)
+        return
+    job = Job(parsed.resource.path, parsed.resource.path, b"", request)
+    check_answer_size(represent(document, request), settings, job)
 
 
 def _query(split: SplitResult) -> Mapping[str, str]:

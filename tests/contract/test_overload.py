@@ -89,7 +89,8 @@ def served(seconds: float = 0, **limits: float) -> Iterator[tuple[Client, Delive
     """Run an application with a warm cache, whose threads are occupied for so many seconds."""
     settings = default_settings().model_copy(update={"threads": 1, **limits})
     with client_of(create_app(settings)) as client:
-        assert client.get(WARM).status_code == 200
+        for url in (WARM, "/"):
+            assert client.get(url).status_code == 200
         delivery: Delivery = client.app.state.delivery
         stuck = Stuck(delivery, seconds)
         client.run(stuck.occupy())

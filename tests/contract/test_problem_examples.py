@@ -30,8 +30,8 @@ def problems_of_requests() -> Iterator[Any]:
         refused = [
             client.get("/encoding?seq_len=4&d_model=4&dmodel=512"),
             client.get("/encoding.npy?seq_len=4&d_model=4&dtype=bfloat16"),
-            client.get("/encoding.np?seq_len=4&d_model=4"),
-            client.get("/encoding?seq_len=4&d_model=4", accept="text/html"),
+            client.get("/encodings?seq_len=4&d_model=4"),
+            client.get("/encoding?seq_len=4&d_model=4", accept="text/markdown"),
             client.get(NPY, if_match=f'"{"0" * 32}"'),
             client.get(NPY, range="bytes=192-"),
             client.get("/encoding.json?seq_len=1048576&d_model=512"),

@@ -67,8 +67,8 @@ def test_url_of_a_report_names_no_table(report: Endpoint) -> None:
 
 
 def test_convention_has_the_path_of_its_first_table() -> None:
-    assert conventions()["bloom"] == "/relative/alibi with convention=bloom"
-    assert conventions()["vaswani"] == "/encoding with convention=vaswani"
+    assert conventions()["bloom"] == "/relative/alibi?convention=bloom"
+    assert conventions()["vaswani"] == "/encoding?convention=vaswani"
 
 
 def test_request_with_unknown_parameters_has_no_table() -> None:

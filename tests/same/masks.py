@@ -73,7 +73,8 @@ def _body(path: str, headers: Mapping[str, str], body: bytes) -> tuple[str, froz
     elif is_report:
         text = _json(_without_prose(orjson.loads(body), rounded=path in _ROUNDED))
     elif media_type == "text/html":
-        links = sorted(_LINK.findall(body.decode()))
+        # The files of the pages are in the source as they are.
+        links = sorted(each for each in _LINK.findall(body.decode()) if "/explorer/" not in each[2])
         text = "\n".join(f"{tag} {name}={unescape(value)}" for tag, name, value in links)
     elif path == "/metrics":
         types = [line for line in body.decode().splitlines() if line.startswith("# TYPE ")]

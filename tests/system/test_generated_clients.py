@@ -1,14 +1,13 @@
 """Clients that others' generators make from openapi.json, compiled and used against a server."""
 
 import base64
-import hashlib
 import json
 import math
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import httpx
 import pytest
 
 from tests.system.debian import CACHE, install
+from tests.system.packages import cached, node_modules
 from tests.system.processes import run
 from tests.system.servers import ROOT, Server
 
@@ -102,31 +102,10 @@ class Client:
         return json.loads(run(*self.program, *arguments, environment=environment))
 
 
-def cached(name: str, listed: Path, fill: Callable[[Path], object]) -> Path:
-    """Return a folder that is filled once for each content of a list of packages."""
-    made = CACHE / f"{hashlib.sha256(listed.read_bytes()).hexdigest()[:12]}-{name}"
-    if made.exists():
-        return made
-    partial = CACHE / f"partial-{made.name}"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    fill(partial)
-    return partial.rename(made)
-
-
 def python_packages() -> Path:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     pinned = ("--require-hashes", "-r", REQUIREMENTS)
     return cached("generators", REQUIREMENTS, lambda folder: run(*pip, *pinned, "--target", folder))
-
-
-def node_modules() -> Path:
-    def fill(folder: Path) -> None:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(PROGRAMS / name, folder)
-        run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder)
-
-    return cached("node", PROGRAMS / "package-lock.json", fill) / "node_modules"
 
 
 def generate(tools: Tools, name: str, folder: Path) -> list[str]:
@@ -213,7 +192,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, F
     """Generate and compile all clients, the slowest first, and yield them as they are done."""
     install(DEBIAN)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        packages, modules = pool.submit(python_packages), pool.submit(node_modules)
+        packages, modules = pool.submit(python_packages), pool.submit(node_modules, PROGRAMS)
         tools = Tools(packages.result(), modules.result())
         yield {
             name: pool.submit(made, tools, tmp_path_factory.mktemp(name))

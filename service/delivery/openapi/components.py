@@ -19,7 +19,7 @@ from pydantic.json_schema import models_json_schema
 from service import errors
 from service.delivery import problems
 from service.delivery.endpoints import Report
-from service.delivery.negotiation import unknown_format
+from service.delivery.negotiation import unknown_path
 from service.encodings.family import Parameters, TableFamily
 from service.errors import Fault
 from service.formats import FORMATS
@@ -123,6 +123,8 @@ SCHEMAS: Json = {
             "pointer": _TEXT,
             "value": {"anyOf": [_TEXT, {"type": "null"}]},
             "detail": _TEXT,
+            "suggestion": {**_TEXT, "description": "What is likely meant."},
+            "url": {**_TEXT, "description": "The repaired GET."},
         },
     },
     "Problem": {
@@ -144,8 +146,10 @@ class Components:
     """The components of a document; each is stored once, under a name of its section."""
 
     def __init__(self) -> None:
-        headers = {_short(name): each for name, each in HEADER_COMPONENTS.items()}
-        self.sections: dict[str, Json] = {"schemas": {**SCHEMAS}, "headers": headers}
+        self.sections: dict[str, Json] = {
+            "schemas": {**SCHEMAS},
+            "headers": {**HEADER_COMPONENTS},
+        }
 
     def ref(self, section: str, content: Json, *names: str) -> Json:
         """Return a reference to a component, stored under the first name that no other has.
@@ -411,7 +415,13 @@ def _header(description: str, *, required: bool = False, **schema: Any) -> Json:
 
 _required = partial(_header, required=True)
 
-HEADER_COMPONENTS: Json = {
+
+def _short(name: str) -> str:
+    """Return the name of the component of a header: a hundred responses refer to it."""
+    return "".join(word[0] for word in name.split("-"))
+
+
+_NAMED_HEADERS: Json = {
     "Accept-Ranges": _header("Whether ranges can be requested.", pattern="^bytes$"),
     "Array-Axes": _header("The names of the axes, where they have names.", minLength=1),
     "Array-Dtype": _header(
@@ -454,6 +464,8 @@ HEADER_COMPONENTS: Json = {
     "WWW-Authenticate": _required("How to send a key.", pattern="^Bearer "),
 }
 
+HEADER_COMPONENTS: Json = {_short(name): each for name, each in _NAMED_HEADERS.items()}
+
 _ARRAY_HEADERS = (
     "Table-Revision",
     "Array-Shape",
@@ -463,11 +475,6 @@ _ARRAY_HEADERS = (
     "Array-Warnings",
 )
 _FILE_HEADERS = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
-
-
-def _short(header: str) -> str:
-    """Return the last word of the name of a header, by which a thousand references know it."""
-    return header.rpartition("-")[2]
 
 
 def _headers(*names: str) -> Json:
@@ -495,7 +502,12 @@ def problem_headers(status: str) -> Json:
     return {**UNCACHED_HEADERS, **(_headers(special) if special else {})}
 
 
-_MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
+_MISSPELLED = Fault(
+    "dmodel",
+    "512",
+    "dmodel is not a parameter here; did you mean d_model?",
+    suggestion="d_model",
+)
 _NO_BFLOAT16 = (
     "npy cannot hold this answer: NumPy has no bfloat16; "
     "these formats can: json, safetensors, bin, csv, png"
@@ -518,7 +530,7 @@ _EXAMPLES = _by_type(
         "/model_type",
         "lama",
     ),
-    unknown_format("np"),
+    unknown_path("/encodings", ["/encoding"], dict),
     errors.NotAcceptable(
         "Accept allows none of the possible formats: "
         + ", ".join(form.media_type for form in FORMATS.values())

@@ -135,6 +135,14 @@ def openapi_document(info: Json, endpoints: Iterable[Endpoint], pages: Iterable[
     }
 
 
+def example_request(endpoint: Endpoint) -> tuple[Json, Json]:
+    """Return the query and the JSON body of the example of a POST."""
+    operations = _Operations(endpoint, Components())
+    own = operations.in_body
+    query = {name: value for name, value in operations.values.items() if name not in own}
+    return query, operations.example
+
+
 def _page(page: Page, components: Components) -> Json:
     schema = {"type": "object"} if page.media_type == JSON.media_type else {"$ref": TEXT}
     shown = {

@@ -8,7 +8,7 @@ library, version and function.
 This module is long because all conventions, with source, formula and trap, are one list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -18,7 +18,6 @@ from pydantic import Field
 
 from service.encodings.family import (
     AbsoluteLayout,
-    ChannelColumns,
     Factor,
     Parameters,
     Position,
@@ -29,6 +28,10 @@ from service.encodings.family import (
     refuse,
 )
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
+from service.encodings.meaning import (
+    ChannelColumns,
+    NamedVariant,
+)
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import DType, Elements
@@ -497,6 +500,20 @@ class FrequencyParameters(Parameters):
     sine_only: Boolean | None = optional(
         "Whether to leave out the cosines; false unless given (perceiver).", True
     )
+
+    @classmethod
+    def conventions(cls, _: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        for name, known in CONVENTIONS.items():
+            refuses = _PARAMETERS - known.parameters | ({"layout"} if not known.is_free else set())
+            if known.spacing == "bands":
+                refuses |= {"positions", "start", "cu_seqlens", "seqlen_offsets"}
+            others = [alias for alias, meant in ALIASES.items() if meant == name]
+            source = known.source + (f"; also {', '.join(others)}" if others else "")
+            formula = f"{known.formula}. {known.notes}".rstrip(". ") + "."
+            yield NamedVariant.of(
+                name, known.example, refuses, formula=formula, source=source, trap=known.trap
+            )
 
     @property
     def convention_name(self) -> str:

@@ -26,10 +26,8 @@ from service.encodings.absolute.timesteps import TimestepEmbedding
 from service.encodings.family import (
     ChannelCount,
     ChannelTable,
-    Meaning,
     PositionList,
     RealDType,
-    Selection,
     TableFamily,
     about,
     impossible,
@@ -37,6 +35,10 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.meaning import (
+    Meaning,
+    Selection,
+)
 from service.encodings.position_parameters import (
     PositionParameters,
     StartParameters,
@@ -175,6 +177,7 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     """
 
     example: ClassVar[str] = "d_model=4&base=100"
+    has_variants: ClassVar[bool] = False
     axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     d_model: ChannelCount
@@ -274,6 +277,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     """
 
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
+    has_variants: ClassVar[bool] = False
     array: ClassVar[str] = "curves"
 
     dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = optional(

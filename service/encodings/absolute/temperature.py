@@ -1,6 +1,6 @@
 """The temperature of attention: the factor of a query, which grows with its position."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -15,6 +15,9 @@ from service.encodings.family import (
     impossible,
     optional,
     refuse,
+)
+from service.encodings.meaning import (
+    NamedVariant,
 )
 from service.encodings.position_parameters import PositionParameters, check_rank
 from service.grammar import Integer, Real
@@ -91,6 +94,14 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
         "For ministral3: the factor of the logarithm; 0.1 unless given.", 0.1, ge=0, le=MAX_MSCALE
     )
     dtype: RealDType = "float32"
+
+    @classmethod
+    def conventions(cls, _: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        every = {name for keys in _KEYS.values() for name in keys}
+        for name, keys in _KEYS.items():
+            needed = [f"&{key}=16384" for key, default in keys.items() if default is None]
+            yield NamedVariant.of(name, f"seq_len=50{''.join(needed)}", every - keys.keys())
 
     @property
     def axes(self) -> tuple[str, ...]:

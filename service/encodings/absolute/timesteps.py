@@ -10,15 +10,17 @@ from typing import ClassVar
 import numpy as np
 
 from service.encodings.family import (
-    ChannelColumns,
     ChannelCount,
     ChannelTable,
-    Meaning,
     RealDType,
     Reals,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    ChannelColumns,
+    Meaning,
 )
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR

@@ -1,6 +1,6 @@
 """The sin-cos table of an image or a video, by the convention of a library."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
 from math import prod
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from service.encodings.family import (
-    ChannelColumns,
     ChannelTable,
     Factor,
     Integers,
-    Meaning,
     RealDType,
     about,
     exclusion_faults,
@@ -35,6 +33,11 @@ from service.encodings.grid.sincos import (
     Layout,
     copied_by_axis,
     lanes,
+)
+from service.encodings.meaning import (
+    ChannelColumns,
+    Meaning,
+    NamedVariant,
 )
 from service.errors import Fault
 from service.grammar import Boolean, Integer, Real
@@ -168,6 +171,15 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
         True,
     )
     dtype: RealDType = "float32"
+
+    @classmethod
+    def conventions(cls, _: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        for name, several in CONVENTIONS.items():
+            takes = {parameter for each in several for parameter in each.takes}
+            source = "; ".join(each.source for each in several)
+            refuses = {*_PARAMETERS} - takes
+            yield NamedVariant.of(name, several[0].example, refuses, source=source)
 
     @cached_property
     def grid(self) -> Grid:

@@ -18,11 +18,14 @@ from service.encodings.family import (
     InputArray,
     Parameters,
     RealDType,
-    Selection,
     TableFamily,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    NamedVariant,
+    Selection,
 )
 from service.encodings.relative.distance import (
     BiasParameters,
@@ -247,6 +250,14 @@ class SlopeParameters(Parameters):
     )
     dtype: RealDType = "float32"
 
+    @classmethod
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        for name, form in _FORMS.items():
+            has_rows = form not in _ONE_ROW_FORMS
+            own = example if has_rows else example.replace("query_", "key_")
+            yield NamedVariant.of(name, own, () if has_rows else ("masked", *_QUERY_NAMES))
+
     def slope_rule(self, num_heads: int) -> SlopeRule:
         """Return the slope rule for num_heads heads."""
         name = "paper" if self.convention == "paper" else "original"
@@ -394,6 +405,7 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
     """
 
     example: ClassVar[str] = "num_heads=12"
+    has_variants: ClassVar[bool] = False
     array: ClassVar[str] = "slopes"
     axes: ClassVar[tuple[str, ...]] = ("head",)
     curves: ClassVar[Curves | None] = "columns"

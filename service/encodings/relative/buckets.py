@@ -18,10 +18,12 @@ from service.encodings.family import (
     ComposedFamily,
     IndexDType,
     InputArray,
-    Meaning,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    Meaning,
 )
 from service.encodings.relative.distance import (
     DistanceTableFamily,

@@ -17,11 +17,13 @@ from service.encodings.family import (
     ComposedFamily,
     Parameters,
     PositionList,
-    Selection,
     TableFamily,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    Selection,
 )
 from service.encodings.position_parameters import contiguous
 from service.errors import Fault, InvalidBody, InvalidParameters

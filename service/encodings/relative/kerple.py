@@ -1,6 +1,6 @@
 """KERPLE: attention biases that are kernels of the distance, a logarithm or a power of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar, Literal, TypeAlias
@@ -16,6 +16,9 @@ from service.encodings.family import (
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    NamedVariant,
 )
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
 from service.encodings.relative.distance import (
@@ -137,6 +140,12 @@ class KernelParameters(BiasParameters):
     )
     causal: Causal = True
     dtype: RealDType = "float32"
+
+    @classmethod
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        for name, refused in (("log", "b"), ("power", "b"), ("nemo", "clamp")):
+            yield NamedVariant.of(name, example, (refused,))
 
     def kernel(self, numbers: Mapping[str, Float64s]) -> Kernel:
         """Return the kernel with these checked arrays a, b and p, (heads,)."""

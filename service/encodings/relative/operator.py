@@ -9,7 +9,6 @@ import numpy as np
 from service.encodings.family import (
     AbsoluteLayout,
     EvenChannelCount,
-    Meaning,
     PositionList,
     RealDType,
     SeriesBase,
@@ -17,6 +16,9 @@ from service.encodings.family import (
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    Meaning,
 )
 from service.grammar import Integer
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric

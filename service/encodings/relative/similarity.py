@@ -29,12 +29,14 @@ from numpy.typing import NDArray
 
 from service.encodings.family import (
     EvenChannelCount,
-    Meaning,
     PositionList,
     RealDType,
-    Selection,
     SeriesBase,
     TableFamily,
+)
+from service.encodings.meaning import (
+    Meaning,
+    Selection,
 )
 from service.encodings.relative.operator import OFFSETS
 from service.numerics.double_double import pairwise_sum

@@ -13,18 +13,20 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from service.encodings.family import (
-    ChannelColumns,
     ChannelCount,
     ChannelTable,
     ComposedFamily,
     EvenChannelCount,
     InputArray,
-    Meaning,
     RealDType,
     SeriesBase,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    ChannelColumns,
+    Meaning,
 )
 from service.encodings.transforms import AxisNames
 from service.errors import InvalidBody

@@ -16,13 +16,15 @@ from service.encodings.family import (
     IndexDType,
     InputArray,
     Integers,
-    Meaning,
     RealDType,
-    Selection,
     TableFamily,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    Meaning,
+    Selection,
 )
 from service.encodings.relative.distance import GatheredBias, check_fits, wrong_rows
 from service.grammar import Boolean, Integer, to_query

@@ -18,6 +18,9 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
+from service.encodings.meaning import (
+    NamedVariant,
+)
 from service.encodings.resize.axis_weights import AxisWeights
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.phase import Int64s
@@ -223,6 +226,16 @@ class ResizeParameters(Parameters):
     spatial_merge_size: Integer | None = optional(
         "Side of the blocks that list patches; the convention's unless given.", 2, ge=1, le=MAX_NEW
     )
+
+    @classmethod
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:
+        """Yield the conventions, as the catalogue lists them."""
+        for name, own in CONVENTIONS.items():
+            refuses = {"mode", "scale_factor", *_DEFAULTS, "a"} if own.options else set()
+            refuses |= {"spatial_merge_size"} if own.merge is None else set()
+            yield NamedVariant.of(
+                name, example if name == "torch" else "old_size=14&size=16", refuses
+            )
 
     @property
     def is_linear(self) -> bool:

@@ -8,13 +8,15 @@ from math import inf, nextafter, prod
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from service.encodings.family import (
-    ChannelColumns,
     ChannelTable,
-    Meaning,
     RealDType,
     about,
     impossible,
     optional,
+)
+from service.encodings.meaning import (
+    ChannelColumns,
+    Meaning,
 )
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.encodings.rotary.xpos import XPos

@@ -14,7 +14,6 @@ import numpy as np
 
 from service.encodings.family import (
     Integers,
-    Meaning,
     Reals,
     about,
     impossible,
@@ -34,9 +33,12 @@ from service.encodings.grid.grids import (
     pixels,
     spread,
 )
+from service.encodings.meaning import (
+    Meaning,
+)
 from service.encodings.position_parameters import SentPositions, check_rank
 from service.encodings.rotary.angles import AXES, PACKS, AxesAngles, PackedTable, RotaryAngles
-from service.encodings.rotary.axial_conventions import PARAMETERS_OF_PLACES
+from service.encodings.rotary.axial_conventions import COUNTED, PARAMETERS_OF_PLACES
 from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
 from service.encodings.rotary.rope import AxisParameters, check_grid, check_rounding
 from service.encodings.rotary.rules import GivenFrequencies
@@ -48,8 +50,6 @@ from service.numerics.phase import MAX_POSITION, Int64s, ScaledFrequencies
 from service.numerics.positions import PositionArray, RowPositions
 from service.numerics.tables import ParameterValue
 
-# The places whose coordinates are integers, which may be given.
-_INTEGERS = {"counted", "halves", "timed"}
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 _FOUR_AXES = (*AXES, "l")
 _CANONICAL = (
@@ -205,7 +205,7 @@ class AxialAngles(AxisParameters, AxialSeries):
         given = self.positions_by_axis()
         if not given:
             raise impossible("grid", None, "grid is required, unless positions are given")
-        if self.recipe.places not in _INTEGERS:
+        if self.recipe.places not in COUNTED:
             rule = f"positions_w does not go with convention={self.convention}: give a grid"
             raise impossible("positions_w", self.positions_w, rule)
         return self._in_units(list(given.values())), given["w"].shape
@@ -224,7 +224,7 @@ class AxialAngles(AxisParameters, AxialSeries):
 
     def _from_array(self) -> tuple[list[AxisPositions], tuple[int, ...]]:
         """Return the sent coordinates and the unit of each axis, and the lengths of other axes."""
-        if self.recipe.places not in {*_INTEGERS, "fractions"}:
+        if self.recipe.places not in COUNTED | {"fractions"}:
             rule = f"grid is required with convention={self.convention}: positions are its cells"
             raise impossible("grid", None, rule)
         counts = (len(self.axes_dim),) if self.axes_dim else self.recipe.axes

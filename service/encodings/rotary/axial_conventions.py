@@ -25,6 +25,8 @@ PARAMETERS_OF_PLACES: Mapping[Places, tuple[str, ...]] = {
     "floored": ("reference_grid",),
     "fractions": ("grid_offset", "grid_step", "fps", "reference_grid"),
 }
+COUNTED: frozenset[Places] = frozenset({"counted", "halves", "timed"})
+"""The places whose coordinates are integers, which may be given."""
 PARAMETERS_OF_SERIES: Mapping[Series, tuple[str, ...]] = {
     "geometric": ("rope_theta", "ntk_scale"),
     "periods": ("rope_theta", "min_period", "max_period"),

@@ -4,7 +4,7 @@ The frequencies are listed, or computed by a rule from the number of rotary chan
 the rule. The angles are frequencies times positions, along one sequence or three axes (M-RoPE).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from math import prod
@@ -14,11 +14,9 @@ from pydantic import create_model
 
 from service.encodings.family import (
     Integers,
-    Meaning,
     Parameters,
     PositionList,
     Reals,
-    Selection,
     TableFamily,
     about,
     impossible,
@@ -27,6 +25,12 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grids import Tokens
+from service.encodings.meaning import (
+    Meaning,
+    NamedVariant,
+    Selection,
+    sections,
+)
 from service.encodings.position_parameters import PositionParameters, check_rank
 from service.encodings.rotary.angles import (
     AXES,
@@ -187,6 +191,28 @@ class RuleParameters(RuleKeys):
         "1,0.1,0.01,0.001",
         max_length=MAX_CHANNELS // 2,
     )
+
+    @classmethod
+    def conventions(cls, _: str) -> Iterator[NamedVariant]:
+        """Yield the rules, as the catalogue lists them."""
+        for rule in RULES:
+            refuses = {"inv_freq", *RULE_KEYS} - {*rule.key_types(), *SHARED}
+            first_line = (rule.__doc__ or "").partition("\n")[0]
+            fixed, docs = {"rope_type": rule.rope_type}, sections(rule.__doc__)
+            known = rule.variant or rule.rope_type
+            yield NamedVariant(
+                known, f"{rule.published}&seq_len=50", fixed, refuses, first_line, docs
+            )
+        listed = {"rope_theta", "rope_type", *RULE_KEYS} - {*SHARED, "attention_factor"}
+        yield NamedVariant("inv_freq", "inv_freq=1,0.1,0.01,0.001&seq_len=50", {}, listed)
+
+    @property
+    def convention_name(self) -> str:
+        """The name of the rule; inv_freq if frequencies are listed."""
+        if self.inv_freq is not None:
+            return "inv_freq"
+        rule = rule_of(self.rope_type or Default.rope_type, self.model_dump(exclude_none=True))
+        return rule.variant or rule.rope_type
 
     def rule(self, head_dim: int | None) -> RotaryFrequencies:
         """Return the frequencies; raises InvalidParameters.
@@ -529,6 +555,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     operation: ClassVar[str] = "RopeFrequencies"
     summary: ClassVar[str] = "The frequency of each pair of rotary channels, and intermediates"
     example: ClassVar[str] = "head_dim=4"
+    has_variants: ClassVar[bool] = False
     axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     part: FrequencyArray | None = optional("Return only one of the arrays.", "inv_freq")

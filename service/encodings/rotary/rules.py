@@ -182,6 +182,7 @@ class RotaryRule(RotaryFrequencies):
         not_in_configs: the keys that are table parameters but occur in no config.
         only_in_configs: the numeric config keys that are not table parameters.
         example: an example query of ``/rope/frequencies`` for this rule, without rope_type.
+        published: that of a published model.
         rotary_dim: the number of rotary channels, r, which is even.
         rope_theta: the base of the frequencies, b.
     """
@@ -197,6 +198,7 @@ class RotaryRule(RotaryFrequencies):
     not_in_configs: ClassVar[tuple[str, ...]] = ()
     only_in_configs: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str]
+    published: ClassVar[str]
 
     rotary_dim: int
     rope_theta: float
@@ -311,6 +313,7 @@ class Default(RotaryRule, name="default"):
     """
 
     example: ClassVar[str] = "head_dim=4"
+    published: ClassVar[str] = "head_dim=128&rope_theta=500000"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     freq_factors: FreqFactors = ()
@@ -333,6 +336,7 @@ class Linear(RotaryRule, name="linear"):
     """
 
     example: ClassVar[str] = "head_dim=4&factor=4"
+    published: ClassVar[str] = "head_dim=128&factor=4"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     factor: Factor
@@ -385,6 +389,9 @@ class Dynamic(RescaledBase, name="dynamic"):
     """
 
     example: ClassVar[str] = "head_dim=4&factor=2&max_position_embeddings=8&context_length=16"
+    published: ClassVar[str] = (
+        "head_dim=128&factor=2&max_position_embeddings=4096&context_length=8192"
+    )
     derived: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
     other_keys: ClassVar[Mapping[str, Any]] = {_LENGTH: Length}
     # A config gives the original length as max_position_embeddings.
@@ -418,6 +425,7 @@ class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
     """
 
     example: ClassVar[str] = "head_dim=4&alpha=1000"
+    published: ClassVar[str] = "head_dim=128&alpha=1000"
 
     alpha: Annotated[Real, _factor("For dynamic, in place of factor: a fixed NTK scaling.", 1000)]
 
@@ -436,6 +444,7 @@ class Ntk(RotaryRule, name="ntk"):
     """
 
     example: ClassVar[str] = "head_dim=4&factor=4"
+    published: ClassVar[str] = "head_dim=128&factor=4"
     intermediate_names: ClassVar[tuple[str, ...]] = ("effective_base",)
 
     factor: Factor
@@ -497,6 +506,9 @@ class Yarn(RotaryRule, name="yarn"):
     """
 
     example: ClassVar[str] = "head_dim=8&factor=4&original_max_position_embeddings=64"
+    published: ClassVar[str] = (
+        "head_dim=128&rope_theta=1000000&factor=4&original_max_position_embeddings=32768"
+    )
     derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {
         "mscale": Annotated[
@@ -589,6 +601,10 @@ class LongRope(RotaryRule, name="longrope"):
     example: ClassVar[str] = (
         "head_dim=4&short_factor=1,2&long_factor=2,4&factor=4&original_max_position_embeddings=16"
     )
+    published: ClassVar[str] = (
+        "head_dim=8&short_factor=1,1.1,1.3,1.5&long_factor=1,4,16,32&factor=32"
+        "&original_max_position_embeddings=4096&context_length=131072"
+    )
     derived: ClassVar[tuple[str, ...]] = ("context_length", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {"factor": Factor}
     intermediate_names: ClassVar[tuple[str, ...]] = ("rescale_factor",)
@@ -645,6 +661,10 @@ class Llama3(RotaryRule, name="llama3"):
         "head_dim=8&factor=8&low_freq_factor=1&high_freq_factor=4"
         "&original_max_position_embeddings=64"
     )
+    published: ClassVar[str] = (
+        "head_dim=128&rope_theta=500000&factor=8&low_freq_factor=1&high_freq_factor=4"
+        "&original_max_position_embeddings=8192"
+    )
     intermediate_names: ClassVar[tuple[str, ...]] = ("smooth_factor",)
 
     factor: Factor
@@ -685,6 +705,7 @@ class Proportional(RotaryRule, name="proportional"):
     """
 
     example: ClassVar[str] = "head_dim=8&partial_rotary_factor=0.5"
+    published: ClassVar[str] = "head_dim=512&rope_theta=1000000&partial_rotary_factor=0.25"
     is_whole_head: ClassVar[bool] = True
 
     partial_rotary_factor: Share = 1.0

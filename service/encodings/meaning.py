@@ -1,0 +1,120 @@
+"""What a family says of its tables to those who look at them: meaning, selections, variants."""
+
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from typing import TypeAlias
+
+from service.numerics.phasors import Channels
+from service.numerics.positions import AnyPositions
+from service.numerics.tables import ParameterValue
+
+Places: TypeAlias = AnyPositions | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How a request chooses places along an axis of a table.
+
+    Attributes:
+        parameter: the parameter that lists positions along the axis, or names one place.
+        places: what it lists or names, in order; None for 0, 1, ….
+        replaces: the parameters in place of which it is given.
+    """
+
+    parameter: str
+    places: Places | None = None
+    replaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChannelColumns:
+    """Equidistant columns of a table with the same content.
+
+    Attributes:
+        part: ``sin`` or ``cos``; None for coordinates, angles and zeros.
+        start, step, count: the columns.
+        pair: the number of the frequency of the first column; None for zeros.
+        pair_step: what is added to it from a column to the next.
+        axis: the axis of the grid along which its positions are; None if there is no grid.
+    """
+
+    part: str | None
+    start: int
+    step: int
+    count: int
+    pair: int | None = None
+    pair_step: int = 0
+    axis: str | None = None
+
+    @classmethod
+    def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
+        """Return the columns of a row of sines and cosines."""
+        runs = [cls(*run) for run in channels.progressions()]
+        zeros = channels.zeros
+        return (*runs, *((cls(None, channels.width - zeros, 1, zeros),) if zeros else ()))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the numbers of a table are; rows are those of ``TableFamily.as_matrix``.
+
+    Attributes:
+        columns: what the columns of a row are; () if they are not channels.
+        value_range: bounds of all numbers; None if they are unknown.
+        is_steady: whether a column is the same sine or cosine at every position.
+        frequencies: the path of the frequencies of the pairs; None if it has none.
+        of_frequencies: parameters of the frequencies that are no parameters of the table.
+        unscaled: the canonical parameters that the frequencies have without scaling; () if they are
+            not scaled.
+        trained_length: the longest sequence of the training, before any extension.
+        grid: the lengths of the axes of rows that are the tokens of a grid, row by row; else ().
+    """
+
+    columns: tuple[ChannelColumns, ...] = ()
+    value_range: tuple[float, float] | None = None
+    is_steady: bool = False
+    frequencies: str | None = None
+    of_frequencies: Mapping[str, ParameterValue] = field(default_factory=dict)
+    unscaled: tuple[str, ...] = ()
+    trained_length: int | None = None
+    grid: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class NamedVariant:
+    """A rule or a convention of a family, or all of a family that has none.
+
+    Attributes:
+        name: its name; empty for all of a family.
+        example: a valid query, without ``fixed``.
+        fixed: the parameters by which a request chooses it.
+        refuses: the parameters of the family that it does not take.
+        summary: one line; empty for that of the family.
+        docs: its formula, source and trap, in place of those of the family.
+    """
+
+    name: str
+    example: str
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    refuses: Container[str] = ()
+    summary: str = ""
+    docs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, convention: str, example: str, refuses: Container[str] = (), **docs: str
+    ) -> "NamedVariant":
+        """Return a convention; its summary is its source."""
+        fixed = {"convention": convention}
+        return cls(convention, example, fixed, refuses, docs.get("source", ""), docs)
+
+
+_SECTIONS = re.compile(r"^(Formula|Source|Bound|Trap): (.*?)$(?=\n\S|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def sections(docstring: str | None) -> dict[str, str]:
+    """Return the sections Formula, Source, Bound and Trap of a docstring, by lower-case name."""
+    found = _SECTIONS.findall(cleandoc(docstring or ""))
+    return {name.lower(): " ".join(text.split()) for name, text in found}

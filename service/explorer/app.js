@@ -1,0 +1,196 @@
+// The page: its state (URL and fragment), the views, the request bar and the key.
+
+import { EncodingPanel } from "./catalogue.js";
+import { Problem, askForKeyBy, copied, h, json, openDialog } from "./lib.js";
+
+const HOME =
+  "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
+  "&low_freq_factor=1&high_freq_factor=4&original_max_position_embeddings=8192&pack=concat";
+const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
+const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
+const WRITE_AFTER = 120;
+
+/** Return the place of an address: the URL of a table, and how it is looked at. */
+function placeOf(address) {
+  const view = new URLSearchParams(address.hash.slice(1));
+  const isHome = address.pathname === "/";
+  const { pathname: path, search } = isHome ? new URL(HOME, address) : address;
+  const name = VIEWS.find((each) => each.toLowerCase() === view.get("view"));
+  const kind = name ?? (view.has("vs") ? "Compare" : "Table");
+  const isTable = kind === "Table" || kind === "Compare";
+  return { path, query: search.slice(1), url: path + search, view, kind, isHome, isTable };
+}
+
+class Page {
+  constructor() {
+    const frame = copied("frame");
+    const find = (selector) => frame.querySelector(selector);
+    this.answer = JSON.parse(document.getElementById("answer").textContent);
+    this.answered = location.pathname + location.search;
+    this.catalogue = json("/catalogue");
+    this.catalogue.catch((error) => this.fail(error));
+    this.place = placeOf(location);
+    this.views = {};
+    this.aside = find("aside");
+    this.panel = new EncodingPanel(this, find(".encoding"));
+    [this.bar, this.faults, this.stage] = find("main").children;
+    this.request = this.bar.querySelector("input");
+    this.links = [...find("nav").children];
+    this.tagline = find(".tagline");
+    this.status = find("[role=status]");
+    find(".skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      document.getElementById("page").focus();
+    });
+    this.bar.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");
+    });
+    find(".request .quiet").addEventListener("click", () => this.compare());
+    document.getElementById("page").replaceWith(frame);
+    addEventListener("popstate", () => this.render());
+    addEventListener("unhandledrejection", (event) => this.fail(event.reason));
+    document.addEventListener("click", (event) => this.follow(event));
+    askForKeyBy(() => (this.asking ??= this.askForKey().finally(() => (this.asking = null))));
+  }
+
+  /** Return what stands in the request bar as path and query of this server. */
+  typed() {
+    const text = this.request.value.trim().replace(/^GET\s+/i, "");
+    const url = new URL(/^\/|:\/\//.test(text) ? text : `/${text}`, location);
+    return url.pathname.replace(EXTENSION, "") + url.search;
+  }
+
+  /** Compare the table with the one in the request bar; or keep it as B, and change A. */
+  compare() {
+    const other = this.typed();
+    if (other === this.place.url) this.announce("Kept as B. Change a parameter: A changes.");
+    this.open(this.place.url, `vs=${encodeURIComponent(other)}&show=d`);
+  }
+
+  /** Open another table or view: a step that Back undoes. */
+  open(url, fragment = "") {
+    this.write();
+    const target = new URL(url, location);
+    if (String(fragment)) target.hash = fragment;
+    if (target.href !== location.href) history.pushState(null, "", target);
+    return this.render();
+  }
+
+  /** Change how the table is looked at: names and values for the fragment; null removes one. */
+  look(changes) {
+    for (const [name, value] of Object.entries(changes)) {
+      if ((value ?? null) === null) this.place.view.delete(name);
+      else this.place.view.set(name, value);
+    }
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.write(), WRITE_AFTER);
+  }
+
+  /** Write into the address now what `look` changed. */
+  write() {
+    if (!this.writing) return;
+    clearTimeout(this.writing);
+    this.writing = null;
+    const fragment = this.place.view.toString().replaceAll("%2C", ",");
+    const address = location.pathname + location.search;
+    history.replaceState(null, "", fragment ? `${address}#${fragment}` : address);
+  }
+
+  /** Return the description of a table; that of the first one came with the page. */
+  async describe(url) {
+    const { describe, problem } = url === this.answered ? this.answer : {};
+    if (problem && problem.status !== 401) throw new Problem(problem.status, problem);
+    return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
+  }
+
+  /** Say something to those who do not see the page. */
+  announce(text) {
+    this.status.textContent = text;
+  }
+
+  async render() {
+    const place = (this.place = placeOf(location));
+    this.bar.hidden = !place.isTable;
+    this.aside.hidden = !place.isTable && place.kind !== "Post";
+    this.request.value = place.url;
+    this.faults.replaceChildren();
+    this.mark();
+    this.panel.refuse([]);
+    if (!this.aside.hidden) this.panel.show(place);
+    try {
+      const module = await import(`./${place.kind.toLowerCase()}.js`);
+      if (place !== this.place) return;
+      const view = (this.views[place.kind] ??= new module[`${place.kind}View`](this));
+      if (this.view !== view) this.view?.close();
+      this.view = view;
+      this.stage.replaceChildren(view.element);
+      await view.show(place);
+    } catch (error) {
+      if (place === this.place && error.name !== "AbortError") this.refuse(error);
+    }
+  }
+
+  /** Set the title of the page and its links to the place. */
+  mark() {
+    const { kind, isHome, isTable, url, view } = this.place;
+    const table = isHome ? "/" : url;
+    const other = view.get("vs") ?? (isHome ? url.replace("factor=32", "factor=8") : url);
+    const targets = { Table: table, Compare: `${table}#vs=${encodeURIComponent(other)}&show=d` };
+    for (const link of this.links) {
+      const name = link.textContent;
+      link.href = targets[name] ?? `/#view=${name.toLowerCase()}`;
+      link.ariaCurrent = name === kind ? "page" : null;
+    }
+    const subject = isHome && kind === "Table" ? "Exact positional encodings" : isTable && url;
+    this.tagline.hidden = !isHome || kind !== "Table";
+    document.title = `${subject || kind} · posref`;
+  }
+
+  /** Show what went wrong above the view. */
+  fail(error) {
+    const faults = error.errors?.length ? error.errors : [{ detail: error.message }];
+    const [fault] = copied("fault").children;
+    fault.firstChild.textContent = error.errors ? error.title : "The page failed";
+    for (const { detail, url } of faults) {
+      fault.append(h("p", {}, detail));
+      if (url) fault.append(h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url))));
+    }
+    this.faults.replaceChildren(fault);
+  }
+
+  /** Show what went wrong in the place of a table, and faults of parameters at their fields. */
+  refuse(error) {
+    this.fail(error);
+    if (!this.place.isTable) return;
+    this.stage.replaceChildren(copied("empty"));
+    this.panel.refuse(error.errors ?? []);
+  }
+
+  /** Follow a link to a table without loading the page anew: a key in memory stays. */
+  async follow(event) {
+    const link = event.target.closest?.("a[href]");
+    const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
+    if (!link || isOther || event.defaultPrevented || link.target || link.download) return;
+    const isPage = link.pathname === "/" || this.panel.isTable(link.pathname);
+    if (link.origin !== location.origin || !isPage) return;
+    event.preventDefault();
+    this.open(link.href);
+  }
+
+  /** Return the key that a person gives. */
+  askForKey() {
+    const title = this.hasAsked ? "This key is not known" : "This server asks for a key";
+    const dialog = openDialog(title, copied("key"));
+    this.hasAsked = true;
+    return new Promise((resolve, reject) => {
+      dialog.addEventListener("close", () => {
+        const detail = "This server answers with a key only. Load the page anew to give one.";
+        if (dialog.returnValue) resolve(dialog.querySelector("input").value.trim());
+        else reject(new Problem(401, { title: "No key", detail }));
+      });
+    });
+  }
+}
+
+new Page().render();

@@ -1,0 +1,127 @@
+// Arrays in files: npy, safetensors, and elements without a header. Only what is asked for is read.
+
+import { Problem, whole } from "./lib.js";
+import { ArraySource, decode } from "./sources.js";
+
+/**
+ * An array in a file, whose elements are read when they are asked for.
+ * @typedef {{name: string, dtype: string, shape: number[], file: Blob, first: number,
+ *   isFortran?: boolean}} StoredArray
+ */
+
+const KINDS = { f: "float", i: "int", u: "uint", c: "complex", V: "bfloat", b: "bool" };
+const CODES = { F: "float", BF: "bfloat", I: "int", U: "uint", C: "complex", BOOL: "bool" };
+const MOST_HEADER_BYTES = 2 ** 27;
+const MOST_DRAWN_BYTES = 2 ** 26;
+
+const unreadable = (detail) => new Problem(0, { title: "This file cannot be read", detail });
+const product = (lengths) => lengths.reduce((one, other) => one * other, 1);
+const itemBytes = (dtype) => Number(/\d*$/.exec(dtype)[0] || 8) / 8;
+
+/** Return a shape as text. */
+export const shapeText = (shape) => shape.map(whole).join(" × ") || "one number";
+
+/** Return the arrays of a file by its header; null if it has none. Throws Problem. */
+export async function readArrays(file) {
+  if (!file.size) throw unreadable(`${file.name} is empty.`);
+  const view = new DataView(await file.slice(0, 16).arrayBuffer());
+  if (view.byteLength < 16) return null;
+  if (view.getUint32(0) === 0x934e554d) return [await readNpy(file, view)];
+  const length = Number(view.getBigUint64(0, true));
+  const isTensors = view.getUint8(8) === 0x7b && 8 + length <= file.size;
+  return isTensors && length < MOST_HEADER_BYTES ? readTensors(file, length) : null;
+}
+
+async function readNpy(file, view) {
+  const [start, length] =
+    view.getUint8(6) === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
+  const text = await file.slice(start, start + Math.min(length, 10000)).text();
+  const [, order, kind, size] = /'descr':\s*'([<>|=]?)([a-zA-Z])(\d+)'/.exec(text) ?? [];
+  const lengths = /'shape':\s*\(([^)]*)\)/.exec(text)?.[1];
+  if (!KINDS[kind] || lengths === undefined || order === ">")
+    throw unreadable(`Its header names no array of little-endian numbers: ${text.slice(0, 200)}`);
+  return checked({
+    name: file.name,
+    dtype: KINDS[kind] + (kind === "b" ? "" : 8 * Number(size)),
+    shape: (lengths.match(/\d+/g) ?? []).map(Number),
+    file,
+    first: start + length,
+    isFortran: /'fortran_order':\s*True/.test(text),
+  });
+}
+
+async function readTensors(file, length) {
+  try {
+    const { __metadata__, ...header } = JSON.parse(await file.slice(8, 8 + length).text());
+    return Object.entries(header).map(([name, { dtype: code, shape, data_offsets: place }]) => {
+      const dtype = code.replace(/^[A-Z]+/, (letters) => CODES[letters] ?? letters);
+      return { name, dtype, shape: shape.map(Number), file, first: 8 + length + place[0] };
+    });
+  } catch {
+    throw unreadable("It begins as safetensors do, but its header does not describe tensors.");
+  }
+}
+
+/** Return an array whose elements are all of the file from its first on; throws Problem. */
+export function checked(array) {
+  const { dtype, shape, file, first } = array;
+  const [expected, held] = [product(shape) * itemBytes(dtype), file.size - first];
+  if (expected === held) return array;
+  throw unreadable(`${shape.join(" × ")} ${dtype} take ${expected} bytes; there are ${held}.`);
+}
+
+/** Return the bytes at the first indices of the first axis, in C order. */
+export async function bytesOf(array, count) {
+  const { shape, dtype, file, first, isFortran } = array;
+  const length = count * product(shape.slice(1)) * itemBytes(dtype);
+  const stored = isFortran ? product(shape) * itemBytes(dtype) : length;
+  const buffer = await file.slice(first, first + stored).arrayBuffer();
+  if (buffer.byteLength < stored) throw unreadable(`It ends before ${array.name} does.`);
+  return isFortran ? inRows(new Uint8Array(buffer), shape, itemBytes(dtype), length) : buffer;
+}
+
+/** Return the first bytes in C order of elements in Fortran order. */
+function inRows(bytes, shape, size, length) {
+  const result = new Uint8Array(length);
+  const steps = shape.map((_, axis) => size * product(shape.slice(0, axis)));
+  for (let to = 0; to < length; to += size) {
+    let [from, rest] = [0, to / size];
+    for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+      from += (rest % shape[axis]) * steps[axis];
+      rest = Math.floor(rest / shape[axis]);
+    }
+    for (let each = 0; each < size; each += 1) result[to + each] = bytes[from + each];
+  }
+  return result.buffer;
+}
+
+/** Return how many indices of its first axis an array of at most so many bytes has. */
+export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
+  const most = limitBytes / (product(shape.slice(1)) * itemBytes(dtype));
+  return Math.min(shape[0] ?? 1, Math.floor(most) || 1);
+}
+
+/** Return an array as a matrix to draw; complex numbers are two columns, real and imaginary. */
+export async function sourceOf(array, description) {
+  const { shape, dtype } = array;
+  const type = { complex64: "float32", complex128: "float64" }[dtype] ?? dtype;
+  const numbers = decode(await bytesOf(array, lengthOf(array)), type);
+  const width = shape.length > 1 ? shape.at(-1) * (type === dtype ? 1 : 2) : 1;
+  const rows = { axis: "row", ...description?.view.rows, count: String(numbers.length / width) };
+  const columns = { axis: "column", ...description?.view.columns, count: String(width) };
+  return new ArraySource(numbers, { rows, columns, dtype: type, description });
+}
+
+/** Return a safetensors file of tensors `{name, dtype, shape, bytes}`. */
+export function safetensors(tensors) {
+  const header = {};
+  let end = 0;
+  for (const { name, dtype, shape, bytes } of tensors) {
+    const code = (kind) => Object.keys(CODES).find((each) => CODES[each] === kind) ?? kind;
+    const data_offsets = [end, (end += bytes.byteLength)];
+    header[name] = { dtype: dtype.replace(/^[a-z]+/, code), shape, data_offsets };
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const length = new BigUint64Array([BigInt(text.length)]);
+  return new Blob([length, text, ...tensors.map((each) => each.bytes)]);
+}

@@ -1,0 +1,207 @@
+// Charts in SVG: curves on the axis of the map, wavelengths on a log axis, a pair as a vector.
+
+import { count, h, power, real, svg, whole } from "./lib.js";
+
+/** Labels at the left of maps and curves take so many pixels. */
+export const GUTTER = 41;
+const LONG = 10n ** 7n;
+
+/** Return the step of 1, 2 or 5 times a power of 10 that is no smaller than a number. */
+function niceStep(number) {
+  const ten = 10 ** Math.floor(Math.log10(number));
+  return Math.max(1, [1, 2, 5, 10].find((each) => each * ten >= number * 0.999) * ten);
+}
+
+/** Return the text of a label: long ones are once in full, then as what is added to the first. */
+function labelText(label, step, first) {
+  if (typeof label !== "bigint") return label;
+  if (label < LONG && label > -LONG) return whole(label);
+  if (step < 1e6) return label === first ? whole(label) : `+${whole(label - first)}`;
+  const ten = Math.floor(Math.log10(step));
+  const factor = label / 10n ** BigInt(ten);
+  return `${factor === 1n ? "" : `${factor}·`}${power(10, ten)}`;
+}
+
+/** Return about so many ticks of an axis: the fraction where each is, its text and label. */
+export function axisTicks(axis, labels, most) {
+  const size = BigInt(niceStep(axis.span / Math.max(most, 1.5)));
+  const by = labels.isEven ? labels.runs[0].step : 1n;
+  const start = labels.isEven ? labels.at(axis.base) : axis.base;
+  const step = size * (by < 0n ? -by : by);
+  const ticks = [];
+  const rest = ((start % step) + step) % step;
+  for (let label = by < 0n ? start - rest : start + ((step - rest) % step); ; label += size * by) {
+    const cells = Number(label - start) / Number(by);
+    const fraction = (cells + 0.5 - axis.offset) / axis.span;
+    if (fraction > 1 || cells >= Number(axis.count - axis.base)) return ticks;
+    const value = labels.isEven ? label : labels.at(label);
+    const text = labelText(value, Number(step), ticks[0]?.value ?? value);
+    if (fraction >= 0) ticks.push({ fraction, text, value });
+  }
+}
+
+/** Return at most so many powers of ten between two numbers, as [number, text]. */
+function decades(low, high, most) {
+  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+  const step = Math.max(1, Math.ceil((last - first + 1) / most));
+  const text = (ten) => (ten >= 0 && ten <= 2 ? String(10 ** ten) : power(10, ten));
+  const tens = [];
+  for (let ten = last; ten >= first; ten -= step) tens.push([10 ** ten, text(ten)]);
+  return tens;
+}
+
+/** Return a number of a scale in little room. */
+function short(value) {
+  const ten = Math.floor(Math.log10(Math.abs(value)));
+  const isPlain = value === 0 || (ten > -4 && ten < 5);
+  return isPlain ? real(value, 3) : `${real(value / 10 ** ten, 2)}·${power(10, ten)}`;
+}
+
+/** Return the path through points; where one has no number, the line is interrupted. */
+function path(points) {
+  let isOn = false;
+  const parts = points.map(([x, y]) => {
+    const wasOn = isOn;
+    isOn = Number.isFinite(y);
+    const place = `${x.toFixed(1)} ${y.toFixed(1)}`;
+    return isOn ? (wasOn ? `L${place}` : `M${place}h0`) : "";
+  });
+  return parts.join("");
+}
+
+const line = (name, d) => svg("path", { class: name, d });
+const label = (text, x, y, anchor = "middle") =>
+  svg("text", { x, y, dy: "0.35em", "text-anchor": anchor }, text);
+
+/** Curves under the map, on its x axis, with the labels of that axis. */
+export class Curves {
+  constructor() {
+    this.title = h("p", { class: "curves-title" });
+    this.svg = svg("svg", { class: "curves-plot", "aria-hidden": "true" });
+    this.element = h("div", { class: "curves" }, this.title, this.svg);
+  }
+
+  /** Draw series `{points: [fraction, number][], series}` between two numbers over an axis. */
+  draw({ axis, series, low, high, isLog = false, title }) {
+    this.title.replaceChildren(...title.flat());
+    const width = this.element.clientWidth - GUTTER;
+    const height = this.svg.clientHeight - 30;
+    const scaled = (value) => (isLog ? Math.log10(Math.max(value, low)) : value);
+    const [bottom, top] = [scaled(low), scaled(high)];
+    const y = (value) => 6 + (height - 6) * (1 - (scaled(value) - bottom) / (top - bottom || 1));
+    const x = (fraction) => GUTTER + fraction * width;
+    const even = [high, (low + high) / 2, low].map((value) => [value, short(value)]);
+    const grid = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [
+      line("grid", `M${GUTTER} ${y(value).toFixed(1)}h${width}`),
+      label(text, GUTTER - 9, y(value), "end"),
+    ]);
+    const ticks = axisTicks(axis, axis.labels, width / 110).map(({ fraction, text }) => {
+      const half = text.length * 3.4;
+      const at = Math.min(Math.max(x(fraction), GUTTER + half - 6), GUTTER + width - half);
+      const tick = line("tick", `M${x(fraction).toFixed(1)} ${height + 4}v5`);
+      return [tick, label(text, at, height + 18)];
+    });
+    const curves = series.map(({ points, series: style }) => {
+      const places = points.map(([at, value]) => [x(at), y(value)]);
+      return line(`series series-${style}`, path(places));
+    });
+    const at = axis.fraction();
+    const hair = at >= 0 && at <= 1 ? line("marker", `M${x(at).toFixed(1)} 0v${height}`) : [];
+    this.svg.replaceChildren(...[grid, ticks, curves.reverse(), hair].flat(2));
+  }
+}
+
+/**
+ * Return a chart of positive numbers by pair, on a log axis: series `{values, series?}` (2 is grey
+ * and dashed), lines across `{value, text}`, and a marker at a pair.
+ */
+export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
+  const shown = lines.filter(({ value }) => value > 0);
+  const values = [
+    ...series.flatMap((each) => [...each.values]),
+    ...shown.map(({ value }) => value),
+  ];
+  const tens = values.filter((value) => value > 0 && value < 1e300).map(Math.log10);
+  const [bottom, top] = [Math.floor(Math.min(...tens)), Math.ceil(Math.max(...tens))];
+  const [left, right, base] = [38, width - 6, height - 38];
+  const longest = Math.max(2, ...series.map((each) => each.values.length));
+  const x = (pair) => left + ((right - left) * pair) / (longest - 1);
+  const y = (value) => base - ((base - 8) * (Math.log10(value) - bottom)) / (top - bottom || 1);
+  const grid = decades(10 ** bottom, 10 ** top, 6).map(([value, text]) => [
+    line("grid", `M${left} ${y(value).toFixed(1)}H${right}`),
+    label(text, left - 7, y(value), "end"),
+  ]);
+  const step = niceStep(longest / (width / 70));
+  const ticks = Array.from({ length: Math.ceil(longest / step) }, (_, at) => [
+    line("tick", `M${x(at * step).toFixed(1)} ${base + 2}v5`),
+    label(whole(at * step), x(at * step), base + 16),
+  ]);
+  const across = shown.map(({ value, text }, each) => [
+    line("marker", `M${left} ${y(value).toFixed(1)}H${right}`),
+    label(text, each % 2 ? right : left + 4, Math.max(y(value) - 8, 8), each % 2 ? "end" : "start"),
+  ]);
+  const curves = series.map(({ values: all, series: style = 0 }) =>
+    line(
+      `series series-${style}`,
+      path(Array.from(all, (value, pair) => [x(pair), value > 0 ? y(value) : NaN])),
+    ),
+  );
+  const hair = marker === null ? [] : line("marker", `M${x(marker).toFixed(1)} 4V${base}`);
+  const name = label(`${names.axis ?? "pair"} →`, right, base + 31, "end");
+  const parts = [grid, ticks, curves.reverse(), hair, across, name].flat(3);
+  const about = { class: "chart", role: "img", "aria-label": names.label };
+  return svg("svg", { ...about, width, height }, parts);
+}
+
+/** A pair as the vector (cosine, sine), as the server sent them, and the position as a slider. */
+export class Dial {
+  /** Make a dial; `slid` gets where in the window the slider is, from 0 to 1. */
+  constructor(slid) {
+    this.title = h("h2", {});
+    this.svg = svg("svg", { viewBox: "-75 -75 150 150", class: "dial", role: "img" });
+    this.angle = h("p", { class: "dial-angle" });
+    const oninput = () => slid(Number(this.slider.value) / Number(this.slider.max));
+    this.slider = h("input", { type: "range", min: "0", "aria-label": "Position", oninput });
+    const parts = [this.title, this.svg, this.angle, this.slider];
+    this.element = h("section", { class: "card dial-card" }, parts);
+  }
+
+  /**
+   * Show a pair at a position: one or two vectors `{cosine, sine}`, or none while they are on their
+   * way; the slider is at a fraction of so many steps.
+   */
+  show({ pair, position, fraction, steps, radius, vectors }) {
+    this.title.textContent = `Pair ${pair}`;
+    this.slider.max = String(steps);
+    this.slider.value = String(Math.round(fraction * steps));
+    this.slider.ariaValueText = `position ${position}`;
+    this.element.classList.toggle("late", !vectors.length);
+    if (!vectors.length) return;
+    const scale =
+      66 / (Math.max(radius, ...vectors.map((each) => Math.hypot(each.cosine, each.sine))) || 1);
+    const [first, second] = vectors.map(
+      ({ cosine, sine }) => (Math.atan2(sine, cosine) * 180) / Math.PI,
+    );
+    const turn = (degrees) => ((degrees % 360) + 360) % 360;
+    const apart = 180 - Math.abs(turn(first - second) - 180);
+    const text = `${turn(first).toFixed(2)}°`;
+    this.angle.textContent = vectors[1] ? `A ${text}, B ${apart.toFixed(2)}° apart` : text;
+    this.svg.ariaLabel = `Pair ${pair} at position ${position}: ${this.angle.textContent}`;
+    const arms = vectors.map(({ cosine, sine }, each) => {
+      const [x, y] = [cosine * scale, -sine * scale];
+      const other = each ? " other" : "";
+      return [
+        other ? [] : [line("cosine", `M0 0H${x}`), line("sine", `M${x} 0V${y}`)],
+        line(`vector${other}`, `M0 0L${x} ${y}`),
+        svg("circle", { class: `tip${other}`, cx: x, cy: y, r: 4 }),
+      ];
+    });
+    const circle = svg("circle", { class: "grid", r: radius * scale });
+    const names = [label("cos", 74, 10, "end"), label("sin", -6, -68, "end")];
+    const frame = [circle, line("grid", "M-74 0H74M0 -74V74"), names];
+    this.svg.replaceChildren(...[frame, arms.reverse()].flat(3));
+  }
+}
+
+/** Return a shape as text. */
+export const shapeText = (shape) => shape.map(count).join(" × ");

@@ -1,0 +1,98 @@
+// The colour of a number: a perceptually uniform map for light and dark pages, and a palette.
+
+/** How many steps the maps have; the last colour of a table of colours is the neutral one. */
+export const STEPS = 511;
+
+const ABOVE = 255;
+const BELOW = 32;
+const PALETTE = 60;
+const GOLDEN = 137.508;
+/** Masks are written as −inf, NaN or the lowest finite number: from here on a number is a mask. */
+const MASK = 1e30;
+
+/** Return true where the page is dark. */
+export function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Return [red, green, blue] from 0 to 255 of an OKLCH colour, its hue in degrees. */
+function rgb(lightness, chroma, hue) {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  return [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ].map((linear) => {
+    const light = Math.min(Math.max(linear, 0), 1);
+    const encoded = light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055;
+    return Math.round(255 * encoded);
+  });
+}
+
+/** Return the colour of t from −1 to 1: neutral at 0, blue above, red below. */
+function signed(t, dark) {
+  const size = Math.abs(t);
+  const lightness = dark ? 0.19 + 0.61 * size : 0.975 - 0.575 * size;
+  return rgb(lightness, 0.155 * Math.min(1, 1.25 * size), t < 0 ? BELOW : ABOVE);
+}
+
+/** Return the colour of t from 0 to 1 for tables with one sign: from pale green to deep blue. */
+function ramp(t, dark) {
+  const lightness = dark ? 0.24 + 0.66 * t : 0.955 - 0.635 * t;
+  return rgb(lightness, 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t)), 165 + 110 * t);
+}
+
+/** Return a colour of the palette of indices: neighbours differ in hue and in lightness. */
+function indexed(index, dark) {
+  const lightness = (dark ? [0.5, 0.64, 0.8] : [0.52, 0.68, 0.84])[index % 3];
+  return rgb(lightness, 0.12, ABOVE + GOLDEN * index);
+}
+
+/** The scale of a heat map: which number has which colour. */
+export class Scale {
+  /** Make a "signed", "ramp" or "index" scale from the number of the first colour to the last's. */
+  constructor(kind, low, high) {
+    Object.assign(this, { kind, low, high, dark: isDark() });
+    const colour = (_, step) => {
+      const t = step / (STEPS - 1);
+      if (kind === "index") return indexed(step % PALETTE, this.dark);
+      return kind === "signed" ? signed(2 * t - 1, this.dark) : ramp(t, this.dark);
+    };
+    const neutral = this.dark ? [58, 61, 66] : [214, 216, 219];
+    this.colours = [...Array.from({ length: STEPS }, colour), neutral];
+    // A pixel of ImageData as one number, on the little-endian machines that browsers run on.
+    const pixel = ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red;
+    this.pixels = Int32Array.from(this.colours, pixel);
+  }
+
+  /** Return which of the colours a number has. */
+  step(value) {
+    if (isMasked(value)) return STEPS;
+    if (this.kind === "index") return value < 0 ? STEPS : value % PALETTE;
+    const t = this.high === this.low ? 0.5 : (value - this.low) / (this.high - this.low);
+    return Math.round((STEPS - 1) * Math.min(Math.max(t, 0), 1));
+  }
+
+  /** Paint numbers of a matrix as an image; `isUpright` puts its rows along x. */
+  paint(numbers, rows, columns, isUpright) {
+    const [width, height] = isUpright ? [rows, columns] : [columns, rows];
+    const image = new ImageData(width, height);
+    const pixels = new Int32Array(image.data.buffer);
+    for (let row = 0, at = 0; row < rows; row += 1)
+      for (let column = 0; column < columns; column += 1, at += 1)
+        pixels[isUpright ? column * width + row : at] = this.pixels[this.step(numbers[at])];
+    const canvas = new OffscreenCanvas(width, height);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
+  }
+}
+
+/** Return true for what marks a place as masked or empty. */
+export function isMasked(value) {
+  return !(Math.abs(value) < MASK);
+}

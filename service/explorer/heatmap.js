@@ -1,0 +1,467 @@
+// The heat map: tiles of numbers on a canvas, which one pans, zooms and reads with a cursor.
+
+import { axisTicks } from "./charts.js";
+import { Scale, isDark } from "./colours.js";
+import { Tiles } from "./sources.js";
+import { h, svg, whole } from "./lib.js";
+
+/** A stride is a power of 3, the largest that keeps a cell at or under so many CSS pixels. */
+const CELL_PIXELS = 1.5;
+const [TILE_ROWS, TILE_COLUMNS] = [256, 512];
+const SMALLEST_SPAN = 8;
+const GAP = 8;
+/** Means below this part of the scale look like 0. */
+const NOTHING = 0.02;
+const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const KEYS =
+  "Arrows move the cursor, with shift the window. Plus, minus and 0 zoom, brackets zoom the " +
+  "other axis. Home and End go to the ends, Page Up and Page Down a window on. P keeps a curve.";
+const POINTER = ["keydown", "wheel", "pointerdown", "pointermove", "pointerup", "pointercancel"];
+
+/** Rows or columns: the part in sight from base + offset on, the cursor, and the stride drawn. */
+class Axis {
+  constructor(labels) {
+    Object.assign(this, { labels, count: labels.count, cursor: null, stride: 1 });
+    this.all();
+  }
+
+  /** Show so many from an index on, as far as they exist. Indices are BigInts. */
+  set(base, span, offset = 0) {
+    const all = Number(this.count);
+    this.span = Math.min(Math.max(span, Math.min(SMALLEST_SPAN, all)), all);
+    const carry = Math.floor(offset);
+    [this.base, this.offset] = [base + BigInt(carry), offset - carry];
+    const room = this.count - BigInt(Math.ceil(this.span));
+    if (this.base < 0n || this.span === all) [this.base, this.offset] = [0n, 0];
+    else if (this.base >= room) [this.base, this.offset] = [room, Math.ceil(this.span) - this.span];
+  }
+
+  all() {
+    this.set(0n, Number(this.count));
+  }
+
+  /** Pan by parts of what is in sight. */
+  pan(parts) {
+    this.set(this.base, this.span, this.offset + parts * this.span);
+  }
+
+  /** Show a part of what is shown, or more; what is at a fraction, or the cursor, stays there. */
+  zoom(factor, at = Math.min(Math.max(this.fraction(), 0), 1)) {
+    const least = Math.min(SMALLEST_SPAN, this.span);
+    const span = Math.min(Math.max(this.span * factor, least), Number(this.count));
+    this.set(this.base, span, this.offset + at * (this.span - span));
+  }
+
+  /** Return where a place in a cell is: 0 at the left or top edge, 1 at the other. */
+  fraction(index = this.cursor ?? this.base, within = 0.5) {
+    return (Number(index - this.base) + within - this.offset) / this.span;
+  }
+
+  /** Return the index of the cell at a fraction. */
+  index(fraction) {
+    return this.limit(this.base + BigInt(Math.floor(this.offset + fraction * this.span)));
+  }
+
+  limit(index) {
+    return index < 0n ? 0n : index < this.count ? index : this.count - 1n;
+  }
+
+  /** Put the cursor on a cell, and pan as little as needed to have it in sight. */
+  point(index) {
+    this.cursor = this.limit(index);
+    const [from, to] = [this.fraction(this.cursor, 0), this.fraction(this.cursor, 1)];
+    if (from < -1 || to > 2) this.set(this.cursor, this.span, -this.span / 2);
+    else if (from < 0 || to > 1) this.pan(from < 0 ? from : to - 1);
+  }
+
+  /** Choose the stride at which so many pixels show what is in sight. */
+  choose(pixels, most) {
+    let stride = 1;
+    while (3 * stride <= most && 3 * stride * pixels <= CELL_PIXELS * this.span) stride *= 3;
+    this.stride = stride;
+  }
+
+  /** Return the windows of tiles of so many cells in sight, and `more` on each side. */
+  windows(length, more = 0) {
+    const { stride } = this;
+    const [step, size] = [BigInt(stride), BigInt(length * stride)];
+    const cells = (this.count + step / 2n) / step;
+    const [first, last] = [this.base / size - BigInt(more), this.index(1) / size + BigInt(more)];
+    const windows = [];
+    for (let at = first < 0n ? 0n : first; at <= last; at += 1n) {
+      const count = Math.min(length, Number(cells - at * BigInt(length)));
+      if (count > 0) windows.push({ start: at * size + step / 2n, count, stride });
+    }
+    return windows;
+  }
+}
+
+export class Heatmap {
+  /**
+   * Make a map; it calls `drawn` after each drawing, `moved` after each movement of window or
+   * cursor, and `kept` with the column or row whose curve is to be kept.
+   */
+  constructor({ drawn = () => {}, moved = () => {}, kept = () => {} } = {}) {
+    Object.assign(this, { drawn, moved, kept, panels: [], marks: [], drawTimes: [] });
+    Object.assign(this, { isMean: true, pointers: new Map() });
+    this.tiles = new Tiles(() => this.redraw());
+    const kind = { role: "application", "aria-roledescription": "heat map" };
+    this.canvas = h("canvas", { tabindex: "0", ...kind, "aria-description": KEYS });
+    for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
+    this.overlay = svg("svg", { class: "map-overlay", "aria-hidden": "true" });
+    this.message = h("div", { class: "map-message", role: "status", hidden: true });
+    this.field = h("div", { class: "map-field" }, this.canvas, this.overlay, this.message);
+    this.element = h("div", { class: "map", "data-state": "loading" }, this.field);
+    this.element.heatmap = this;
+    new ResizeObserver(() => this.redraw()).observe(this.field);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+  }
+
+  /**
+   * Show panels `{source, name, label?}` that have the same axes; `isUpright`: rows run along x.
+   * Without a range of its own or of the source, the scale is that of the numbers seen. `keeps`:
+   * window and cursor stay.
+   */
+  show({ panels, isUpright, range: given, isIndex = false, keeps = false }) {
+    const [{ source }] = panels;
+    const range = given ?? source.range ?? null;
+    Object.assign(this, { panels, isUpright, range, isIndex, source, scale: null, seen: null });
+    if (!keeps) [this.rows, this.columns] = [new Axis(source.rows), new Axis(source.columns)];
+    [this.rows.labels, this.columns.labels] = [source.rows, source.columns];
+    [this.x, this.y] = this.turned(this);
+    this.tiles.failure = null;
+    this.canvas.ariaLabel = `Heat map of ${panels.map(({ name }) => name).join(" and ")}`;
+    this.redraw();
+  }
+
+  /** Return what belongs to x and what belongs to y. */
+  turned({ rows, columns }) {
+    return this.isUpright ? [rows, columns] : [columns, rows];
+  }
+
+  get cursor() {
+    return { row: this.rows.cursor, column: this.columns.cursor };
+  }
+
+  /** Draw with the next frame. */
+  redraw() {
+    if (this.panels.length) this.frame ??= requestAnimationFrame(() => this.draw());
+  }
+
+  /** Return the boxes of the panels in CSS pixels: one over the other, or side by side. */
+  boxes() {
+    const { length } = this.panels;
+    const [across, down] = this.isUpright ? [1, length] : [length, 1];
+    const width = (this.field.clientWidth - GAP * (across - 1)) / across;
+    const height = (this.field.clientHeight - GAP * (down - 1)) / down;
+    const place = (at, size, parts) => (parts > 1 ? at * (size + GAP) : 0);
+    const box = (_, at) => ({ left: place(at, width, across), top: place(at, height, down) });
+    return this.panels.map((each, at) => ({ ...box(each, at), width, height }));
+  }
+
+  /** Return what to fetch of a source, `more` tiles beyond the edges. */
+  wanted(source, more = 0) {
+    const [length, beyond] = this.isUpright ? [TILE_COLUMNS, 0] : [TILE_ROWS, more];
+    const across = this.columns.windows(length, beyond);
+    const tile = (rows) => (columns) => {
+      const place = [rows.stride, columns.stride, rows.start, columns.start];
+      return { key: `${source.id} ${place.join(" ")}`, source, rows, columns };
+    };
+    return this.rows.windows(TILE_ROWS, more).flatMap((rows) => across.map(tile(rows)));
+  }
+
+  draw() {
+    this.frame = null;
+    const begun = performance.now();
+    const { canvas, field, tiles } = this;
+    const ratio = devicePixelRatio || 1;
+    const [width, height] = [field.clientWidth * ratio, field.clientHeight * ratio].map(Math.round);
+    if (!width || !height) return;
+    if (canvas.width !== width) canvas.width = width;
+    if (canvas.height !== height) canvas.height = height;
+    const boxes = this.boxes();
+    const most = this.source.maximumStride(TILE_ROWS);
+    this.x.choose(boxes[0].width, this.isUpright ? most : Infinity);
+    this.y.choose(boxes[0].height, this.isUpright ? Infinity : most);
+    const wanted = this.panels.map(({ source }) => this.wanted(source));
+    const kept = (all) => all.map(({ key }) => tiles.kept.get(key)).filter(Boolean);
+    this.inSight = wanted.map(kept);
+    const isReady = this.inSight.flat().length === wanted.flat().length;
+    this.measure(this.inSight.flat());
+    const context = canvas.getContext("2d");
+    context.clearRect(0, 0, width, height);
+    context.imageSmoothingEnabled = false;
+    this.panels.forEach(({ source }, panel) => {
+      const box = Object.values(boxes[panel]).map((each) => each * ratio);
+      const others = isReady
+        ? []
+        : [...tiles.kept.values()].filter((tile) => tile.source === source);
+      others.sort((a, b) => b.rows.stride * b.columns.stride - a.rows.stride * a.columns.stride);
+      context.save();
+      context.beginPath();
+      context.rect(...box);
+      context.clip();
+      for (const tile of [...others, ...this.inSight[panel]]) this.copy(context, tile, box);
+      context.restore();
+    });
+    const near = isReady ? this.panels.flatMap(({ source }) => this.wanted(source, 1)) : [];
+    tiles.want([...wanted.flat(), ...near]);
+    this.drawOver(boxes);
+    this.tell(isReady);
+    this.drawTimes.push(performance.now() - begun);
+    if (this.drawTimes.length > 1000) this.drawTimes.shift();
+    this.drawn();
+  }
+
+  /** Set the scale: the given one, or that of the numbers seen so far. */
+  measure(tiles) {
+    let [low, high] = this.range ?? this.seen ?? [Infinity, -Infinity];
+    for (const tile of tiles) {
+      tile.show(this.isMean && tile.source.hasMeans);
+      if (!this.range) [low, high] = [Math.min(low, tile.low), Math.max(high, tile.high)];
+    }
+    if (this.scale?.dark === isDark() && `${this.seen}` === `${[low, high]}`) return;
+    this.seen = [low, high];
+    if (low > high) [low, high] = [0, 0];
+    const size = Math.max(-low, high);
+    const isSigned = this.source.isDifference || low * high < 0;
+    if (this.isIndex) this.scale = new Scale("index", low, high);
+    else if (isSigned) this.scale = new Scale("signed", -size, size);
+    else this.scale = new Scale("ramp", ...(high > 0 ? [low, high] : [high, low]));
+  }
+
+  /** Copy a tile to where it belongs; it is painted where that has not been done. */
+  copy(context, tile, [left, top, width, height]) {
+    const edges = (axis, { start, count, stride }, from, size) => {
+      const edge = (cells) => axis.fraction(start, cells * stride - (stride - 1) / 2);
+      return [edge(0), edge(count)].map((each) => Math.round(from + each * size));
+    };
+    const [across, down] = this.turned(tile);
+    const [x, right] = edges(this.x, across, left, width);
+    const [y, bottom] = edges(this.y, down, top, height);
+    if (right <= left || x >= left + width || bottom <= top || y >= top + height) return;
+    tile.show(this.isMean && tile.source.hasMeans);
+    const { rows, columns, numbers } = tile;
+    if (!tile.canvas || tile.scale !== this.scale)
+      tile.canvas = this.scale.paint(numbers, rows.count, columns.count, this.isUpright);
+    tile.scale = this.scale;
+    context.drawImage(tile.canvas, x, y, right - x, bottom - y);
+  }
+
+  /** Draw what lies over the map: labels at its left, cursor, marks of findings, names of panels. */
+  drawOver(boxes) {
+    const { x, y } = this;
+    const path = (name, d) => svg("path", { class: name, d });
+    const text = (name, left, top, words) => svg("text", { class: name, x: left, y: top }, words);
+    const parts = boxes.flatMap(({ left, top, width, height }, panel) => {
+      const isIn = (fraction) => fraction >= 0 && fraction <= 1;
+      const ticks = !left && y.count > 1n ? axisTicks(y, y.labels, height / 40) : [];
+      const [across, down] = x.cursor === null ? [NaN, NaN] : [x.fraction(), y.fraction()];
+      const [at, under] = [left + across * width, top + down * height];
+      const row = isIn(down) && !this.isUpright ? `M${left} ${under}h${width}` : "";
+      const { label } = this.panels[panel];
+      const marks = this.marks.map((mark) => {
+        const [place] = this.turned({ rows: mark.row, columns: mark.column ?? 0n });
+        const from = x.fraction(place, 0);
+        const line = left + from * width;
+        const name = text("mark-name", line + (from > 0.7 ? -5 : 5), top + 16, mark.text);
+        if (from > 0.7) name.setAttribute("text-anchor", "end");
+        return isIn(from) && [path("mark", `M${line} ${top}v${height}`), name];
+      });
+      return [
+        ticks.map((tick) => path("tick", `M-5 ${top + tick.fraction * height}h5`)),
+        ticks.map((tick) => text("y-label", -9, top + tick.fraction * height, tick.text)),
+        isIn(across) && path("hair", `M${at} ${top}v${height}${row}`),
+        isIn(across) && isIn(down) && svg("circle", { class: "cursor", cx: at, cy: under, r: 4.5 }),
+        marks,
+        label && text("panel-name", left + 6, top + 18, label),
+      ];
+    });
+    this.overlay.replaceChildren(...parts.flat(2).filter(Boolean));
+  }
+
+  /** Say what state the map is in, and why nothing is to be seen. */
+  tell(isReady) {
+    const { failure } = this.tiles;
+    this.element.dataset.state = failure ? "failed" : isReady ? "ready" : "loading";
+    this.canvas.ariaBusy = String(!isReady && !failure);
+    if (isReady && !performance.getEntriesByName("first heat map").length)
+      performance.measure("first heat map", { start: 0 });
+    const { stride } = this.rows;
+    const least = this.source.isDifference ? 0 : NOTHING * this.scale.high;
+    const isFaint = ({ isMean, low, high }) => isMean && Math.max(-low, high) < least;
+    const isNothing = isReady && stride > 1 && this.inSight.flat().every(isFaint);
+    const told = failure ?? (isNothing ? stride : null);
+    if (told === this.told) return;
+    this.told = told;
+    this.message.hidden = told === null;
+    const button = (text, onclick) => h("button", { class: "outlined", onclick }, text);
+    const [title, text, ...ways] = failure
+      ? [failure.title, failure.message, button("Try again", () => this.retry())]
+      : [
+          `The mean of ${whole(stride)} ${this.source.rows.axis}s is 0`,
+          "for every channel: each turns many times in a column.",
+          button("Single positions", () => this.setMean(false)),
+          button("Zoom to 2\u2009048", () => this.window(2048)),
+        ];
+    this.message.replaceChildren(h("p", {}, h("b", {}, title), ` ${text}`), ...ways);
+  }
+
+  retry() {
+    this.tiles.failure = null;
+    this.redraw();
+  }
+
+  setMean(isMean) {
+    this.isMean = isMean;
+    this.change();
+  }
+
+  /** Show so many rows, around the cursor. */
+  window(span) {
+    this.rows.set(this.rows.cursor, span, -span / 2);
+    this.change();
+  }
+
+  change() {
+    this.redraw();
+    this.moved();
+  }
+
+  /** Return `{panel, row, column}` of a place on the canvas in CSS pixels; null outside. */
+  cellAt(x, y) {
+    const isIn = (at, from, size) => at >= from && at < from + size;
+    const inBox = (box) => isIn(x, box.left, box.width) && isIn(y, box.top, box.height);
+    const panel = this.boxes().findIndex(inBox);
+    if (panel < 0) return null;
+    const [across, down] = this.fractions([x, y]);
+    const [row, column] = this.turned({ rows: this.x.index(across), columns: this.y.index(down) });
+    return { panel, row, column };
+  }
+
+  /** Return the place of a point of the canvas in its panel, as fractions. */
+  fractions([x, y]) {
+    const [{ width, height }] = this.boxes();
+    return [(x % (width + GAP)) / width, (y % (height + GAP)) / height];
+  }
+
+  /** Return a number of a panel as it was fetched, if single ones are drawn and it is in sight. */
+  numberAt(panel, raw, row, column) {
+    if (this.rows.stride > 1 || this.columns.stride > 1) return undefined;
+    for (const { rows, columns, raw: all } of this.inSight[panel]) {
+      const [down, across] = [Number(row - rows.start), Number(column - columns.start)];
+      if (down >= 0 && down < rows.count && across >= 0 && across < columns.count)
+        return all[raw][down * columns.count + across];
+    }
+    return undefined;
+  }
+
+  /** Put the cursor on a cell and have it in sight. */
+  place({ row, column }) {
+    this.rows.point(row);
+    this.columns.point(column);
+    this.change();
+  }
+
+  /** Zoom around a place in fractions, else around the cursor; over query and key, both axes. */
+  zoom(factor, at = [], isAcross = false) {
+    if (!isAcross || !this.isUpright) this.x.zoom(factor, at[0]);
+    if (isAcross || !this.isUpright) this.y.zoom(factor, at[1]);
+    this.change();
+  }
+
+  all() {
+    this.rows.all();
+    this.columns.all();
+    this.change();
+  }
+
+  keep() {
+    this.kept(Number(this.y.cursor));
+  }
+
+  /** Pan by parts of what is in sight. */
+  pan(x, y = 0) {
+    this.x.pan(x);
+    this.y.pan(y);
+    this.change();
+  }
+
+  /** Return where the pointers are: their middle, and how far apart they are. */
+  held() {
+    const [one, other = one] = this.pointers.values();
+    const apart = Math.hypot(one[0] - other[0], one[1] - other[1]);
+    return { middle: [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2], apart };
+  }
+
+  pointerdown(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    if (!this.pointers.size) this.travel = 0;
+    this.pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+  }
+
+  pointermove({ pointerId, pointerType, offsetX, offsetY }) {
+    if (!this.panels.length) return;
+    const cell = pointerType === "mouse" && this.cellAt(offsetX, offsetY);
+    if (!this.pointers.has(pointerId)) return void (cell && this.place(cell));
+    const before = this.held();
+    this.pointers.set(pointerId, [offsetX, offsetY]);
+    const after = this.held();
+    const [x, y] = [0, 1].map((each) => before.middle[each] - after.middle[each]);
+    const [{ width, height }] = this.boxes();
+    this.travel += Math.abs(x) + Math.abs(y);
+    this.pan(x / width, y / height);
+    const factor = before.apart / after.apart;
+    if (factor > 0 && factor < Infinity) this.zoom(factor, this.fractions(after.middle));
+  }
+
+  pointerup({ pointerId, shiftKey, offsetX, offsetY }) {
+    const isClick = this.pointers.size === 1 && this.travel < 4;
+    this.pointers.delete(pointerId);
+    const cell = isClick && this.cellAt(offsetX, offsetY);
+    if (cell) this.place(cell);
+    if (cell && shiftKey) this.keep();
+  }
+
+  pointercancel({ pointerId }) {
+    this.pointers.delete(pointerId);
+  }
+
+  wheel(event) {
+    event.preventDefault();
+    const { deltaX, deltaY, shiftKey, ctrlKey, altKey, offsetX, offsetY } = event;
+    const isAlong = shiftKey || Math.abs(deltaX) > Math.abs(deltaY);
+    const factor = Math.exp(deltaY * (ctrlKey ? 0.01 : 0.002));
+    if (isAlong) this.pan((deltaX || deltaY) / this.field.clientWidth);
+    else this.zoom(factor, this.fractions([offsetX, offsetY]), altKey);
+  }
+
+  keydown(event) {
+    const { key, shiftKey, ctrlKey, metaKey, altKey } = event;
+    const { x, y } = this;
+    const way = WAYS[key];
+    const go = (across, down) => {
+      const [row, column] = this.turned({ rows: across, columns: down });
+      this.place({ row, column });
+    };
+    const actions = {
+      "+": () => this.zoom(0.5),
+      "=": () => this.zoom(0.5),
+      "-": () => this.zoom(2),
+      "]": () => this.zoom(0.5, [], true),
+      "[": () => this.zoom(2, [], true),
+      0: () => this.all(),
+      p: () => this.keep(),
+      Home: () => go(0n, y.cursor),
+      End: () => go(x.count, y.cursor),
+      PageUp: () => this.pan(-1),
+      PageDown: () => this.pan(1),
+    };
+    const step = (axis, cells) => axis.cursor + BigInt(cells * axis.stride);
+    const move = () => go(step(x, way[0]), step(y, way[1]));
+    const act = way ? (shiftKey ? () => this.pan(way[0] / 8, way[1] / 8) : move) : actions[key];
+    if (ctrlKey || metaKey || altKey || !act || x.cursor === null) return;
+    event.preventDefault();
+    act();
+  }
+}

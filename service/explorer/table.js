@@ -1,0 +1,523 @@
+// The view of a table: readout, colour bar, heat map, curves, wavelengths and the vector of a pair.
+
+import { Curves, Dial, logChart } from "./charts.js";
+import { Heatmap } from "./heatmap.js";
+import { bytes, count, h, real, svg, whole } from "./lib.js";
+import { CopyMenu } from "./snippets.js";
+import { ArraySource, TableSource, exactText } from "./sources.js";
+
+/** A table opens with so many rows in sight. */
+const FIRST_ROWS = 2048;
+const KEPT = 3;
+/** Where many rows share a column, the number at the cursor is asked for when it rests so long. */
+const REST_MILLISECONDS = 70;
+const EDGE_WIDTH = 40;
+const LEGEND = 64;
+
+/** Return whether rows run along x: positions do, queries and other rows of matrices run down. */
+export function isUpright({ view }) {
+  return !/^(key|dx|column|from channel)$/.test(view?.columns.axis);
+}
+
+/** Return the source of a table that the fragment of the address chooses. */
+export async function chosenSource(description, view) {
+  const { parts, grid } = description.view;
+  const part = parts.includes(view.get("part")) ? view.get("part") : parts[0];
+  const source = new TableSource(description, { part, head: Number(view.get("head") ?? 0) });
+  if (!grid || !view.has("image")) return source;
+  const [width, height] = [...grid].reverse();
+  const start = BigInt(Number(view.get("frame") ?? 0) * width * height);
+  const channel = { start: BigInt(view.get("image")), count: 1, stride: 1 };
+  const numbers = await source.read({ start, count: width * height, stride: 1 }, channel);
+  const rows = { axis: "row", count: height };
+  const columns = { axis: "column", count: width };
+  return new ArraySource(numbers, { rows, columns, dtype: source.dtype, range: source.range });
+}
+
+/** Return a row of buttons of which one is pressed. */
+export function buttons(label, names, chosen, choose) {
+  const each = (name) => {
+    const pressed = { "aria-pressed": String(name === chosen), onclick: () => choose(name) };
+    return h("button", { type: "button", ...pressed }, name);
+  };
+  return h("div", { class: "switch", role: "group", "aria-label": label }, names.map(each));
+}
+
+/** Return what chooses among arrays, heads and pictures; a change calls back with the fragment. */
+export function choices({ parts, leading, grid, columns }, view, changed) {
+  const number = (name, text, limit) => {
+    const onchange = () => input.reportValidity() && changed({ [name]: input.value });
+    const value = view.get(name) ?? "0";
+    const input = h("input", { type: "number", min: "0", max: String(limit - 1), value, onchange });
+    return h("label", { class: "choice" }, `${text} `, input, ` of ${whole(limit)}`);
+  };
+  const isImage = view.has("image");
+  const picture = (kind) => changed({ image: kind === "Image" ? (view.get("ch") ?? "0") : null });
+  return [
+    parts.length > 1 &&
+      buttons("Part", parts, view.get("part") ?? parts[0], (part) => changed({ part })),
+    leading && number("head", leading.axis, Number(leading.count)),
+    grid && buttons("Picture", ["Rows", "Image"], isImage ? "Image" : "Rows", picture),
+    grid && isImage && number("image", "channel", Number(columns.count)),
+    grid?.length > 2 && isImage && number("frame", "frame", grid[0]),
+  ].filter(Boolean);
+}
+
+/** Return a whole number from text, as 4503 or 2^52+7; −1 of anything else. */
+function numberOf(text) {
+  const match = /^(\d+)(?:\^(\d{1,2}))?([+-]\d+)?$/.exec(text.replace(/[\s,_]/g, ""));
+  return match ? BigInt(match[1]) ** BigInt(match[2] ?? 1) + BigInt(match[3] ?? 0) : -1n;
+}
+
+/** A heat map with all that belongs to it. Tables, comparisons and files are shown in one. */
+export class MatrixPane {
+  /** Make a pane; `look` gets changes of the fragment, where null removes a name. */
+  constructor(look = () => {}) {
+    Object.assign(this, { look, kept: [], states: {} });
+    const listeners = { drawn: () => this.drawn(), moved: () => this.moved() };
+    const map = (this.heatmap = new Heatmap({ ...listeners, kept: (line) => this.keep(line) }));
+    this.curves = new Curves();
+    this.dial = new Dial((fraction) => this.slide(fraction));
+    this.readout = h("output", { class: "readout", "aria-live": "polite" });
+    this.note = h("span", {});
+    this.bar = h("canvas", { width: "96", height: "1", role: "img" });
+    this.ends = [h("span", {}), h("span", {})];
+    this.scale = h("span", { class: "scale" }, this.ends[0], this.bar, this.ends[1]);
+    const button = (text, label, onclick) =>
+      h("button", { type: "button", "aria-label": label, onclick }, text);
+    this.mean = button("Mean", "Mean of the positions in a column", () => map.setMean(!map.isMean));
+    const zooms = [
+      button("−", "Zoom out", () => map.zoom(2)),
+      button("+", "Zoom in", () => map.zoom(0.5)),
+      button("All", "Show all", () => map.all()),
+    ];
+    const group = { class: "switch", role: "group", "aria-label": "Window" };
+    this.choices = h("div", { class: "choices" });
+    const bar = [
+      this.readout,
+      this.note,
+      this.scale,
+      this.choices,
+      h("div", group, this.mean, zooms),
+    ];
+    this.thumb = h("div", { class: "thumb" });
+    const onpointermove = (event) => event.buttons && this.jump(event);
+    const pointer = { onpointermove, onpointerdown: (event) => this.jump(event) };
+    this.overview = h("div", { class: "overview", "aria-hidden": "true", ...pointer }, this.thumb);
+    const oninput = () => this.goal.setCustomValidity("");
+    this.goal = h("input", { inputmode: "numeric", autocomplete: "off", oninput });
+    [this.goalName, this.axisName] = [h("span", {}), h("span", {})];
+    const goal = h("label", {}, this.goalName, this.goal);
+    const where = { class: "where", onsubmit: (event) => this.go(event) };
+    const about = { role: "img", "aria-label": "Largest difference of each channel" };
+    this.edge = svg("svg", { class: "edge", ...about });
+    this.wavelengths = h("section", { class: "card" });
+    this.legend = h("section", { class: "card legend" });
+    this.rail = h("div", { class: "rail" }, this.wavelengths, this.dial.element, this.legend);
+    const rows = [h("div", { class: "map-row" }, map.element, this.edge), this.curves.element];
+    const below = [h("form", where, goal, this.axisName), this.overview];
+    const main = h("div", { class: "pane-main" }, rows, below);
+    this.element = h(
+      "div",
+      { class: "pane" },
+      h("div", { class: "pane-bar" }, bar),
+      main,
+      this.rail,
+    );
+  }
+
+  /**
+   * Show panels as Heatmap.show does, with the fragment, marks `{row, text}`, the source of B where a
+   * difference is shown, and width / height of images. The first source has the description.
+   */
+  show({ panels, marks = [], view, other, aspect = null, ...known }) {
+    const [{ source }] = panels;
+    const map = this.heatmap;
+    const axes = [source.rows, source.columns].map((each) => `${each.axis} ${each.count}`).join();
+    const keeps = axes === this.axes;
+    const fragment = view ?? new URLSearchParams();
+    const description = known.description ?? source.description ?? {};
+    const upright = known.isUpright ?? (!aspect && isUpright(description));
+    Object.assign(this, { source, description, other, axes, states: {} });
+    Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
+    const isIndex = Boolean(description.is_index) && !source.isDifference;
+    map.show({ panels, isUpright: upright, isIndex, keeps });
+    if (view || !keeps) this.start(fragment);
+    const lines = (fragment.get("channels") ?? "").split(",").filter(Boolean).map(Number);
+    this.kept = lines.filter((each) => each < Number(map.y.count)).slice(0, KEPT);
+    const hasPairs = source.channels.pairs.size > 0 && upright;
+    this.dial.element.hidden = !hasPairs;
+    this.wavelengths.hidden = !hasPairs || !description.frequencies;
+    this.legend.hidden = !isIndex;
+    this.rail.hidden = !hasPairs && !isIndex;
+    this.edge.toggleAttribute("hidden", !source.isDifference || !upright);
+    this.element.classList.toggle("square", aspect !== null);
+    this.element.style.setProperty("--aspect", aspect ?? 1);
+    this.axisName.textContent = `${map.x.labels.axis} →`;
+    this.goalName.textContent = `Go to ${source.rows.axis} `;
+    this.loadFrequencies(source);
+  }
+
+  /** Put window and cursor where the fragment says, or where a table begins. */
+  start(view) {
+    const { rows, columns, isUpright: upright } = this.heatmap;
+    const number = (name, otherwise) => {
+      const text = view.get(name);
+      return /^\d{1,19}$/.test(text) ? BigInt(text) : BigInt(otherwise);
+    };
+    rows.set(number("at", 0), Number(number("rows", FIRST_ROWS)));
+    columns.set(number("col", 0), Number(number("cols", upright ? columns.count : FIRST_ROWS)));
+    rows.cursor = rows.limit(number("row", rows.index(1 / 3)));
+    columns.cursor = columns.limit(number("ch", columns.index(1 / 6)));
+  }
+
+  async loadFrequencies(source) {
+    const { unscaled_frequencies: url, view } = this.description;
+    this.before = null;
+    const unscaled = url && new TableSource({ view, frequencies: url });
+    try {
+      await Promise.all([source.frequencies, unscaled?.frequencies]);
+    } catch (error) {
+      this.heatmap.tiles.failure ??= error;
+    }
+    if (this.source !== source) return;
+    this.before = unscaled?.wavelengths;
+    this.heatmap.redraw();
+  }
+
+  /** Write window and cursor into the fragment. */
+  moved() {
+    const { rows, columns, isMean } = this.heatmap;
+    const texts = (axis) => [axis.base, Math.round(axis.span), axis.cursor].map(String);
+    const [[at, span, row], [from, width, ch]] = [texts(rows), texts(columns)];
+    const isAll = columns.span === Number(columns.count);
+    const [col, cols] = isAll ? [null, null] : [from, width];
+    this.look({ at, rows: span, row, ch, col, cols, mode: isMean ? null : "single" });
+  }
+
+  /** Keep the curve of a channel, or let it go. */
+  keep(line) {
+    const others = this.kept.filter((each) => each !== line);
+    this.kept = others.length < this.kept.length ? others : [...others, line].slice(-KEPT);
+    this.look({ channels: this.kept.join() || null });
+    this.heatmap.redraw();
+  }
+
+  slide(fraction) {
+    const { rows, cursor } = this.heatmap;
+    const row = rows.base + BigInt(Math.round(fraction * (Math.ceil(rows.span) - 1)));
+    this.heatmap.place({ ...cursor, row });
+  }
+
+  /** Put the cursor on the row that is typed. */
+  go(event) {
+    event.preventDefault();
+    const row = this.source.rows.find(numberOf(this.goal.value));
+    if (row !== null) return this.heatmap.place({ ...this.heatmap.cursor, row });
+    this.goal.setCustomValidity(`This table has no such ${this.source.rows.axis}.`);
+    return this.goal.reportValidity();
+  }
+
+  /** Show the window around where the overview is pressed. */
+  jump({ clientX, pointerId }) {
+    this.overview.setPointerCapture(pointerId);
+    const { x } = this.heatmap;
+    const { left, width } = this.overview.getBoundingClientRect();
+    const parts = Math.round(Math.min(Math.max((clientX - left) / width, 0), 1) * 2 ** 20);
+    x.set((x.count * BigInt(parts)) >> 20n, x.span, -x.span / 2);
+    this.heatmap.change();
+  }
+
+  /** Bring what is around the map up to date with what is drawn. */
+  drawn() {
+    const { x } = this.heatmap;
+    const share = x.span / Number(x.count);
+    const from = Number((x.base * 1000000n) / x.count) / 1e6;
+    this.thumb.style.left = `${100 * Math.min(from, 1 - share)}%`;
+    this.thumb.style.width = `${100 * share}%`;
+    this.drawScale();
+    if (this.source.isDifference) this.drawDifferences();
+    else this.drawCurves();
+    if (!this.wavelengths.hidden) this.drawWavelengths();
+    if (!this.legend.hidden) this.drawLegend();
+    this.read();
+  }
+
+  /** Return true where something differs from when the part of this name was drawn. */
+  isNew(name, ...state) {
+    const text = state.join();
+    const isSame = this.states[name] === text;
+    this.states[name] = text;
+    return !isSame;
+  }
+
+  drawScale() {
+    const { scale, isMean, rows, columns } = this.heatmap;
+    const { hasMeans } = this.source;
+    const isOfMany = hasMeans && isMean && rows.stride > 1;
+    const mean = isOfMany && `mean of ${whole(rows.stride)} ${rows.labels.axis}s`;
+    const notes = [mean || partly(rows), partly(columns)];
+    this.note.textContent = notes.filter(Boolean).join(", ");
+    this.mean.hidden = !hasMeans;
+    this.mean.ariaPressed = String(isMean);
+    const { kind, low, high, dark } = scale;
+    if (!this.isNew("scale", kind, low, high, dark)) return;
+    this.scale.hidden = kind === "index";
+    const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number);
+    [low, high].forEach((each, at) => (this.ends[at].textContent = sign(each)));
+    this.bar.ariaLabel = `Colours from ${sign(low)} to ${sign(high)}`;
+    const numbers = Float64Array.from({ length: 96 }, (_, at) => low + ((high - low) * at) / 95);
+    this.bar.getContext("2d").drawImage(scale.paint(numbers, 1, 96, false), 0, 0);
+  }
+
+  /** Return the points of a line of the map along x: fractions and numbers. */
+  line(index, panel = 0) {
+    const { x, isUpright: upright, inSight } = this.heatmap;
+    const points = inSight[panel].flatMap((tile) => {
+      const [along, across] = this.heatmap.turned(tile);
+      const { start, stride, count: lines } = across;
+      const at = Math.floor((index - Number(start) + (stride - 1) / 2) / stride);
+      if (at < 0 || at >= lines) return [];
+      const [first, step] = upright ? [at, lines] : [at * along.count, 1];
+      const number = (each) => tile.numbers[first + each * step];
+      const point = (_, each) => [x.fraction(along.start, each * along.stride + 0.5), number(each)];
+      return Array.from({ length: along.count }, point);
+    });
+    return points.filter(([at]) => at >= 0 && at <= 1).sort((a, b) => a[0] - b[0]);
+  }
+
+  drawCurves() {
+    const { x: axis, y, scale, panels } = this.heatmap;
+    const name = (index) => String(whole(y.labels.at(index)));
+    const current = Number(y.cursor);
+    const lines = [current, ...this.kept.filter((each) => each !== current)];
+    const isOne = panels.length === 1;
+    const both = () => panels.map((_, panel) => this.line(current, panel));
+    const all = isOne ? lines.map((each) => this.line(each)) : both();
+    const series = all.map((points, at) => ({ points, series: at }));
+    const own = y.count > 1n ? lines.map(name) : [];
+    const names = isOne ? own : ["A", "B"];
+    const [low, high] = [scale.low, scale.high].sort((a, b) => a - b);
+    const title = [
+      h("b", {}, isOne ? y.labels.axis : `${y.labels.axis} ${name(current)}`),
+      names.map((each, at) => h("b", { class: `name-${at}` }, each)),
+      isOne ? h("span", {}, "shift-click or p keeps a curve") : "",
+    ];
+    this.curves.draw({ axis, series, low, high, title });
+  }
+
+  /** Draw the largest difference at each place of x, and of each channel along the right edge. */
+  drawDifferences() {
+    const { x: axis, y, inSight, field } = this.heatmap;
+    const [across, down] = [new Map(), new Map()];
+    const merge = (map, along, { start, stride }, values) =>
+      values.forEach((value, at) => {
+        const place = along.fraction(start, at * stride + 0.5);
+        if (place >= 0 && place <= 1) map.set(place, Math.max(map.get(place) ?? 0, value));
+      });
+    for (const tile of inSight[0]) {
+      const [ofRows, ofColumns] = tile.largest();
+      const [alongX, alongY] = this.heatmap.turned(tile);
+      const [mostX, mostY] = this.heatmap.turned({ rows: ofRows, columns: ofColumns });
+      merge(across, axis, alongX, mostX);
+      merge(down, y, alongY, mostY);
+    }
+    const most = Math.max(0, ...down.values());
+    const high = 10 ** Math.ceil(Math.log10(most || 1));
+    const low = high * 1e-6;
+    const found = most ? `up to ${real(most, 3)} in sight` : "none: A and B are equal in sight";
+    const where = `at ${partly(axis) || `each ${axis.labels.axis}`}: ${found}`;
+    const title = [h("b", {}, "Largest difference"), h("span", {}, where)];
+    const points = [...across].sort((a, b) => a[0] - b[0]);
+    this.curves.draw({ axis, series: [{ points, series: "most" }], low, high, isLog: true, title });
+    const height = field.clientHeight;
+    const half = (y.stride / y.span / 2) * height;
+    const bars = [...down].map(([place, value]) => {
+      const length = Math.max(0, (EDGE_WIDTH * Math.log10(value / low)) / 6);
+      return `M0 ${place * height - half}h${length}v${2 * half}h${-length}`;
+    });
+    this.edge.replaceChildren(svg("path", { d: bars.join("") }));
+  }
+
+  drawWavelengths() {
+    const { columns, rows } = this.heatmap;
+    const { other, before, source } = this;
+    const { wavelengths, channels } = source;
+    const marker = channels.pairs.get(Number(columns.cursor)) ?? null;
+    const [width, window] = [this.wavelengths.clientWidth - 24, Math.round(rows.span)];
+    const more = other?.wavelengths ?? before;
+    if (!wavelengths || !this.isNew("wavelengths", marker, window, width, !more)) return;
+    const series = [{ values: wavelengths }];
+    if (more) series.push({ values: more, series: more === before ? 2 : 1 });
+    const trained = Number(this.description.trained_length);
+    const lines = [{ value: window * Number(rows.labels.runs[0].step), text: "window" }];
+    if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
+    const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
+    const label = `Wavelength of each pair, from ${first} to ${last} positions`;
+    const title = h("h2", {}, "Wavelength", h("small", {}, " positions a turn"));
+    const chart = logChart({ series, lines, marker, width, height: 174, label });
+    this.wavelengths.replaceChildren(title, chart);
+  }
+
+  drawLegend() {
+    const { inSight, scale } = this.heatmap;
+    const seen = (tile) => (tile.indices ??= [...new Set(tile.numbers)]);
+    const indices = [...new Set(inSight.flat().flatMap(seen))].sort((a, b) => a - b);
+    if (!this.isNew("legend", scale.dark, indices)) return;
+    const swatch = (index) => {
+      const box = h("i", {});
+      box.style.backgroundColor = `rgb(${scale.colours[scale.step(index)]})`;
+      return h("li", {}, box, String(index));
+    };
+    const more = indices.length - LEGEND;
+    const title = h("h2", {}, "Index", h("small", {}, ` ${whole(indices.length)} in sight`));
+    const list = h("ul", {}, indices.slice(0, LEGEND).map(swatch));
+    const rest = h("small", {}, more > 0 ? `and ${whole(more)} more` : "");
+    this.legend.replaceChildren(title, list, rest);
+  }
+
+  /** Say what is under the cursor: at once where single rows are drawn, else when it rests. */
+  read() {
+    const { cursor, panels } = this.heatmap;
+    const { source } = this;
+    const sources = source.isDifference
+      ? [source.one, source.other]
+      : panels.map((each) => each.source);
+    const pair = source.channels.pairs.get(Number(cursor.column));
+    const pairOf = (each) => (pair === undefined ? [] : each.placesOf(pair));
+    const places = sources.map((each) => [[each, cursor.column], ...pairOf(each)]);
+    const numbers = places.map((all, at) => {
+      const [panel, raw] = source.isDifference ? [0, at] : [at, 0];
+      const isDrawn = ([from]) => from === sources[at];
+      const number = ([, column]) => this.heatmap.numberAt(panel, raw, cursor.row, BigInt(column));
+      return all.every(isDrawn) ? all.map(number) : [undefined];
+    });
+    const isThere = !numbers.flat().includes(undefined);
+    const state = [
+      cursor.row,
+      cursor.column,
+      isThere,
+      !source.wavelengths,
+      sources.map(({ id }) => id),
+    ];
+    if (!this.isNew("readout", state)) return;
+    clearTimeout(this.resting);
+    this.say(sources, pair, isThere ? numbers : null);
+    const ask = () => this.ask(sources, pair, places, cursor);
+    if (!isThere) this.resting = setTimeout(ask, REST_MILLISECONDS);
+  }
+
+  /** Ask for the numbers at the cursor alone. */
+  async ask(sources, pair, places, { row, column }) {
+    const window = (start) => ({ start: BigInt(start), count: 1, stride: 1 });
+    const asked = {};
+    const one = async ([from, index]) => {
+      const key = `${from.id} ${from.part} ${index}`;
+      return (await (asked[key] ??= from.read(window(row), window(index))))[0];
+    };
+    const isHere = () => row === this.heatmap.cursor.row && column === this.heatmap.cursor.column;
+    try {
+      const numbers = await Promise.all(places.map((all) => Promise.all(all.map(one))));
+      if (isHere()) this.say(sources, pair, numbers);
+    } catch (error) {
+      if (isHere()) this.readout.append(h("span", {}, error.message));
+    }
+  }
+
+  /** Write the readout and turn the dial; `numbers` are value, cosine and sine of each source. */
+  say(sources, pair, numbers) {
+    const { rows, columns, range } = this.heatmap;
+    const wavelength = this.source.wavelengths?.[pair];
+    const item = (name, value) => h("span", {}, `${name} `, h("b", {}, value));
+    const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
+    const values = sources.map(({ dtype }, at) => {
+      const text = numbers ? exactText(numbers[at][0], dtype) : "…";
+      const name = sources.length > 1 ? ["A ", "B "][at] : "";
+      return h("span", { class: !numbers && "late" }, name, h("code", {}, text));
+    });
+    const [a, b] = (numbers ?? []).map(([value]) => Number(value));
+    const items = [
+      place(rows),
+      columns.count > 1n && place(columns),
+      ...values,
+      b !== undefined && item("A − B", real(a - b)),
+      wavelength && h("span", {}, `λ ${real(wavelength)}`),
+    ];
+    this.readout.replaceChildren(...items.filter(Boolean));
+    if (this.dial.element.hidden || pair === undefined) return;
+    const position = whole(rows.labels.at(rows.cursor));
+    const last = Math.max(Math.ceil(rows.span) - 1, 1);
+    const fraction = Math.min(Math.max(Number(rows.cursor - rows.base) / last, 0), 1);
+    const pairs = (numbers ?? []).filter((each) => each.length > 2);
+    const vectors = pairs.map(([, cosine, sine]) => ({ cosine, sine }));
+    const steps = Math.min(last, 10000);
+    this.dial.show({ pair, position, fraction, steps, radius: range?.[1] ?? 1, vectors });
+  }
+
+  /** Return address and windows of what is in sight, in any format. */
+  window(format) {
+    const cells = ({ base, span, offset, count: all, stride }) => {
+      const length = Math.min(Math.ceil(span + offset), Number(all - base));
+      return { start: base, count: Math.ceil(length / stride), stride };
+    };
+    const [rows, columns] = [cells(this.heatmap.rows), cells(this.heatmap.columns)];
+    const source = this.source.one ?? this.source;
+    return { url: source.address?.(rows, columns, format), rows, columns };
+  }
+}
+
+/** Return in words that an axis is drawn at a stride; empty where all of it is. */
+function partly({ stride, labels }) {
+  return stride > 1 ? `one ${labels.axis} in ${whole(stride)}` : "";
+}
+
+/** A table at its address. */
+export class TableView {
+  constructor(app) {
+    this.app = app;
+    this.shape = h("h1", {});
+    this.facts = h("p", {});
+    this.formats = h("p", { class: "formats" });
+    this.pane = new MatrixPane((changes) => app.look(changes));
+    const copy = new CopyMenu(app, this).element;
+    const head = [this.shape, this.facts, this.formats, this.pane.choices, copy];
+    this.element = h("div", {}, h("div", { class: "headline" }, head), this.pane.element);
+  }
+
+  /** Show the table of a place; throws the Problem that the server has with it. */
+  async show(place) {
+    const turn = (this.turn = {});
+    const description = await this.app.describe(place.url);
+    if (turn !== this.turn) return;
+    this.description = description;
+    const { arrays, formats, axes } = description;
+    this.shape.textContent = arrays[0].shape.map(count).join(" × ");
+    this.shape.title = axes.join(" × ");
+    const size = arrays.reduce((sum, each) => sum + Number(each.bytes), 0);
+    const names = arrays.length > 1 ? `${arrays.map(({ name }) => name).join(", ")} · ` : "";
+    this.facts.textContent = `${names}${arrays[0].dtype} · ${bytes(size)}`;
+    const link = ({ extension, url }) => h("a", { href: url, download: true }, extension);
+    this.formats.replaceChildren(...formats.map(link));
+    await this.draw(place, turn);
+  }
+
+  async draw(place, turn) {
+    const { description } = this;
+    const { view } = place;
+    const source = await chosenSource(description, view);
+    if (turn !== this.turn) return;
+    const changed = (changes) => {
+      this.app.look(changes);
+      this.draw(place, turn);
+    };
+    this.pane.choices.replaceChildren(...choices(description.view, view, changed));
+    const [width, height] = [...(description.view.grid ?? [])].reverse();
+    const aspect = view.has("image") && height ? width / height : null;
+    const panels = [{ source, name: description.arrays[0].name }];
+    this.pane.show({ panels, view, aspect });
+  }
+
+  close() {
+    this.turn = null;
+  }
+}

@@ -1,0 +1,162 @@
+"""``GET /catalogue``: each entry's example, parameters and defaults are what its path takes."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from service.delivery.parameters import parse_query, read_parameters
+from service.encodings.registry import FAMILIES
+from service.errors import InvalidParameters
+from service.grammar import to_query
+from service.numerics.tables import Document, size
+from service.routes import RESOURCES
+from service.routes.description import DescribeParameters, describe
+from service.routes.table_catalogue import CatalogueParameters, report_catalogue
+from service.settings import default_settings
+from tests.client import Client
+
+CATALOGUE = orjson.loads(report_catalogue(CatalogueParameters(), default_settings()).json_bytes())
+ENTRIES = {entry["id"]: entry for entry in CATALOGUE["entries"]}
+GET = pytest.mark.parametrize(
+    "name", [key for key, each in ENTRIES.items() if each["method"] == "GET"]
+)
+
+
+@cache
+def fields(path: str) -> frozenset[str]:
+    return frozenset(FAMILIES[path].model_fields) - {"revision"}
+
+
+def table(path: str, query: dict[str, Any]) -> Document:
+    family: Any = FAMILIES[path]
+    document: Document = read_parameters(family, query).resolve()
+    return document
+
+
+def query_of(entry: dict[str, Any]) -> dict[str, str]:
+    return parse_query(entry["example"].partition("?")[2].encode())
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_example_can_be_requested_and_is_described(name: str, client: Client) -> None:
+    entry = ENTRIES[name]
+    if entry["method"] == "POST":
+        answer = client.post(entry["example"], json=entry["body"])
+        assert answer.status_code == 200, answer.text
+        return
+
+    assert client.head(entry["example"].replace("?", ".bin?", 1)).status_code in {200, 422}
+    known = describe(DescribeParameters(url=entry["example"]), default_settings()).content()
+
+    assert known["entry"] == name
+    assert known["value_range"] == entry["value_range"]
+    assert [axis.partition("(")[0] for axis in known["axes"]] == (entry["axes"] or known["axes"])
+
+
+def test_every_family_is_there_and_every_convention_of_a_table() -> None:
+    paths = {entry["path"] for entry in ENTRIES.values()}
+    assert paths == set(FAMILIES)
+    assert {"rope:llama3", "encoding:whisper", "relative:t5", "relative:alibi:bloom"} < set(ENTRIES)
+    groups = {group["id"] for group in CATALOGUE["groups"]}
+    assert {entry["group"] for entry in ENTRIES.values()} == groups
+    for entry in ENTRIES.values():
+        assert {entry["method"] == "GET"} == {entry["path"] in RESOURCES}
+
+
+@GET
+def test_other_parameters_are_refused_unless_they_say_the_same(name: str) -> None:
+    entry = ENTRIES[name]
+    query = query_of(entry)
+    own = {CATALOGUE["parameters"][key]["name"] for key in entry["parameters"]}
+    for other in fields(entry["path"]) - own - entry["fixed"].keys():
+        field = FAMILIES[entry["path"]].model_fields[other]
+        given = {**query, other: to_query((field.examples or ["1"])[0])}
+        try:
+            document = table(entry["path"], given)
+        except InvalidParameters:
+            continue
+        assert dict(document.parameters) == dict(table(entry["path"], query).parameters), other
+
+
+@GET
+def test_no_parameter_is_refused_by_its_rule_or_convention(name: str) -> None:
+    entry = ENTRIES[name]
+    for key in entry["parameters"]:
+        known = CATALOGUE["parameters"][key]
+        query = {**query_of(entry), known["name"]: to_query(known["example"])}
+        try:
+            table(entry["path"], query)
+        except InvalidParameters as error:
+            reasons = [fault.detail for fault in error.faults if fault.where == known["name"]]
+            chosen = [f"{fixed}={value}" for fixed, value in entry["fixed"].items()]
+            refusals = [f"does not go with {each}" for each in chosen]
+            found = [each for each in reasons if each.endswith(tuple(refusals))]
+            if found:
+                pytest.fail(found[0])
+
+
+@GET
+def test_defaults_change_nothing(name: str) -> None:
+    entry = ENTRIES[name]
+    query, unread = query_of(entry), []
+    document = table(entry["path"], query)
+    for key in entry["parameters"]:
+        known = CATALOGUE["parameters"][key]
+        if "default" not in known or known["name"] in query:
+            continue
+        given = {**query, known["name"]: to_query(known["default"])}
+        try:
+            other = table(entry["path"], given)
+        except InvalidParameters:
+            # It goes with, or in place of, a parameter that the example does not have.
+            unread.append(known["name"])
+            continue
+        for part, expected in document.arrays.items():
+            stop = min(size(expected), 4096)
+            elements = np.asarray(other.arrays[part].read(0, stop))
+            assert elements.tobytes() == np.asarray(expected.read(0, stop)).tobytes(), known["name"]
+    assert not entry["fixed"] or len(unread) < 7, unread
+
+
+@GET
+def test_required_parameters_are_those_without_which_there_is_no_table(name: str) -> None:
+    entry = ENTRIES[name]
+    query = query_of(entry)
+    for parameter in query:
+        rest = {each: value for each, value in query.items() if each != parameter}
+        if parameter in entry["required"]:
+            with pytest.raises(InvalidParameters):
+                table(entry["path"], rest)
+        elif parameter not in entry["fixed"]:
+            table(entry["path"], rest)
+
+
+def test_one_entry_has_its_documentation(client: Client) -> None:
+    answer = client.get("/catalogue?entry=rope:llama3").json()
+
+    (entry,) = answer["entries"]
+    assert set(entry["docs"]) == {"formula", "source", "bound", "trap"}
+    assert {**entry, "docs": None} == {**ENTRIES["rope:llama3"], "docs": None}
+    assert set(answer["parameters"]) == set(entry["parameters"])
+    assert "rope:llama3?" in client.get("/catalogue?entry=rope:lama3").json()["detail"]
+
+
+def test_the_catalogue_is_small_on_the_wire(client: Client) -> None:
+    answer = client.request("GET", "/catalogue", headers={"Accept-Encoding": "gzip"})
+
+    assert answer.headers["content-encoding"] == "gzip"
+    assert int(answer.headers["content-length"]) < 24 * 1024
+    assert answer.json() == CATALOGUE
+
+
+def test_most_examples_have_over_a_thousand_rows() -> None:
+    """Others are vectors, lists of frequencies, or examples of positions that a model lists."""
+    few = []
+    for name, entry in ENTRIES.items():
+        if entry["method"] == "GET":
+            known = describe(DescribeParameters(url=entry["example"]), default_settings())
+            few += [name] * (int(known.view.rows.count) <= 1000)
+    assert len(few) < 40, few

@@ -1,0 +1,141 @@
+"""What a person drops or pastes: arrays that are examined, and models that are read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.explorer.browser import Tab
+from tests.system.servers import Server
+
+pytestmark = pytest.mark.system
+
+TABLE = "/rope?head_dim=64&seq_len=512&pack=concat&rope_theta=500000"
+OMNI = {
+    "model_type": "qwen2_5_omni_thinker",
+    "text_config": {
+        "hidden_size": 3584,
+        "num_attention_heads": 28,
+        "rope_theta": 1000000.0,
+        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    },
+    "vision_config": {"depth": 32, "embed_dim": 1280, "num_heads": 16},
+    "audio_config": {"d_model": 1280},
+}
+GEMMA = {
+    "model_type": "gemma3_text",
+    "head_dim": 256,
+    "hidden_size": 2560,
+    "num_attention_heads": 8,
+    "num_hidden_layers": 34,
+    "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0,
+    "sliding_window": 1024,
+}
+DROP = """async ([name, bytes]) => {
+  const data = new DataTransfer()
+  data.items.add(new File([Uint8Array.from(bytes)], name))
+  const event = {bubbles: true, cancelable: true, dataTransfer: data}
+  document.querySelector("main h2").dispatchEvent(new DragEvent("drop", event))
+}"""
+
+
+def npy_of(server: Server, url: str, folder: Path) -> Path:
+    path = folder / "mine.npy"
+    path.write_bytes(server.get(url.replace("?", ".npy?", 1)).content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sent", "word", "row"),
+    [(TABLE.replace("500000", "10000"), "500000", 1), (f"{TABLE}&start=1", "start", 0)],
+)
+def test_mistake_of_a_file_is_named_and_marked(
+    sent: str, word: str, row: int, tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    tab.open("/#view=file")
+    tab.page.get_by_label("What it should be").fill(TABLE)
+
+    tab.page.locator("input[type=file]").first.set_input_files(npy_of(server, sent, tmp_path))
+
+    tab.page.locator(".verdict h1").wait_for()
+    tab.wait_for("() => document.querySelector('main .map')?.heatmap.marks.length")
+    tab.wait_for_map()
+    marks = "() => document.querySelector('main .map').heatmap.marks.map(each => Number(each.row))"
+    assert tab.value(marks) == [row]
+    report = tab.page.locator(".report").inner_text()
+    assert word in report
+    links = [each.get_attribute("href") or "" for each in tab.page.locator(".call a").all()]
+    assert any("rope_theta=500000" in link for link in links)
+    assert all(server.request("HEAD", link).status_code == 200 for link in links)
+
+
+def test_dropped_file_is_identified(tab: Tab, server: Server, tmp_path: Path) -> None:
+    tab.open("/#view=file")
+    tab.page.locator("main h2").first.wait_for()
+
+    tab.value(DROP, ["mine.npy", list(npy_of(server, TABLE, tmp_path).read_bytes())])
+
+    tab.page.locator(".verdict.good").wait_for()
+    link = tab.page.locator(".call a").first.get_attribute("href") or ""
+    assert (
+        server.get(link.replace("?", ".bin?", 1)).content[-1024:]
+        == (server.get(TABLE.replace("?", ".bin?", 1)).content[-1024:])
+    )
+
+
+def test_file_that_is_none_is_refused_in_words(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "broken.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00 broken")
+    tab.open("/#view=file")
+
+    tab.page.locator("input[type=file]").first.set_input_files(path)
+
+    tab.role("alert").wait_for()
+    assert len(tab.role("alert").inner_text()) > 20
+
+
+def paste(tab: Tab, label: str, config: object) -> None:
+    tab.page.get_by_label(label, exact=True).fill(json.dumps(config))
+
+
+def test_pasted_model_shows_a_chart_for_each_kind_of_layer(tab: Tab, server: Server) -> None:
+    tab.open("/#view=model")
+
+    paste(tab, "Model", OMNI)
+
+    tab.page.locator(".chart-card svg").nth(2).wait_for()
+    assert tab.page.locator(".chart-card svg").count() == 3
+    links = tab.page.locator(".found a").all()
+    targets = {link.get_attribute("href") or "" for link in links}
+    assert len(targets) >= 6
+    page = {"Accept": "text/html"}
+    failed = {each for each in targets if server.request("HEAD", each, **page).status_code != 200}
+    assert failed == set()
+
+
+def test_two_models_show_where_they_differ(tab: Tab) -> None:
+    tab.open("/#view=model")
+    paste(tab, "Model", GEMMA)
+    tab.page.get_by_text("Compare with a second model").click()
+
+    paste(tab, "Second model", {**GEMMA, "rope_theta": 500000.0})
+
+    tab.page.get_by_text("Two models").wait_for()
+    found = tab.page.locator(".found").inner_text()
+    assert "rope_theta" in found
+    assert "500000" in found
+    assert "1000000" in found
+
+
+def test_model_that_is_not_read_says_why(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    tab.open("/#view=model")
+
+    paste(tab, "Model", {"model_type": "llama", "rope_theta": "many"})
+
+    tab.role("alert").wait_for()
+    assert "rope_theta" in tab.role("alert").inner_text()
+    tab.settle()
+    tab.complaints[:] = [each for each in tab.complaints if "status of 4" not in each]

@@ -1,0 +1,67 @@
+"""The page of a server that answers with an API key only."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.system.explorer.browser import Tab
+from tests.system.servers import Server, running
+
+pytestmark = pytest.mark.system
+
+KEY = "correct-horse-battery-staple-1234567890"
+TABLE = "/rope?head_dim=8&seq_len=64&pack=concat"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running(api_keys=KEY) as started:
+        yield started
+
+
+def give(tab: Tab, key: str) -> None:
+    field = tab.page.get_by_label("API key")
+    field.wait_for()
+    field.fill(key)
+    field.press("Enter")
+
+
+def test_page_asks_for_the_key_once_and_keeps_it_in_memory(
+    new_tab: Callable[..., Tab], server: Server
+) -> None:
+    assert server.get(TABLE).status_code == 401
+    tab = new_tab()
+    assert tab.open(TABLE) == 401
+
+    give(tab, KEY)
+    tab.wait_for_map()
+
+    assert tab.role("dialog").count() == 0
+    stored = "() => [localStorage.length, sessionStorage.length, document.cookie, location.href]"
+    assert tab.value(stored)[:3] == [0, 0, ""]
+    assert KEY not in tab.value("() => location.href")
+    assert all(KEY not in target for target in tab.requested)
+    tab.expect_refusal(401)
+
+
+def test_wrong_key_is_asked_for_again(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    tab.open(TABLE)
+
+    give(tab, "wrong")
+    tab.role("dialog").get_by_text("not known").wait_for()
+    give(tab, KEY)
+
+    tab.wait_for_map()
+    tab.expect_refusal(401)
+
+
+def test_page_without_a_key_says_so(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    tab.open(TABLE)
+
+    tab.role("dialog").get_by_role("button", name="Cancel").click()
+
+    tab.role("alert").wait_for()
+    assert "key" in tab.role("alert").inner_text()
+    tab.expect_refusal(401)

@@ -1,0 +1,52 @@
+"""Every view: silent, accessible in both themes, and no wider than a small telephone."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+
+from tests.system.explorer.accessibility import violations
+from tests.system.explorer.browser import Tab
+
+pytestmark = pytest.mark.system
+
+LLAMA = (
+    "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32"
+    "&low_freq_factor=1&high_freq_factor=4&original_max_position_embeddings=8192&pack=concat"
+)
+VIEWS = {
+    "home": ("/", 200),
+    "table": (f"{LLAMA}#at=4000&rows=2000&row=4200&ch=30&channels=9,30", 200),
+    "far": (f"{LLAMA.replace('131072', '9007199254740992')}#at=4503599627370496&rows=400", 200),
+    "compare": (f"{LLAMA}#vs={quote(LLAMA.replace('=32', '=8'), safe='')}&show=d", 200),
+    "biases": ("/relative/alibi?num_heads=8&query_len=256", 200),
+    "buckets": ("/relative/t5?query_len=256", 200),
+    "grid": ("/encoding/grid?convention=mae&d_model=64&height=24&width=24", 200),
+    "wrong": (LLAMA.replace("head_dim", "head_dmi"), 422),
+    "unknown": ("/ropes", 404),
+    "model": ("/#view=model", 200),
+    "file": ("/#view=file", 200),
+    "post": ("/#view=post&entry=encoding:apply", 200),
+    **{f"learn {story}": (f"/#view=learn&story={story}&step=3", 200)
+       for story in ("positions", "scaling", "layout")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_view_is_silent_accessible_and_fits(name: str, new_tab: Callable[..., Tab]) -> None:
+    target, status = VIEWS[name]
+    tab = new_tab(reduced_motion="reduce", color_scheme="light")
+
+    assert tab.open(target) == status
+
+    tab.settle()
+    assert violations(tab) == []
+    tab.page.emulate_media(color_scheme="dark")
+    tab.settle()
+    assert violations(tab) == []
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    tab.settle()
+    assert violations(tab) == []
+    assert tab.value("() => document.documentElement.scrollWidth - innerWidth") == 0
+    if status != 200:
+        tab.expect_refusal(status)
