@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 CELLS = 100
 STEPS = (("ArrowRight", 5), ("ArrowDown", 3), ("ArrowUp", 1))
 FAR = "/rope?head_dim=128&seq_len=18014398509481983&rope_theta=500000&pack=concat"
-REST_MILLISECONDS = 100
+WRITE_MILLISECONDS = 250
 
 CURSOR = """() => {
   const {rows, columns, cursor, source, head} = document.querySelector("main .map").heatmap
@@ -49,8 +49,8 @@ def choose(tab: Tab, entry: dict[str, Any]) -> None:
 
 
 def read(tab: Tab) -> np.float64:
-    """Return the number in the readout."""
-    tab.page.wait_for_timeout(REST_MILLISECONDS)
+    """Return the number in the readout of what is drawn now."""
+    tab.wait_for_map()
     tab.wait_for(READ)
     text = str(tab.value(READ)).replace("\N{MINUS SIGN}", "-")
     return np.float64(text)
@@ -128,6 +128,7 @@ def test_permalink_shows_the_same(tab: Tab, new_tab: Callable[..., Tab]) -> None
     tab.press("ArrowRight", "ArrowDown", times=7)
     tab.press("Shift+ArrowRight", "+", "p")
     read(tab)
+    tab.page.wait_for_timeout(WRITE_MILLISECONDS)
     moved = tab.value(window)
 
     other = new_tab()
