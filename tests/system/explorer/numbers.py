@@ -24,6 +24,7 @@ class Numbers:
         self._server, self._target = server, f"{path}.bin?{query}{part}"
         self._dtype = np.dtype(_DTYPES[array["dtype"]])
         self.rows, self.columns = int(view["rows"]["count"]), int(view["columns"]["count"])
+        self._is_channels_first = self.description["axes"][0].startswith("channel")
 
     def row(self, row: int, count: int = 1) -> np.ndarray[Any, Any]:
         """Return rows from one on."""
@@ -34,6 +35,7 @@ class Numbers:
     def cell(self, row: int, column: int) -> Any:
         """Return a number."""
         size = self._dtype.itemsize
-        first = (row * self.columns + column) * size
+        by_row, by_column = row * self.columns + column, column * self.rows + row
+        first = (by_column if self._is_channels_first else by_row) * size
         body = self._server.range(self._target, first, first + size - 1)
         return np.frombuffer(body, self._dtype)[0]
