@@ -39,7 +39,7 @@ def choose(tab: Tab, entry: dict[str, Any]) -> None:
     search = tab.role("combobox", "Find an encoding")
     search.focus()
     search.fill("")
-    tab.page.keyboard.type(entry["id"].replace(":", " "))
+    tab.page.keyboard.insert_text(entry["id"].replace(":", " "))
     for _ in range(80):
         if tab.value(ACTIVE) == entry["id"]:
             break
