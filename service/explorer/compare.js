@@ -25,7 +25,7 @@ function common(a, b) {
 
 /** A pane for two sources, with a switch between A, B, both, and the difference. */
 export class ComparisonPane {
-  constructor(look = () => {}) {
+  constructor(look = (_changes) => {}) {
     this.look = look;
     this.pane = new MatrixPane(look);
     this.note = h("span", {});
