@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 _LIMIT_MILLISECONDS = 20_000
-_PAUSE_MILLISECONDS, _QUIET_PAUSES = 60, 4
+_PAUSE_MILLISECONDS, _QUIET_PAUSES = 60, 5
 
 _TELL_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
   console.error(`CSP: ${event.violatedDirective} stops ${event.blockedURI} ${event.sample}`));"""

@@ -60,8 +60,9 @@ def test_mistake_of_a_file_is_named_and_marked(
     tab.page.locator("input[type=file]").first.set_input_files(npy_of(server, sent, tmp_path))
 
     tab.page.locator(".verdict h1").wait_for()
+    # The text is read once more when nobody has typed for a while.
+    tab.settle()
     tab.wait_for("() => document.querySelector('main .map')?.heatmap.marks.length")
-    tab.wait_for_map()
     marks = "() => document.querySelector('main .map').heatmap.marks.map(each => Number(each.row))"
     assert tab.value(marks) == [row]
     report = tab.page.locator(".report").inner_text()
