@@ -26,7 +26,13 @@ COLOURS = """async ({numbers, first}) => {
   const modules = document.querySelector("script[type=module]").src
   const {Scale} = await import(new URL("colours.js", modules).href)
   const {kind, low, high} = heatmap.scale
-  const scale = new Scale(kind, low, high)
+  const {colours} = new Scale(kind, low, high)
+  const last = colours.length - 2
+  const stepOf = (number) => {
+    if (number === null) return last + 1
+    if (kind === "index") return number
+    return Math.round(last * Math.min(Math.max((number - low) / (high - low), 0), 1))
+  }
   const [box] = heatmap.boxes()
   const {width, height} = heatmap.canvas
   const {data} = heatmap.canvas.getContext("2d").getImageData(0, 0, width, height)
@@ -42,13 +48,12 @@ COLOURS = """async ({numbers, first}) => {
     const [x, y] = isUpright ? [along, across] : [across, along]
     const [left, top] = [box.left + x * box.width, box.top + y * box.height].map(Math.floor)
     const pixel = [...data.subarray(4 * (top * width + left)).subarray(0, 3)]
-    const value = number === null ? NaN : number
-    const step = scale.step(value)
+    const step = stepOf(number)
     const near = kind === "index" ? [step] : [step - 1, step, step + 1]
-    const expected = near.map(each => scale.colours[each]).filter(Boolean)
+    const expected = near.map(each => colours[each]).filter(Boolean)
     cells += 1
     if (!expected.some(colour => colour.every((part, each) => part === pixel[each])))
-      wrong.push([String(row), column, value, pixel, scale.colours[step]])
+      wrong.push([String(row), column, number, pixel, colours[step]])
   }))
   const size = [box.width / heatmap.x.span, box.height / heatmap.y.span]
   return {cells, wrong: wrong.length, examples: wrong.slice(0, 5), low, high, size}
