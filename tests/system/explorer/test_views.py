@@ -50,3 +50,15 @@ def test_view_is_silent_accessible_and_fits(name: str, new_tab: Callable[..., Ta
     assert tab.value("() => document.documentElement.scrollWidth - innerWidth") == 0
     if status != 200:
         tab.expect_refusal(status)
+
+
+def test_link_of_a_fault_leads_to_the_repaired_table(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    assert tab.open(VIEWS["wrong"][0]) == 422
+
+    tab.role("alert").get_by_role("link").click()
+
+    tab.wait_for_map()
+    assert tab.page.url.partition("#")[0] == tab.origin + LLAMA
+    assert tab.role("alert").count() == 0
+    tab.expect_refusal(422)
