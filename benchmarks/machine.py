@@ -13,15 +13,22 @@ _PACKAGES = ("numpy", "fastapi", "uvicorn", "uvloop", "httptools", "orjson")
 
 
 def describe() -> list[str]:
-    load = ", ".join(f"{average:.2f}" for average in os.getloadavg())
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return [
+        *system(),
+        tools.versions(),
+        f"{platform.python_implementation()} {platform.python_version()}, {packages}",
+    ]
+
+
+def system() -> list[str]:
+    """Return lines about the processor and the kernel."""
+    load = ", ".join(f"{average:.2f}" for average in os.getloadavg())
     # What follows names the build of one machine.
     release, _, _ = platform.release().partition("-")
     return [
         f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores, {platform.machine()}",
         f"{platform.system()} {release}, load average before the run {load}",
-        tools.versions(),
-        f"{platform.python_implementation()} {platform.python_version()}, {packages}",
     ]
 
 

@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _measure(rounds: int, frames: int, jumps: int) -> None:
-    for about in machine.describe():
+    for about in machine.system():
         print(f"- {about}")
     print(f"- Chromium in a window of {SIZE['width']}×{SIZE['height']}\n")
     header = ["measure", "figure", "at most"]
