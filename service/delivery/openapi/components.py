@@ -3,6 +3,8 @@
 Generators of clients set the rules: each component has a name, every number has a format, and no
 schema has a choice of types, except with null. Where the service takes several types (a list or its
 text, for instance), the schema has no type.
+
+This module is long because it contains all components.
 """
 
 import re
