@@ -67,7 +67,7 @@ class DescribedFormat(Report):
 class DescribedColumns(Report):
     """Equidistant columns with the same content."""
 
-    part: Literal["sin", "cos"] | None = Field(
+    part: Literal["cos", "sin"] | None = Field(
         description="Null for zeros, angles and coordinates. Where parts can be shown, that of the "
         "first one."
     )
