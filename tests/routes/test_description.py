@@ -207,7 +207,7 @@ def test_a_window_has_the_bytes_of_the_same_rows_and_columns_of_the_whole_matrix
             if axis["parameter"]:
                 selected += f"&{axis['parameter']}={','.join(places(axis)[some])}"
         window = matrix[tuple(chosen)]
-        start = number * matrix.size if not view["rows"]["parameter"] else number * window.size
+        start = number * window.size
 
         assert numbers(selected, start, start + window.size).tobytes() == window.tobytes()
 
