@@ -37,6 +37,9 @@ JSON = "application/json"
 Case: TypeAlias = schemathesis.Case[Any]
 
 MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in ENDPOINTS.values()}
+GET_MODELS: dict[str, type[Parameters]] = {
+    each.path: each.by_get.parameters for each in ENDPOINTS.values() if each.by_get
+}
 RAW_FIELDS = {
     each.path: each.raw_array.keys() - each.parameters.model_fields.keys()
     for each in ENDPOINTS.values()
@@ -161,7 +164,8 @@ def _is_read(case: Case, response: Response) -> bool:
     optional in the query, where it must be beside a file. The keys of a segment of ``rows`` exclude
     each other.
     """
-    model = MODELS[_path(case)]
+    path = _path(case)
+    model = GET_MODELS.get(path, MODELS[path]) if case.method == "GET" else MODELS[path]
     query = parse_query(urlsplit(response.request.url or "").query.encode())
     try:
         read_parameters(model, query | _parameters_of_body(case, model))
