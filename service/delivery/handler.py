@@ -44,7 +44,7 @@ from service.settings import Settings
 EXTENSION = ".{extension}"
 
 # Parsing a longer query, as of ranges of positions, takes more than 2 ms of the event loop.
-_SHORTQUERY_BYTES = 2048
+_SHORT_QUERY_BYTES = 2048
 
 QUERY_BYTE_SECONDS = 2e-7
 """The processor seconds of planning for a byte of a query with a list of positions."""
@@ -89,7 +89,7 @@ class Handler:
         planned = partial(plan_get, self.endpoint, job, delivery.settings)
 
         async def answer() -> Answer:
-            if len(job.query) <= _SHORTQUERY_BYTES:
+            if len(job.query) <= _SHORT_QUERY_BYTES:
                 plan = planned()
             else:
                 plan = await delivery.scheduler.run(planned, len(job.query) * QUERY_BYTE_SECONDS)

@@ -7,17 +7,13 @@ and a child process plan in the same way.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from gzip import compress
-from hashlib import sha256
 from typing import Any
 
 from service.delivery.endpoints import Endpoint, RawArray, Report, revision_of, table_document
 from service.delivery.negotiation import (
-    GZIP,
     TEXT_MEDIA_TYPE,
     Job,
     RawHeaders,
-    choose_coding,
     prefers_text,
     raw,
 )
@@ -28,9 +24,8 @@ from service.delivery.representation import (
     cache_control,
     check_answer_size,
     represent,
-    weak,
 )
-from service.delivery.responses import Answer, ResponseHead
+from service.delivery.responses import Answer, ResponseHead, WholeFile
 from service.encodings.family import Parameters, refuse
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import MAX_RANK, ArrayHeader, Block, ReadableFormat
@@ -80,20 +75,9 @@ def report_get(endpoint: Endpoint, job: Job, settings: Settings) -> tuple[Respon
     """Return the response to a GET or HEAD of a report, and its body; raises PosrefError."""
     parameters = read_parameters(endpoint.parameters, parse_query(job.query))
     body, media_type = _sent(endpoint.answer_to(parameters, (), settings), job)
-    content, digest = {"Content-Type": media_type}, sha256(body)
-    coding = choose_coding(job.request.accept_encoding, (GZIP,))
-    if coding is not None:
-        body, content["Content-Encoding"] = compress(body, mtime=0), coding
-        digest.update(coding.encode())
-    tag = f'"{digest.hexdigest()[:32]}"'
-    # Two builds of zlib may compress the same bytes to different ones.
-    tag = tag if coding is None else weak(tag)
-    headers = {
-        "ETag": tag,
-        "Cache-Control": cache_control(None, None),
-        "Vary": "Accept, Accept-Encoding",
-    }
-    return ResponseHead(tag, raw(headers), raw(content), len(body)), body
+    headers = {"Content-Type": media_type, "Cache-Control": cache_control(None, None)}
+    file = WholeFile(body, {**headers, "Vary": "Accept, Accept-Encoding"})
+    return file.response(job.request.accept_encoding)
 
 
 def _sent(report: Document | Report, job: Job) -> tuple[bytes, str]:

@@ -309,18 +309,24 @@ class WholeFile:
         self._plain = body
         self._headers = {name: value for name, value in headers.items() if name != "Content-Type"}
         self._content = {"Content-Type": headers["Content-Type"]}
-        self._digest = sha256(body).hexdigest()[:32]
+        self._digest = sha256(body)
 
     @cached_property
     def compressed(self) -> bytes:
         return compress(self._plain, mtime=0)
 
+    def response(self, accept_encoding: str | None) -> tuple[ResponseHead, bytes]:
+        """Return the head and the body of a response; raises NotAcceptable."""
+        coding = choose_coding(accept_encoding, (GZIP,))
+        digest, body, content = self._digest.copy(), self._plain, self._content
+        if coding is not None:
+            digest.update(coding.encode())
+            body, content = self.compressed, {**content, "Content-Encoding": coding}
+        # Two builds of zlib may compress the same bytes to different ones.
+        tag = f'{"" if coding is None else "W/"}"{digest.hexdigest()[:32]}"'
+        return ResponseHead(tag, raw({"ETag": tag, **self._headers}), raw(content), len(body)), body
+
     def answer(self, scope: Scope) -> Answer:
         """Return the response to a GET or HEAD; raises NotAcceptable and PreconditionFailed."""
-        coding = choose_coding(list_header(scope, b"accept-encoding"), (GZIP,))
-        body = self._plain if coding is None else self.compressed
-        # Two builds of zlib may compress the same bytes to different ones.
-        tag = f'"{self._digest}"' if coding is None else f'W/"{self._digest}-{coding}"'
-        content = self._content | ({"Content-Encoding": coding} if coding else {})
-        head = ResponseHead(tag, raw({"ETag": tag, **self._headers}), raw(content), len(body))
+        head, body = self.response(list_header(scope, b"accept-encoding"))
         return head.without_body(Preconditions.of(scope)) or head.streamed(None, body)

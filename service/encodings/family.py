@@ -150,6 +150,15 @@ class Parameters(BaseModel):
         return {}
 
     @classmethod
+    def conventions(cls, example: str) -> Iterable[NamedVariant]:  # noqa: ARG003
+        """Return the rules or conventions, as the catalogue lists them; none by default.
+
+        Args:
+            example: a valid query of the family, which may be that of a convention.
+        """
+        return ()
+
+    @classmethod
     def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
         """Return a hint on how to correct an unknown parameter; None for the general hint.
 
@@ -332,8 +341,8 @@ class Family(Parameters):
     @classmethod
     def variants(cls) -> Iterable[NamedVariant]:
         """Return the rules or conventions of this kind of table, or one variant without a name."""
-        own = getattr(cls, "conventions", None)
-        return own(cls.example) if own and cls.has_variants else (NamedVariant("", cls.example),)
+        listed = [*cls.conventions(cls.example)] if cls.has_variants else []
+        return listed or [NamedVariant("", cls.example)]
 
     @classmethod
     def entry_id(cls, variant: str) -> str:

@@ -1,4 +1,4 @@
-"""What a family says of its tables to those who look at them: meaning, selections, variants."""
+"""Descriptions of tables by their families: meaning, selections and variants."""
 
 import re
 from collections.abc import Container, Mapping
@@ -15,7 +15,7 @@ Places: TypeAlias = AnyPositions | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Selection:
-    """How a request chooses places along an axis of a table.
+    """The parameter by which a request chooses places along an axis of a table.
 
     Attributes:
         parameter: the parameter that lists positions along the axis, or names one place.
@@ -58,7 +58,7 @@ class ChannelColumns:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the numbers of a table are; rows are those of ``TableFamily.as_matrix``.
+    """The meaning of the numbers of a table; its rows are those of ``TableFamily.as_matrix``.
 
     Attributes:
         columns: what the columns of a row are; () if they are not channels.

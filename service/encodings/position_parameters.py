@@ -17,9 +17,7 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
-from service.encodings.meaning import (
-    Selection,
-)
+from service.encodings.meaning import Selection
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.limits import MAX_LENGTH

@@ -168,7 +168,7 @@ class Page {
   }
 
   /** Follow a link to a table without loading the page anew: a key in memory stays. */
-  async follow(event) {
+  follow(event) {
     const link = event.target.closest?.("a[href]");
     const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || event.defaultPrevented || link.target || link.download) return;

@@ -1,6 +1,6 @@
 // Choosing an encoding: the search over the catalogue, and the form of the chosen entry.
 
-import { copied, h } from "./lib.js";
+import { copied, h, json } from "./lib.js";
 
 const APPLY_AFTER = 300;
 const BOUNDS = [
@@ -19,11 +19,10 @@ function urlOf(path, pairs) {
 }
 
 /** Return how well an entry answers a search: 0 where a word of it is nowhere. */
-function score({ id, title, summary, path, docs = {} }, words) {
+function score({ id, title, summary, path }, words) {
   const fields = [
     [8, `${id} ${title}`],
     [3, `${summary} ${path}`],
-    [1, Object.values(docs).join(" ")],
   ];
   const scores = words.map((word) => {
     const found = fields.find(([, text]) => text.toLowerCase().includes(word));
@@ -261,12 +260,20 @@ class ParameterForm {
   }
 }
 
-function about({ title, summary, docs = {} }) {
-  const parts = Object.entries(docs).filter(([, text]) => text);
+/** Return the documentation of an entry, which is fetched when it is opened for the first time. */
+function about({ id, title, summary }) {
+  const texts = h("div");
   const label = (name) => name[0].toUpperCase() + name.slice(1);
-  const texts = parts.map(([name, text]) => [h("h3", {}, label(name)), h("p", {}, text)]);
+  const load = async () => {
+    if (texts.firstChild) return;
+    const { entries } = await json(`/catalogue?entry=${encodeURIComponent(id)}`);
+    const parts = Object.entries(entries[0].docs).filter(([, text]) => text);
+    texts.replaceChildren(
+      ...parts.flatMap(([name, text]) => [h("h3", {}, label(name)), h("p", {}, text)]),
+    );
+  };
   const summaryText = h("summary", {}, `About ${title}`);
-  return h("details", { class: "about" }, summaryText, h("p", {}, summary), texts);
+  return h("details", { class: "about", ontoggle: load }, summaryText, h("p", {}, summary), texts);
 }
 
 /** One parameter: its label, its input, its description, and what is wrong with its value. */

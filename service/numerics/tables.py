@@ -288,7 +288,7 @@ class ColumnsTable(DerivedTable):
 
     @property
     def _has_long_rows(self) -> bool:
-        """Whether each place is read alone; those of a short row are copied out of all of it."""
+        """True if each place is read alone; those of a short row are copied out of all of it."""
         return prod(self._row) > STEP_ELEMENTS
 
     @property

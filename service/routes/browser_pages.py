@@ -207,7 +207,7 @@ def _home_page(_: str) -> WholeFile:
     return _file(_page("The reference server for positional encodings", content, {}))
 
 
-_HOME = MadeOnDemand("/", _home_page)
+_HOME = MadeOnDemand(("/",), _home_page)
 
 
 def _view(path: str) -> str:

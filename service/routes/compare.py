@@ -20,14 +20,7 @@ from service.analysis.comparison import (
     compare,
     rounded_to,
 )
-from service.delivery.endpoints import (
-    ABSENT,
-    Count,
-    Endpoint,
-    FiniteOrNull,
-    Number,
-    Report,
-)
+from service.delivery.endpoints import ABSENT, Count, Endpoint, FiniteOrNull, Number, Report
 from service.encodings.family import Parameters, Reals, optional
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input

@@ -1,4 +1,4 @@
-"""``GET /describe``: what the URL of a table means, and how its numbers are read as matrices."""
+"""``GET /describe``: the meaning of a table's URL, and the matrices that its numbers make up."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,15 +13,8 @@ from service.delivery.endpoints import RESOURCES, Endpoint, NoInput, Report
 from service.delivery.negotiation import possible_formats
 from service.delivery.parameters import read_parameters
 from service.delivery.representation import is_whole, represent
-from service.encodings.family import (
-    Parameters,
-    TableFamily,
-    about,
-)
-from service.encodings.meaning import (
-    Meaning,
-    Places,
-)
+from service.encodings.family import Parameters, TableFamily, about
+from service.encodings.meaning import Meaning, Places, Selection
 from service.errors import InvalidParameters
 from service.formats.raw import RAW
 from service.grammar import to_query
@@ -91,7 +84,7 @@ class DescribedAxis(Report):
 
 
 class TableView(Report):
-    """How the numbers of a table are read as matrices."""
+    """The matrices that the numbers of a table make up, and the requests for parts of them."""
 
     url: Url = Field(
         description="Binary numbers of one array; append each parameter of the axes, and part."
@@ -108,7 +101,7 @@ class TableView(Report):
 
 
 class Description(Report):
-    """What the URL of a table means."""
+    """The meaning of the URL of a table."""
 
     entry: str | None = Field(description="The id of its entry in /catalogue.")
     url: Url = Field(description="The same table, with every default that matters.")
@@ -213,7 +206,7 @@ def _axes(family: TableFamily, document: Document, rank: int) -> list[str]:
 
 
 def _view(table: TableUrl) -> dict[str, Any]:
-    """Return how the numbers of a table are read: the content of a TableView."""
+    """Return the matrices of a table: the content of a TableView."""
     values = {**table.request.parameters, **_family(table).as_matrix()}
     matrix = _table(table, values)
     family, document = _family(matrix), matrix.document
@@ -222,50 +215,56 @@ def _view(table: TableUrl) -> dict[str, Any]:
     parts = [name for name, each in document.arrays.items() if (each.shape, each.dtype) == alike]
     if len(document.arrays) > 1:
         values = {**values, "part": parts[0]}
-    if len(parts) > 1:
-        del values["part"]
     names = [name.partition("(")[0] for name in _axes(family, document, len(first.shape))]
-    lengths, selections = dict(zip(names, first.shape, strict=True)), family.selections()
+    lengths = dict(zip(names, first.shape, strict=True))
     stacked = [name for name in names if name in _STACKED and len(names) > family.row_axes][:1]
     others = [name for name in names if name not in stacked]
+    leading = [name for name in stacked if lengths[name] > 1]
     rows, columns = others[: family.row_axes], others[family.row_axes :]
+    ways = {
+        axes[0]: way
+        for axes in (leading, rows, columns)
+        if len(axes) == 1 and (way := family.selections().get(axes[0]))
+    }
+    appended = {name for way in ways.values() for name in (way.parameter, *way.replaces)}
+    appended |= {"part"} if len(parts) > 1 else set()
 
-    def described(axes: Sequence[str], name: str) -> dict[str, Any]:
+    def described(axes: Sequence[str], name: str = "") -> dict[str, Any]:
         """Return an axis of matrices, of which several axes may be the places."""
-        selection = selections.get(axes[0]) if len(axes) == 1 else None
-        places: Places | None = selection.places if selection else None
-        if selection is not None:
-            for parameter in (selection.parameter, *selection.replaces):
-                values.pop(parameter, None)
-        elif len(axes) == 1:
-            places = document.places.get(axes[0])
+        axis = axes[0] if len(axes) == 1 else name
+        way = ways.get(axis)
+        places = _places(ways, document, axis) if len(axes) == 1 else None
         first, step = _series(places) or (0, 1)
-        listed = selection is not None and places is not None and not _series(places)
+        is_listed = way is not None and places is not None and not _series(places)
         return {
-            "axis": axes[0] if len(axes) == 1 else name,
-            "count": str(prod(lengths[axis] for axis in axes)),
+            "axis": axis,
+            "count": str(prod(lengths[each] for each in axes)),
             "first": str(first),
             "step": str(step),
-            "parameter": selection.parameter if selection else None,
-            "values": to_query(places).replace("e+", "e") if listed else None,
+            "parameter": way.parameter if way else None,
+            "values": to_query(places).replace("e+", "e") if is_listed else None,
         }
 
     meaning = family.meaning()
     is_known = len(rows) == 1 and meaning.frequencies is not None
-    way = selections.get(rows[0]) if is_known else None
-    positions = way.places if way else document.places.get(rows[0]) if is_known else None
     are_waves = meaning.columns and all(each.part for each in meaning.columns)
-    leading = stacked if stacked and lengths[stacked[0]] > 1 else []
+    is_series = is_known and _series(_places(ways, document, rows[0]))
+    url = {name: value for name, value in values.items() if name not in appended}
     return {
-        "leading": described(leading, "") if leading else None,
+        "leading": described(leading) if leading else None,
         "rows": described(rows, "token"),
         "columns": described(columns, columns[-1] if columns else "value"),
-        "url": url_of(TableRequest(table.request.resource, values), RAW.extension),
+        "url": url_of(TableRequest(table.request.resource, url), RAW.extension),
         "dtype": first.dtype.name,
         "parts": parts if len(parts) > 1 else [],
-        "is_even": bool(meaning.is_steady and are_waves and _series(positions)),
+        "is_even": bool(meaning.is_steady and are_waves and is_series),
         "grid": [*meaning.grid] if len(meaning.grid) > 1 else None,
     }
+
+
+def _places(ways: Mapping[str, Selection], document: Document, axis: str) -> Places | None:
+    """Return the places along an axis; None for 0, 1, …."""
+    return ways[axis].places if axis in ways else document.places.get(axis)
 
 
 def _series(places: Places | None) -> tuple[int, int] | None:

@@ -13,11 +13,7 @@ from service import __version__
 from service.delivery.dispatch import Delivery
 from service.delivery.endpoints import Endpoint
 from service.delivery.handler import add_page
-from service.delivery.negotiation import (
-    TEXT_MEDIA_TYPE,
-    list_header,
-    raw,
-)
+from service.delivery.negotiation import TEXT_MEDIA_TYPE, list_header, raw
 from service.delivery.openapi.operations import Page
 from service.delivery.problems import content_policy, html_headers
 from service.delivery.responses import Answer, WholeFile
@@ -104,7 +100,7 @@ def _directory(_: str) -> bytes:
     return orjson.dumps(directory)
 
 
-_DIRECTORY = MadeOnDemand("/", _directory)
+_DIRECTORY = MadeOnDemand(("/",), _directory)
 
 
 def _got() -> list[Endpoint]:

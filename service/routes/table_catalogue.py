@@ -35,10 +35,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-    sections,
-)
+from service.encodings.meaning import NamedVariant, sections
 from service.encodings.registry import FAMILIES
 from service.errors import InvalidParameters
 from service.grammar import to_query

@@ -28,10 +28,7 @@ from service.encodings.family import (
     refuse,
 )
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
-from service.encodings.meaning import (
-    ChannelColumns,
-    NamedVariant,
-)
+from service.encodings.meaning import ChannelColumns, NamedVariant
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import DType, Elements
@@ -82,7 +79,7 @@ class Sinusoids:
 
     @property
     def columns(self) -> tuple[ChannelColumns, ...]:
-        """What the channels of a row are."""
+        """The content of the channels of a row."""
         return ChannelColumns.of(self.channels)
 
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
@@ -502,8 +499,7 @@ class FrequencyParameters(Parameters):
     )
 
     @classmethod
-    def conventions(cls, _: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
         for name, known in CONVENTIONS.items():
             refuses = _PARAMETERS - known.parameters | ({"layout"} if not known.is_free else set())
             if known.spacing == "bands":

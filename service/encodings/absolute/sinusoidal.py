@@ -35,15 +35,8 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
-from service.encodings.meaning import (
-    Meaning,
-    Selection,
-)
-from service.encodings.position_parameters import (
-    PositionParameters,
-    StartParameters,
-    check_rank,
-)
+from service.encodings.meaning import Meaning, Selection
+from service.encodings.position_parameters import PositionParameters, StartParameters, check_rank
 from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody
 from service.grammar import Boolean

@@ -16,9 +16,7 @@ from service.encodings.family import (
     optional,
     refuse,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-)
+from service.encodings.meaning import NamedVariant
 from service.encodings.position_parameters import PositionParameters, check_rank
 from service.grammar import Integer, Real
 from service.numerics.double_double import (
@@ -96,8 +94,7 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
     dtype: RealDType = "float32"
 
     @classmethod
-    def conventions(cls, _: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
         every = {name for keys in _KEYS.values() for name in keys}
         for name, keys in _KEYS.items():
             needed = [f"&{key}=16384" for key, default in keys.items() if default is None]

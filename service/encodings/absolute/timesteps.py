@@ -18,10 +18,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    ChannelColumns,
-    Meaning,
-)
+from service.encodings.meaning import ChannelColumns, Meaning
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
 from service.numerics.phase import (

@@ -34,11 +34,7 @@ from service.encodings.grid.sincos import (
     copied_by_axis,
     lanes,
 )
-from service.encodings.meaning import (
-    ChannelColumns,
-    Meaning,
-    NamedVariant,
-)
+from service.encodings.meaning import ChannelColumns, Meaning, NamedVariant
 from service.errors import Fault
 from service.grammar import Boolean, Integer, Real
 from service.numerics.limits import (
@@ -173,8 +169,7 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
     dtype: RealDType = "float32"
 
     @classmethod
-    def conventions(cls, _: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
         for name, several in CONVENTIONS.items():
             takes = {parameter for each in several for parameter in each.takes}
             source = "; ".join(each.source for each in several)

@@ -23,10 +23,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-    Selection,
-)
+from service.encodings.meaning import NamedVariant, Selection
 from service.encodings.relative.distance import (
     BiasParameters,
     DistanceFunction,
@@ -252,7 +249,6 @@ class SlopeParameters(Parameters):
 
     @classmethod
     def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
         for name, form in _FORMS.items():
             has_rows = form not in _ONE_ROW_FORMS
             own = example if has_rows else example.replace("query_", "key_")

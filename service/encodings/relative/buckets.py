@@ -22,9 +22,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    Meaning,
-)
+from service.encodings.meaning import Meaning
 from service.encodings.relative.distance import (
     DistanceTableFamily,
     GatheredBias,

@@ -22,9 +22,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    Selection,
-)
+from service.encodings.meaning import Selection
 from service.encodings.position_parameters import contiguous
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query

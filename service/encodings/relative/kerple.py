@@ -17,9 +17,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-)
+from service.encodings.meaning import NamedVariant
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
 from service.encodings.relative.distance import (
     BiasParameters,
@@ -143,7 +141,6 @@ class KernelParameters(BiasParameters):
 
     @classmethod
     def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
         for name, refused in (("log", "b"), ("power", "b"), ("nemo", "clamp")):
             yield NamedVariant.of(name, example, (refused,))
 

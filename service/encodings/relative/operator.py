@@ -17,21 +17,12 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    Meaning,
-)
+from service.encodings.meaning import Meaning
 from service.grammar import Integer
 from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
-from service.numerics.phasors import (
-    both_phasors,
-    sines_and_cosines,
-)
+from service.numerics.phasors import both_phasors, sines_and_cosines
 from service.numerics.positions import Positions
-from service.numerics.tables import (
-    ELEMENT_SECONDS,
-    FormulaTable,
-    Table,
-)
+from service.numerics.tables import ELEMENT_SECONDS, FormulaTable, Table
 
 OFFSETS = about("The offsets k: integers and half-open ranges.", "-3:4")
 

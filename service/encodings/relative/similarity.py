@@ -34,10 +34,7 @@ from service.encodings.family import (
     SeriesBase,
     TableFamily,
 )
-from service.encodings.meaning import (
-    Meaning,
-    Selection,
-)
+from service.encodings.meaning import Meaning, Selection
 from service.encodings.relative.operator import OFFSETS
 from service.numerics.double_double import pairwise_sum
 from service.numerics.dtypes import FLOAT64, DType, round_into

@@ -24,10 +24,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    ChannelColumns,
-    Meaning,
-)
+from service.encodings.meaning import ChannelColumns, Meaning
 from service.encodings.transforms import AxisNames
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer

@@ -22,10 +22,7 @@ from service.encodings.family import (
     impossible,
     optional,
 )
-from service.encodings.meaning import (
-    Meaning,
-    Selection,
-)
+from service.encodings.meaning import Meaning, Selection
 from service.encodings.relative.distance import GatheredBias, check_fits, wrong_rows
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.double_double import (

@@ -18,9 +18,7 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-)
+from service.encodings.meaning import NamedVariant
 from service.encodings.resize.axis_weights import AxisWeights
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.phase import Int64s
@@ -229,7 +227,6 @@ class ResizeParameters(Parameters):
 
     @classmethod
     def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
         for name, own in CONVENTIONS.items():
             refuses = {"mode", "scale_factor", *_DEFAULTS, "a"} if own.options else set()
             refuses |= {"spatial_merge_size"} if own.merge is None else set()

@@ -7,17 +7,8 @@ from itertools import chain
 from math import inf, nextafter, prod
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from service.encodings.family import (
-    ChannelTable,
-    RealDType,
-    about,
-    impossible,
-    optional,
-)
-from service.encodings.meaning import (
-    ChannelColumns,
-    Meaning,
-)
+from service.encodings.family import ChannelTable, RealDType, about, impossible, optional
+from service.encodings.meaning import ChannelColumns, Meaning
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.encodings.rotary.xpos import XPos
 from service.grammar import Boolean

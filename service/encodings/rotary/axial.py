@@ -12,14 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import (
-    Integers,
-    Reals,
-    about,
-    impossible,
-    optional,
-    refuse_excluded,
-)
+from service.encodings.family import Integers, Reals, about, impossible, optional, refuse_excluded
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -33,9 +26,7 @@ from service.encodings.grid.grids import (
     pixels,
     spread,
 )
-from service.encodings.meaning import (
-    Meaning,
-)
+from service.encodings.meaning import Meaning
 from service.encodings.position_parameters import SentPositions, check_rank
 from service.encodings.rotary.angles import AXES, PACKS, AxesAngles, PackedTable, RotaryAngles
 from service.encodings.rotary.axial_conventions import COUNTED, PARAMETERS_OF_PLACES

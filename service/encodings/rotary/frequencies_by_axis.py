@@ -17,9 +17,7 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
-from service.encodings.meaning import (
-    NamedVariant,
-)
+from service.encodings.meaning import NamedVariant
 from service.encodings.rotary.axial_conventions import (
     CONVENTIONS,
     COUNTED,
@@ -32,12 +30,7 @@ from service.encodings.rotary.rope import check_frequencies
 from service.encodings.rotary.rules import DynamicAlpha, GivenFrequencies
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import INT64
-from service.numerics.limits import (
-    MAX_AXES_CHANNELS,
-    MAX_FACTOR,
-    MAX_SCALED_BASE,
-    MIN_FACTOR,
-)
+from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_SCALED_BASE, MIN_FACTOR
 from service.numerics.phase import (
     ConstantFrequencies,
     FrequencyRule,
@@ -122,8 +115,7 @@ class AxialSeries(Parameters):
     )
 
     @classmethod
-    def conventions(cls, _: str) -> Iterator[NamedVariant]:
-        """Yield the conventions, as the catalogue lists them."""
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
         several = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
         every = {name for names in several for name in names}
         lists = {"positions_t", "positions_h", "positions_w"}

@@ -25,25 +25,10 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grids import Tokens
-from service.encodings.meaning import (
-    Meaning,
-    NamedVariant,
-    Selection,
-    sections,
-)
+from service.encodings.meaning import Meaning, NamedVariant, Selection, sections
 from service.encodings.position_parameters import PositionParameters, check_rank
-from service.encodings.rotary.angles import (
-    AXES,
-    PackedTable,
-    RotaryAngles,
-    SequenceAngles,
-)
-from service.encodings.rotary.mrope import (
-    LAYOUTS,
-    SEQUENCE_AXIS,
-    MropeLayoutName,
-    mrope_angles,
-)
+from service.encodings.rotary.angles import AXES, PackedTable, RotaryAngles, SequenceAngles
+from service.encodings.rotary.mrope import LAYOUTS, SEQUENCE_AXIS, MropeLayoutName, mrope_angles
 from service.encodings.rotary.rules import (
     DEFAULT_ROPE_THETA,
     INTERMEDIATES,
@@ -193,8 +178,7 @@ class RuleParameters(RuleKeys):
     )
 
     @classmethod
-    def conventions(cls, _: str) -> Iterator[NamedVariant]:
-        """Yield the rules, as the catalogue lists them."""
+    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
         for rule in RULES:
             refuses = {"inv_freq", *RULE_KEYS} - {*rule.key_types(), *SHARED}
             first_line = (rule.__doc__ or "").partition("\n")[0]

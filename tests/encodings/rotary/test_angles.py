@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary.angles import (
-    AXES,
-    RotaryAngles,
-    SequenceAngles,
-    packed,
-)
+from service.encodings.rotary.angles import AXES, RotaryAngles, SequenceAngles, packed
 from service.encodings.rotary.mrope import LAYOUTS, mrope_angles
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
 from service.encodings.rotary.xpos import XPos

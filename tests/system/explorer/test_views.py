@@ -7,6 +7,7 @@ import pytest
 
 from tests.system.explorer.accessibility import violations
 from tests.system.explorer.browser import Tab
+from tests.system.servers import Server
 
 pytestmark = pytest.mark.system
 
@@ -62,3 +63,19 @@ def test_link_of_a_fault_leads_to_the_repaired_table(new_tab: Callable[..., Tab]
     assert tab.page.url.partition("#")[0] == tab.origin + LLAMA
     assert tab.role("alert").count() == 0
     tab.expect_refusal(422)
+
+
+def test_documentation_of_an_encoding_is_shown_when_it_is_opened(
+    new_tab: Callable[..., Tab], server: Server
+) -> None:
+    tab = new_tab()
+    tab.open(LLAMA)
+    tab.wait_for_map()
+    about = tab.page.locator("details.about")
+
+    about.locator("summary").click()
+
+    about.locator("h3").first.wait_for()
+    (entry,) = server.get("/catalogue?entry=rope:llama3").json()["entries"]
+    shown = about.locator("p").all_text_contents()
+    assert [entry["summary"], *entry["docs"].values()] == shown
