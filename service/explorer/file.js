@@ -1,9 +1,27 @@
 // The file view: an array that is dropped, what it should be, and what is wrong with it.
 
-import { bytesOf, checked, lengthOf, readArrays, safetensors } from "./arrays.js";
-import { shapeText, sourceOf } from "./arrays.js";
-import { Description, button, code, details, givenIn, list, muted } from "./given.js";
-import { paragraph, posted, refused, takeFiles } from "./given.js";
+import {
+  bytesOf,
+  checked,
+  lengthOf,
+  readArrays,
+  safetensors,
+  shapeText,
+  sourceOf,
+} from "./arrays.js";
+import {
+  Description,
+  button,
+  code,
+  details,
+  givenIn,
+  list,
+  muted,
+  paragraph,
+  posted,
+  refused,
+  takeFiles,
+} from "./given.js";
 import { Problem, bytes, copied, h, json, real, request, whole } from "./lib.js";
 import { DifferenceSource, TableSource, exactText } from "./sources.js";
 import { MatrixPane, buttons, isUpright } from "./table.js";

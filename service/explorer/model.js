@@ -2,8 +2,19 @@
 
 import { shapeText } from "./arrays.js";
 import { logChart } from "./charts.js";
-import { Description, button, code, details, givenIn, list, muted, pageOf } from "./given.js";
-import { paragraph, posted, refused } from "./given.js";
+import {
+  Description,
+  button,
+  code,
+  details,
+  givenIn,
+  list,
+  muted,
+  pageOf,
+  paragraph,
+  posted,
+  refused,
+} from "./given.js";
 import { copied, h, json, whole } from "./lib.js";
 import { edit } from "./post.js";
 
