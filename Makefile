@@ -96,8 +96,9 @@ scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simula
 explorer: $(VENV)/explorer.stamp ## Measure the page in Chromium: bytes, first numbers, drawing, memory
 	$(BIN)/python -m benchmarks.explorer
 
-pictures: $(VENV)/dev.stamp ## Draw the pictures of the documentation
+pictures: $(VENV)/explorer.stamp ## Draw the pictures of the documentation
 	$(BIN)/python -m tests.data.draw_pictures
+	$(BIN)/python -m tests.system.explorer.draw_views
 
 wheel: $(VENV)/runtime.stamp ## Build the wheel in dist, with the same bytes each time
 	rm -rf build

@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests.data.draw_pictures import FOLDER, PICTURES, served
 from tests.data.draw_positions import DRAWN
+from tests.system.explorer.draw_views import VIEWS
 
 MOST_BYTES = 100_000
 MEASURED = {"growth", "load"}
@@ -27,5 +28,5 @@ def test_documented_pictures_are_the_served_ones(name: str) -> None:
 def test_every_picture_is_small_and_listed() -> None:
     sizes = {path.stem: path.stat().st_size for path in FOLDER.iterdir()}
 
-    assert sizes.keys() == PICTURES.keys() | DRAWN.keys() | MEASURED
+    assert sizes.keys() == PICTURES.keys() | DRAWN.keys() | VIEWS.keys() | MEASURED
     assert max(sizes.values()) <= MOST_BYTES

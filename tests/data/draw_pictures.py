@@ -38,9 +38,9 @@ def served(name: str) -> bytes:
     return draw_positions.served(name)
 
 
-def drawn(name: str) -> bytes:
-    """Draw a picture in few enough colours."""
-    picture = Image.open(io.BytesIO(served(name)))
+def reduced(body: bytes) -> bytes:
+    """Return a picture as a PNG file in few enough colours."""
+    picture = Image.open(io.BytesIO(body)).convert("RGB")
     sizes = (_quantized(picture, colours) for colours in _COLOURS)
     return next(body for body in sizes if len(body) <= _MOST_BYTES)
 
@@ -55,7 +55,7 @@ def main() -> None:
     """Write every picture."""
     FOLDER.mkdir(exist_ok=True)
     for name in (*PICTURES, *draw_positions.DRAWN):
-        (FOLDER / f"{name}.png").write_bytes(drawn(name))
+        (FOLDER / f"{name}.png").write_bytes(reduced(served(name)))
 
 
 if __name__ == "__main__":
