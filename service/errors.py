@@ -64,9 +64,15 @@ class InvalidBody(InvalidRequest):
     """A body that its media type does not allow, or with invalid content."""
 
     def __init__(
-        self, detail: str, where: str = "", value: str | None = None, faults: Sequence[Fault] = ()
+        self,
+        detail: str,
+        where: str = "",
+        value: str | None = None,
+        suggestion: str | None = None,
+        faults: Sequence[Fault] = (),
     ) -> None:
-        super().__init__(detail, faults or [Fault(where, value, detail, in_body=True)])
+        own = Fault(where, value, detail, in_body=True, suggestion=suggestion)
+        super().__init__(detail, faults or [own])
 
     @classmethod
     def at(cls, *faults: Fault) -> "InvalidBody":

@@ -177,16 +177,19 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
     return get_args(field.annotation)
 
 
-def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
+def impossible(
+    parameter: str, value: object, rule: str, suggestion: str | None = None
+) -> InvalidParameters:
     """Return the error for a parameter that cannot be combined with the other parameters.
 
     Args:
         parameter: the name of the parameter.
         value: its value; None if the parameter is missing.
         rule: the detail of the error.
+        suggestion: the value that is likely meant.
     """
     sent = None if value is None else shortened(grammar.to_query(value))
-    return InvalidParameters(Fault(parameter, sent, rule))
+    return InvalidParameters(Fault(parameter, sent, rule, suggestion=suggestion))
 
 
 def exclusion_faults(

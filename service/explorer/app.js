@@ -68,12 +68,13 @@ class Page {
     this.open(this.place.url, `vs=${encodeURIComponent(other)}&show=d`);
   }
 
-  /** Open another table or view: a step that Back undoes. */
-  open(url, fragment = "") {
+  /** Open another table or view: a step that Back undoes, unless it replaces the one before. */
+  open(url, fragment = "", isReplacing = false) {
     this.write();
     const target = new URL(url, location);
     if (String(fragment)) target.hash = fragment;
-    if (target.href !== location.href) history.pushState(null, "", target);
+    const way = isReplacing ? "replaceState" : "pushState";
+    if (target.href !== location.href) history[way](null, "", target);
     return this.render();
   }
 

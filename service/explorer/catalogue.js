@@ -18,15 +18,19 @@ function urlOf(path, pairs) {
   return query ? `${path}?${query}` : path;
 }
 
+/** Return the name of a rule or convention beside others of its family. */
+const nameOf = ({ title }) => title.split(": ").at(-1);
+
 /** Return how well an entry answers a search: 0 where a word of it is nowhere. */
 function score({ id, title, summary, path }, words) {
+  const name = nameOf({ title }).toLowerCase();
   const fields = [
     [8, `${id} ${title}`],
     [3, `${summary} ${path}`],
   ];
   const scores = words.map((word) => {
     const found = fields.find(([, text]) => text.toLowerCase().includes(word));
-    return found ? found[0] + (title.toLowerCase().startsWith(word) ? 1 : 0) : 0;
+    return found ? found[0] + (name.startsWith(word) ? 1 : 0) : 0;
   });
   return Math.min(...scores, 9);
 }
@@ -75,7 +79,8 @@ export class EncodingPanel {
   /** Return the entry that a place belongs to: all of its required parameters are there. */
   entryOf({ path, query, view }) {
     const { entries, parameters } = this.catalogue;
-    if (view.get("view") === "post") return entries.find((each) => each.id === view.get("entry"));
+    const posted = view.get("entry") ?? "positions";
+    if (view.get("view") === "post") return entries.find(({ id }) => id === posted);
     const given = new URLSearchParams(query);
     const valueOf = (name) =>
       given.get(name) ?? (parameters[`${name}@${path}`] ?? parameters[name])?.default;
@@ -128,7 +133,8 @@ export class EncodingPanel {
       onclick: () => this.choose(entry),
     };
     const where = h("small", {}, `${entry.method === "POST" ? "POST " : ""}${entry.path}`);
-    return h("div", attributes, h("span", {}, entry.title), entry.path !== before?.path && where);
+    const name = nameOf(entry);
+    return h("div", attributes, h("span", {}, name), entry.path !== before?.path && where);
   }
 
   activate(option) {
@@ -177,6 +183,8 @@ class ParameterForm {
       event.preventDefault();
       this.apply();
     });
+    // While one field is edited, each table replaces the one before: Back undoes all of it.
+    element.addEventListener("focusin", () => (this.isEdited = false));
     element.addEventListener("input", () => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.apply(), APPLY_AFTER);
@@ -187,7 +195,7 @@ class ParameterForm {
   show(catalogue, entry, place) {
     clearTimeout(this.timer);
     this.place = place;
-    this.pairs = [...new URLSearchParams(place.query)];
+    this.pairs = place.isTable ? [...new URLSearchParams(place.query)] : [];
     const fixed = entry?.fixed ?? {};
     const keys = entry?.method === "GET" ? entry.parameters : [];
     const all = keys.map((key) => catalogue.parameters[key]);
@@ -256,7 +264,9 @@ class ParameterForm {
       else pairs.delete(name);
     }
     const url = urlOf(this.place.path, [...pairs]);
-    if (url !== urlOf(this.place.path, this.pairs)) this.app.open(url, this.app.place.view);
+    if (url === urlOf(this.place.path, this.pairs)) return;
+    this.app.open(url, this.app.place.view, this.isEdited);
+    this.isEdited = true;
   }
 }
 

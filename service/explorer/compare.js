@@ -28,8 +28,8 @@ export class ComparisonPane {
   constructor(look = (_changes) => {}) {
     this.look = look;
     this.pane = new MatrixPane(look);
-    this.note = h("span", {});
-    const bar = h("div", { class: "compare-bar" }, h("p", {}, this.note), this.pane.choices);
+    this.note = h("p", {});
+    const bar = h("div", { class: "compare-bar" }, this.note, this.pane.choices);
     this.element = h("div", { class: "comparison" }, bar, this.pane.element);
   }
 
@@ -121,13 +121,15 @@ export class CompareView {
 
   /** Say what the server finds in all numbers. */
   async measure(turn, note, [have, to]) {
+    const told = h("span", {}, " Largest difference of all: …");
+    note.append(told);
     const report = await json(`/compare?${new URLSearchParams({ have, to })}`).catch(() => null);
     const worst = report?.largest?.absolute;
-    if (turn !== this.turn || !worst) return;
+    if (turn !== this.turn || !worst) return told.remove();
     const [row, column] = [worst.index[0], worst.index.at(-1)].map(BigInt);
     const onclick = () => this.comparison.pane.heatmap.place({ row, column });
     const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
-    note.append(` Largest difference of all: ${real(worst.error, 3)}. `, button);
+    return told.replaceChildren(` Largest difference of all: ${real(worst.error, 3)}. `, button);
   }
 
   close() {

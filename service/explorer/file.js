@@ -22,7 +22,7 @@ import {
   refused,
   takeFiles,
 } from "./given.js";
-import { Problem, bytes, copied, h, json, real, request, whole } from "./lib.js";
+import { Problem, bytes, copied, copyText, h, json, real, request, whole } from "./lib.js";
 import { DifferenceSource, TableSource, exactText } from "./sources.js";
 import { MatrixPane, buttons, isUpright } from "./table.js";
 
@@ -54,7 +54,7 @@ function verdictOf({ verdict, sentence, mistakes = [] }) {
 
 /** Return a call as a link, and to copy. */
 function call(name, url) {
-  const copy = () => navigator.clipboard.writeText(new URL(url, location).href);
+  const copy = () => copyText("Address", new URL(url, location).href);
   const link = [h("a", { href: url }, code(url)), button("Copy", copy, "quiet")];
   return h("p", { class: "call" }, h("span", {}, name), link);
 }
@@ -228,7 +228,11 @@ export class FileView {
       const parts = content ? diagnosis(report) : identity(report);
       this.report.replaceChildren(...parts.flat(3).filter(Boolean));
       this.app.announce(this.report.querySelector("h1").textContent);
-      if (isDrawn) await this.compare(report, arrays, signal);
+      if (!isDrawn) return;
+      const groups = report.groups ?? [];
+      const one = groups.find(({ verdict }) => verdict !== "equal") ?? groups[0] ?? report;
+      const own = arrays.filter(({ name }) => one.arrays?.includes(name) ?? true);
+      await this.compare(one, own, signal);
     } catch (error) {
       if (!signal.aborted) this.found.replaceChildren(refused(error));
     }

@@ -20,24 +20,24 @@ const POINTER = ["keydown", "wheel", "pointerdown", "pointermove", "pointerup", 
 
 /** Rows or columns: the part in sight from base + offset on, the cursor, and the stride drawn. */
 class Axis {
-  constructor(labels) {
+  constructor(labels, most = Infinity) {
     Object.assign(this, { labels, count: labels.count, cursor: null, stride: 1 });
+    this.most = Math.min(Number(this.count), most);
     this.all();
   }
 
   /** Show so many from an index on, as far as they exist. Indices are BigInts. */
   set(base, span, offset = 0) {
-    const all = Number(this.count);
-    this.span = Math.min(Math.max(span, Math.min(SMALLEST_SPAN, all)), all);
+    this.span = Math.min(Math.max(span, Math.min(SMALLEST_SPAN, this.most)), this.most);
     const carry = Math.floor(offset);
     [this.base, this.offset] = [base + BigInt(carry), offset - carry];
     const room = this.count - BigInt(Math.ceil(this.span));
-    if (this.base < 0n || this.span === all) [this.base, this.offset] = [0n, 0];
+    if (this.base < 0n || this.span === Number(this.count)) [this.base, this.offset] = [0n, 0];
     else if (this.base >= room) [this.base, this.offset] = [room, Math.ceil(this.span) - this.span];
   }
 
   all() {
-    this.set(0n, Number(this.count));
+    this.set(0n, this.most);
   }
 
   /** Pan by parts of what is in sight. */
@@ -48,7 +48,7 @@ class Axis {
   /** Show a part of what is shown, or more; what is at a fraction, or the cursor, stays there. */
   zoom(factor, at = Math.min(Math.max(this.fraction(), 0), 1)) {
     const least = Math.min(SMALLEST_SPAN, this.span);
-    const span = Math.min(Math.max(this.span * factor, least), Number(this.count));
+    const span = Math.min(Math.max(this.span * factor, least), this.most);
     this.set(this.base, span, this.offset + at * (this.span - span));
   }
 
@@ -126,7 +126,10 @@ export class Heatmap {
     const [{ source }] = panels;
     const range = given ?? source.range ?? null;
     Object.assign(this, { panels, isUpright, range, isIndex, source, scale: null, seen: null });
-    if (!keeps) [this.rows, this.columns] = [new Axis(source.rows), new Axis(source.columns)];
+    if (!keeps) {
+      this.rows = new Axis(source.rows, source.mostRows);
+      this.columns = new Axis(source.columns);
+    }
     [this.rows.labels, this.columns.labels] = [source.rows, source.columns];
     [this.x, this.y] = this.turned(this);
     this.tiles.failure = null;

@@ -56,6 +56,25 @@ export function openDialog(title, ...children) {
   return dialog;
 }
 
+/** Put a text into the clipboard, and return true; where that is refused, show it to be copied. */
+export async function copyText(name, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    showText(name, text);
+    return false;
+  }
+}
+
+/** Show a text in a dialog, selected. */
+export function showText(name, text) {
+  const area = h("textarea", { readonly: true, rows: "14", "aria-label": name }, text);
+  const close = h("button", { class: "primary" }, "Close");
+  openDialog(name, area, h("form", { method: "dialog", class: "buttons" }, close));
+  area.select();
+}
+
 let key = "";
 let asked = null;
 

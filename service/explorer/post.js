@@ -12,7 +12,8 @@ let draft = null;
 /** Open a request with a body, which stays in memory: no address has it. */
 export function edit(app, url, body) {
   draft = { url, body };
-  app.open(`/#view=post&entry=${encodeURIComponent(url.split("?")[0].slice(1))}`);
+  const id = url.split("?")[0].slice(1).replaceAll("/", ":");
+  app.open(`/#view=post&entry=${encodeURIComponent(id)}`);
 }
 
 /** The view. */
@@ -32,12 +33,9 @@ export class PostView {
 
   /** Show the entry of a place, with the body of `edit` or its example. */
   async show(place) {
-    const { entries } = await this.app.catalogue;
-    const id = place.view.get("entry") ?? "positions";
-    const entry = entries.find(
-      (each) => each.method === "POST" && [each.id, each.path.slice(1)].includes(id),
-    );
-    const { url, body } = draft ?? { url: entry?.path ?? `/${id}`, body: entry?.body ?? {} };
+    await this.app.catalogue;
+    const entry = this.app.panel.entryOf(place);
+    const { url, body } = draft ?? { url: entry?.example ?? "/", body: entry?.body ?? {} };
     draft = null;
     this.title.textContent = entry?.title ?? url.split("?")[0];
     this.summary.textContent = entry?.summary ?? "";

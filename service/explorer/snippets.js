@@ -1,7 +1,7 @@
 // "Copy as": programs that fetch the table on the page, a link, the numbers in sight, a picture.
 
 import { axisTicks } from "./charts.js";
-import { copied, h, openDialog, real, request } from "./lib.js";
+import { copied, copyText, h, real, request, showText } from "./lib.js";
 
 // What the programs call the types of elements. Floats of two bytes are printed as their bits.
 const NAMES = ["size", "struct", "script", "go", "rust", "cast", "accessor", "ctype", "format"];
@@ -74,7 +74,7 @@ export class CopyMenu {
     try {
       await this[others[name.split(" ")[0]] ?? "program"](name);
     } catch (error) {
-      this.show(name, error.message);
+      showText(name, error.message);
     }
   }
 
@@ -121,23 +121,11 @@ export class CopyMenu {
     this.app.announce("The picture is saved.");
   }
 
-  /** Put a text into the clipboard; where that is refused, show it to be copied by hand. */
   async copy(name, text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      this.app.announce(`${name} copied.`);
-      this.button.firstChild.textContent = "Copied";
-      setTimeout(() => (this.button.firstChild.textContent = "Copy as"), 1500);
-    } catch {
-      this.show(name, text);
-    }
-  }
-
-  show(name, text) {
-    const area = h("textarea", { readonly: true, rows: "14", "aria-label": name }, text);
-    const close = h("button", { class: "primary" }, "Close");
-    openDialog(name, area, h("form", { method: "dialog", class: "buttons" }, close));
-    area.select();
+    if (!(await copyText(name, text))) return;
+    this.app.announce(`${name} copied.`);
+    this.button.firstChild.textContent = "Copied";
+    setTimeout(() => (this.button.firstChild.textContent = "Copy as"), 1500);
   }
 }
 

@@ -28,6 +28,8 @@ export function exactText(value, dtype) {
   return String(short([1, 2, 3, 4, 5, 6, 7, 8].find(isSame) ?? 9));
 }
 
+const signOf = (step) => (step < 0n ? -1n : 1n);
+
 /** The numbers that rows or columns stand for: equidistant ones, or runs of them as listed. */
 class Labels {
   constructor({ axis, count, first = 0, step = 1, values = null }) {
@@ -36,7 +38,7 @@ class Labels {
       const [from, end, stride = 1] = text.split(":");
       if (end === undefined && /[^-\d]/.test(from)) return { first: from, step: 1n, count: 1n };
       const [one, by] = [BigInt(from), BigInt(stride)];
-      const length = end === undefined ? 1n : (BigInt(end) - one + by - 1n) / by;
+      const length = end === undefined ? 1n : (BigInt(end) - one + by - signOf(by)) / by;
       return { first: one, step: by, count: length };
     };
     const even = { first: BigInt(first), step: BigInt(step), count: this.count };
@@ -70,17 +72,19 @@ class Labels {
     const each = (_, at) => this.at(start + BigInt(at) * step);
     if (!this.isEven) return Array.from({ length: count }, each).join();
     const by = step * this.runs[0].step;
-    return `${this.at(start)}:${this.at(start) + BigInt(count - 1) * by + 1n}:${by}`;
+    return `${this.at(start)}:${this.at(start) + BigInt(count - 1) * by + signOf(by)}:${by}`;
   }
 }
 
 /** What columns mean: the number of the pair of each, and where its cosine and its sine are. */
 class Channels {
-  constructor(runs, part) {
+  constructor(runs, part, columns) {
     Object.assign(this, { pairs: new Map(), places: new Map() });
     for (const run of (runs ?? []).filter(({ pair }) => pair !== null))
       for (let at = 0; at < run.count; at += 1) {
-        const [column, pair] = [run.start + at * run.step, run.pair + at * run.pair_step];
+        const found = columns.find(BigInt(run.start + at * run.step));
+        if (found === null) continue;
+        const [column, pair] = [Number(found), run.pair + at * run.pair_step];
         const place = `${part ?? run.part} ${pair}`;
         this.pairs.set(column, pair);
         if (!this.places.has(place)) this.places.set(place, column);
@@ -105,12 +109,18 @@ export class ArraySource {
     Object.assign(this, { id: (made += 1), numbers, dtype, description, part, range });
     this.hasMeans = false;
     [this.rows, this.columns] = [new Labels(rows), new Labels(columns)];
-    this.channels = new Channels(description.channels, /^(cos|sin)$/.test(part) ? part : null);
+    const own = /^(cos|sin)$/.test(part) ? part : null;
+    this.channels = new Channels(description.channels, own, this.columns);
     this.frequencies = Promise.resolve();
   }
 
   /** Return the largest stride of rows at which tiles of so many are to be had. */
   maximumStride() {
+    return Infinity;
+  }
+
+  /** How many rows can be in sight at once. */
+  get mostRows() {
     return Infinity;
   }
 
@@ -149,9 +159,16 @@ export class TableSource extends ArraySource {
     this.frequencies = this.load(description.frequencies);
   }
 
+  get rowBytes() {
+    return Number(this.columns.count) * this.itemBytes;
+  }
+
   maximumStride(rows) {
-    const rowBytes = Number(this.columns.count) * this.itemBytes;
-    return this.view.rows.parameter ? Infinity : RANGE_BYTES / (rows * rowBytes);
+    return this.view.rows.parameter ? Infinity : RANGE_BYTES / (rows * this.rowBytes);
+  }
+
+  get mostRows() {
+    return this.view.rows.parameter ? Infinity : Math.floor(TILE_BYTES / this.rowBytes);
   }
 
   async load(url) {
@@ -159,7 +176,7 @@ export class TableSource extends ArraySource {
     const { data } = await json(url);
     const radians = data.inv_freq ?? data.frequency;
     const isFlat = typeof radians?.[0] === "number";
-    if (isFlat) Object.assign(this, { radians, wavelengths: data.wavelength });
+    if (isFlat) Object.assign(this, { radians, wavelengths: data.wavelength, axes: data.axis });
     this.hasMeans = isFlat && this.view.is_even && this.channels.pairs.size > 0;
   }
 
@@ -174,7 +191,7 @@ export class TableSource extends ArraySource {
   placesOf(pair) {
     if (!this.view.parts.length) return super.placesOf(pair);
     return ["cos", "sin"].map((part) => {
-      const channels = new Channels(this.description.channels, part);
+      const channels = new Channels(this.description.channels, part, this.columns);
       const other = Object.assign(Object.create(this), { part, channels });
       return [other, channels.places.get(`${part} ${pair}`)];
     });
@@ -183,7 +200,8 @@ export class TableSource extends ArraySource {
   /** Return the address of windows of rows and of columns, in any format. */
   address(rows, columns, format = "bin") {
     const { url, parts, leading, rows: down, columns: across } = this.view;
-    const isAll = columns.stride === 1 && BigInt(columns.count) === this.columns.count;
+    const isWhole = columns.stride === 1 && BigInt(columns.count) === this.columns.count;
+    const isAll = isWhole && !this.description.parameters.channels;
     const more = [
       parts.length && ["part", this.part],
       leading?.parameter && [leading.parameter, this.head],
@@ -240,6 +258,10 @@ export class DifferenceSource {
 
   maximumStride(rows) {
     return Math.min(this.one.maximumStride(rows), this.other.maximumStride(rows));
+  }
+
+  get mostRows() {
+    return Math.min(this.one.mostRows, this.other.mostRows);
   }
 
   async read(...window) {

@@ -108,14 +108,16 @@ export class MatrixPane {
     this.goal = h("input", { inputmode: "numeric", autocomplete: "off", oninput });
     [this.goalName, this.axisName] = [h("span", {}), h("span", {})];
     const goal = h("label", {}, this.goalName, this.goal);
+    const about = { type: "button", class: "quiet", title: "Shift-click or p does so, too" };
+    this.keeper = h("button", { ...about, onclick: () => map.keep() }, "Keep this curve");
     const where = { class: "where", onsubmit: (event) => this.go(event) };
-    const about = { role: "img", "aria-label": "Largest difference of each channel" };
-    this.edge = svg("svg", { class: "edge", ...about });
+    const names = { role: "img", "aria-label": "Largest difference of each channel" };
+    this.edge = svg("svg", { class: "edge", ...names });
     this.wavelengths = h("section", { class: "card" });
     this.legend = h("section", { class: "card legend" });
     this.rail = h("div", { class: "rail" }, this.wavelengths, this.dial.element, this.legend);
     const rows = [h("div", { class: "map-row" }, map.element, this.edge), this.curves.element];
-    const below = [h("form", where, goal, this.axisName), this.overview];
+    const below = [h("form", where, goal, this.keeper, this.axisName), this.overview];
     const main = h("div", { class: "pane-main" }, rows, below);
     this.element = h(
       "div",
@@ -146,11 +148,13 @@ export class MatrixPane {
     const lines = (fragment.get("channels") ?? "").split(",").filter(Boolean).map(Number);
     this.kept = lines.filter((each) => each < Number(map.y.count)).slice(0, KEPT);
     const hasPairs = source.channels.pairs.size > 0 && upright;
-    this.dial.element.hidden = !hasPairs;
+    const [pair] = source.channels.pairs.values();
+    this.dial.element.hidden = !hasPairs || source.placesOf?.(pair).length === 1;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
     this.legend.hidden = !isIndex;
     this.rail.hidden = !hasPairs && !isIndex;
     this.edge.toggleAttribute("hidden", !source.isDifference || !upright);
+    this.keeper.hidden = source.isDifference || panels.length > 1 || map.y.count === 1n;
     this.element.classList.toggle("square", aspect !== null);
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisName.textContent = `${map.x.labels.axis} →`;
@@ -256,7 +260,9 @@ export class MatrixPane {
     const { hasMeans } = this.source;
     const isOfMany = hasMeans && isMean && rows.stride > 1;
     const mean = isOfMany && `mean of ${whole(rows.stride)} ${rows.labels.axis}s`;
-    const notes = [mean || partly(rows), partly(columns)];
+    const isCut = rows.span === rows.most && rows.span < Number(rows.count);
+    const most = isCut && `at most ${whole(rows.most)} ${rows.labels.axis}s at once`;
+    const notes = [mean || partly(rows), partly(columns), most];
     this.note.textContent = notes.filter(Boolean).join(", ");
     this.mean.hidden = !hasMeans;
     this.mean.ariaPressed = String(isMean);
@@ -291,6 +297,9 @@ export class MatrixPane {
     const name = (index) => String(whole(y.labels.at(index)));
     const current = Number(y.cursor);
     const lines = [current, ...this.kept.filter((each) => each !== current)];
+    this.keeper.textContent = this.kept.includes(current)
+      ? "Let go of this curve"
+      : "Keep this curve";
     const isOne = panels.length === 1;
     const both = () => panels.map((_, panel) => this.line(current, panel));
     const all = isOne ? lines.map((each) => this.line(each)) : both();
@@ -301,7 +310,6 @@ export class MatrixPane {
     const title = [
       h("b", {}, isOne ? y.labels.axis : `${y.labels.axis} ${name(current)}`),
       names.map((each, at) => h("b", { class: `name-${at}` }, each)),
-      isOne ? h("span", {}, "shift-click or p keeps a curve") : "",
     ];
     this.curves.draw({ axis, series, low, high, title });
   }
@@ -342,15 +350,20 @@ export class MatrixPane {
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
     const { other, before, source } = this;
-    const { wavelengths, channels } = source;
+    const { wavelengths, channels, axes } = source;
     const marker = channels.pairs.get(Number(columns.cursor)) ?? null;
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.round(rows.span)];
     const more = other?.wavelengths ?? before;
     if (!wavelengths || !this.isNew("wavelengths", marker, window, width, !more)) return;
-    const series = [{ values: wavelengths }];
+    // The pairs of each axis of a grid have wavelengths of their own.
+    const numbers = axes ? [...new Set(axes)] : [0];
+    const ofAxis = (number) =>
+      wavelengths.map((each, at) => ((axes?.[at] ?? 0) === number ? each : 0));
+    const series = numbers.map((number) => ({ values: ofAxis(number) }));
     if (more) series.push({ values: more, series: more === before ? 2 : 1 });
     const trained = Number(this.description.trained_length);
-    const lines = [{ value: window * Number(rows.labels.runs[0].step), text: "window" }];
+    const inSight = { value: window * Number(rows.labels.runs[0].step), text: "window" };
+    const lines = axes ? [] : [inSight];
     if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
     const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
     const label = `Wavelength of each pair, from ${first} to ${last} positions`;
@@ -441,7 +454,7 @@ export class MatrixPane {
       columns.count > 1n && place(columns),
       ...values,
       b !== undefined && item("A − B", real(a - b)),
-      wavelength && h("span", {}, `λ ${real(wavelength)}`),
+      wavelength && item("λ", `${real(wavelength)} positions`),
     ];
     this.readout.replaceChildren(...items.filter(Boolean));
     if (this.dial.element.hidden || pair === undefined) return;

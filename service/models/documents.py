@@ -21,6 +21,7 @@ from service.models.config_values import (
     ResolvedValue,
     did_you_mean,
     fault,
+    nearest_word,
 )
 from service.models.gguf import read_head, read_keys
 from service.models.knowledge import part_type
@@ -77,7 +78,8 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
     """
     if form is not None and form not in format_names():
         rule = f"must be one of {', '.join(format_names())}{did_you_mean(form, format_names())}"
-        raise InvalidParameters(Fault("format", shortened(form), rule))
+        near = nearest_word(form, format_names())
+        raise InvalidParameters(Fault("format", shortened(form), rule, suggestion=near))
     head = bytes(body[:9])
     if form == "gguf" or (form is None and head[:4] == b"GGUF"):
         return read_head(body)

@@ -21,6 +21,7 @@ from service.models.config_values import (
     ResolvedValue,
     computed,
     did_you_mean,
+    nearest_word,
 )
 from service.models.model_types import TextModel, head_dim_of
 from service.numerics.limits import MAX_LENGTH
@@ -153,21 +154,22 @@ class LayerSettings:
         """Return the canonical rope_type of the block; add a fault for an unknown one."""
         given, place = self.block.values.get("rope_type"), self.block.place
         if given is None:
-            missing = ResolvedValue("default", "computed", formula="no rope_type is given")
-            return replace(missing, pointer=place.at("rope_type"))
+            formula, where = "no rope_type is given", place.at("rope_type")
+            return ResolvedValue("default", "computed", formula=formula, pointer=where)
         other = place.read("type", OF_EVERY_RULE["rope_type"])
         if other is not None and other.value != given.value:
-            used, unused = shortened(given.value), shortened(other.value)
-            detail = f"rope_type {used} is used, and type is {unused}"
+            detail = (
+                f"rope_type {shortened(given.value)} is used, and type is {shortened(other.value)}"
+            )
             place.warn("type-and-rope-type-disagree", detail, "type")
         name = RULE_TYPE_ALIASES.get(given.value, given.value)
         if name == "yarn" and self._has("short_factor") and not self._has("factor"):
             name = "longrope"
         if name not in RULE_TYPES:
-            known = [*RULE_TYPES, *RULE_TYPE_ALIASES]
-            hint = did_you_mean(name, known, cutoff=0.6) or f"; there are {', '.join(RULE_TYPES)}"
-            rule = f"{shortened(name) or 'without a name'} is not known{hint}"
-            self.model.report.fault(given.pointer, given.value, rule)
+            near = nearest_word(name, [*RULE_TYPES, *RULE_TYPE_ALIASES], cutoff=0.6)
+            rule = f"{shortened(name) or 'without a name'} is not known"
+            rule += "" if near else f"; there are {', '.join(RULE_TYPES)}"
+            self.model.report.fault(given.pointer, given.value, rule, near)
             return replace(given, value="default")
         if name == "ntk" and not self.model.type.has_aliases:
             detail = f"{self.model.type.source.partition(':')[0]} has no rule ntk, as vLLM has"

@@ -183,7 +183,7 @@ class Channels:
         their frequencies; channels of zeros have none.
         """
         index, is_sine = (each[: self.width - self.zeros] for each in self.indices())
-        for part in np.unique(is_sine)[:: 1 if is_sine[0] == 0 else -1]:
+        for part in dict.fromkeys(is_sine.tolist()):
             every = np.stack([np.flatnonzero(is_sine == part), index[is_sine == part]])
             # Channels side by side may have the same frequency.
             repeats = int((every[1, : len(every[1])] != every[1, 0]).argmax()) or 1

@@ -4,6 +4,7 @@ A browser is a client whose Accept ranks HTML above JSON. The URL of the page of
 the table. Each page can be read without scripts; ``app.js`` replaces what can be read.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -54,6 +55,8 @@ _KINDS = {
 _FIRST = ("app", "catalogue", "charts", "colours", "heatmap", "lib", "snippets", "sources", "table")
 _PRELOADED = {f"{name}.js" for name in _FIRST}
 _MAX_SHOWN = 300
+# A parameter without a value.
+_EMPTY = re.compile(rb"[^=]+=")
 
 # The view in which a file for a report can be dropped; others are about models.
 _VIEWS = dict.fromkeys(("/compare", "/diagnose", "/identify"), "file")
@@ -96,7 +99,7 @@ def add_browser_pages(app: FastAPI, delivery: Delivery) -> None:
     async def table(request: Request) -> Answer:
         path, query = request.scope["path"], request.scope["query_string"]
         given = [field for field in query.split(b"&") if field]
-        filled = [field for field in given if not field.endswith(b"=")]
+        filled = [field for field in given if not _EMPTY.fullmatch(field)]
         if len(filled) < len(given):
             # A form sends every field.
             headers = {"Location": f"{path}?{_quoted(b'&'.join(filled))}"}
@@ -212,8 +215,9 @@ _HOME = MadeOnDemand(("/",), _home_page)
 
 def _view(path: str) -> str:
     """Return the URL of the page at which a file for a POST can be dropped."""
-    is_report = path in REPORTS
-    return f"/#view={_VIEWS.get(path, 'model') if is_report else f'post&entry={path[1:]}'}"
+    if path in REPORTS:
+        return f"/#view={_VIEWS.get(path, 'model')}"
+    return f"/#view=post&entry={path[1:].replace('/', ':')}"
 
 
 @dataclass(frozen=True)

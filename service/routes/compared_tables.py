@@ -66,7 +66,7 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
         raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
     arrays = {}
     for name, table in zip(others, have.arrays.values(), strict=True):
-        elements = table.read(0, size(table)).reshape(table.shape or (1,))
+        elements = table.read(0, size(table)).reshape(table.shape)
         arrays[name] = StoredTable(elements, table.dtype), table.dtype.name
     try:
         return report_of(parameters, url.request, to, arrays, settings)

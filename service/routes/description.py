@@ -69,7 +69,10 @@ class DescribedColumns(Report):
     count: int
     pair: int | None = Field(description="The number of the first column's frequency.")
     pair_step: int
-    axis: str | None = Field(description="The axis of the grid along which positions are.")
+    axis: str | None = Field(
+        description="The axis of the grid along which positions are; null where there is none, or "
+        "where the frequencies name it."
+    )
 
 
 class DescribedAxis(Report):
@@ -115,7 +118,10 @@ class Description(Report):
     frequencies: Url | None
     unscaled_frequencies: Url | None
     trained_length: Digits | None
-    channels: list[DescribedColumns] | None = Field(description="The columns of the view.")
+    channels: list[DescribedColumns] | None = Field(
+        description="The channels of the table, of which the columns of the view are all, or those "
+        "that its url selects."
+    )
     view: TableView
 
 

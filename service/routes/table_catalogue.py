@@ -142,7 +142,7 @@ def report_catalogue(parameters: CatalogueParameters, _: Settings) -> Catalogue:
     if not entries:
         near = nearest(chosen, [entry.id for entry in whole.entries])
         rule = f"there is no such entry; did you mean {near}?" if near else "there is no such entry"
-        raise impossible("entry", chosen, rule)
+        raise impossible("entry", chosen, rule, near)
     keys = entries[0].parameters
     groups = [group for group in whole.groups if group.id == entries[0].group]
     return Catalogue(
@@ -178,7 +178,7 @@ def _entries(
     entry: dict[str, Any] = {
         "id": family.entry_id(variant.name),
         "group": family.__module__.split(".")[2],
-        "title": variant.name or words,
+        "title": f"{words}: {variant.name}" if variant.name else words,
         "summary": variant.summary or family.summary,
         "path": family.path,
         "method": "GET" if issubclass(family, TableFamily) else "POST",

@@ -42,13 +42,14 @@ from service.delivery.representation import (
     linked_format,
     represent,
 )
+from service.delivery.schedule import SHORT_SECONDS
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.formats.format import Input
 from service.formats.json_text import JSON
 from service.grammar import to_json, to_query
 from service.numerics.tables import Document, ParameterValue
-from service.routes import REPORTS
+from service.routes import GET_REPORTS, REPORTS
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -315,7 +316,8 @@ def _changed(url: str, fault: Fault, meant: str) -> str:
     elif fault.where == "extension":
         extension = extension.replace(fault.value or "", meant, 1)
     else:
-        is_known = stem in RESOURCES and fault.where in RESOURCES[stem].parameters.model_fields
+        endpoint = RESOURCES.get(stem) or GET_REPORTS.get(stem)
+        is_known = endpoint is not None and fault.where in endpoint.parameters.model_fields
         fields = []
         for field in query.split("&"):
             name, _, value = field.partition("=")
@@ -327,7 +329,14 @@ def _changed(url: str, fault: Fault, meant: str) -> str:
 
 
 def _check(url: str, accept: str | None, settings: "Settings") -> None:
-    """Raise PosrefError unless a GET of a URL is valid."""
+    """Raise PosrefError unless a GET of a URL is valid; NotFound for reports that take long."""
+    split = split_url(url)
+    if (report := GET_REPORTS.get(split.path)) is not None:
+        parameters = read_parameters(report.parameters, _query(split))
+        if parameters.planning_seconds > SHORT_SECONDS:
+            raise NotFound("the report takes too long to be tried")
+        report.answer_to(parameters, (), settings)
+        return
     parsed = read_url(url)
     document, request = parsed.document, replace(parsed.representation, accept=accept)
     if request.extension is None and prefers_page(accept):

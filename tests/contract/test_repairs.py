@@ -31,6 +31,8 @@ REPAIRED = {
         "/encoding?convention=whisper",
         "/encoding?convention=whisper&seq_len=4&d_model=4",
     ),
+    "/catalogue?entry=rope:lama3": ("rope:llama3", "/catalogue?entry=rope%3Allama3"),
+    "/catalogue?entri=rope:llama3": ("entry", "/catalogue?entry=rope:llama3"),
     "/rope.npyy?head_dim=4&seq_len=2": ("npy", "/rope.npy?head_dim=4&seq_len=2"),
     "/rope.npyy.sha256?head_dim=4&seq_len=2": ("npy", "/rope.npy.sha256?head_dim=4&seq_len=2"),
 }

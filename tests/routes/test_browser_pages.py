@@ -180,6 +180,14 @@ def test_the_form_of_a_page_works_without_scripts(client: Client) -> None:
     assert client.get(answer.headers["Location"]).json()["shape"] == [7, 4]
 
 
+@pytest.mark.parametrize("field", ["dtype=float64=", "=", "dtype=="])
+def test_a_page_refuses_a_value_that_ends_in_an_equals_sign(client: Client, field: str) -> None:
+    """Only a parameter without a value is what a form sends of an empty field."""
+    answer = client.get(f"{TABLE}&{field}", accept=BROWSER)
+
+    assert answer.status_code == client.get(f"{TABLE}&{field}").status_code == 422
+
+
 def test_home_page_links_to_every_table_and_every_post(client: Client) -> None:
     page = assert_page(client.get("/", accept=BROWSER))
     links = page.attributes("a", "href")
@@ -258,7 +266,7 @@ def test_a_page_of_a_post_alone_leads_to_where_a_file_can_be_dropped(client: Cli
         "/identify": "/#view=file",
         "/model": "/#view=model",
         "/rope/config": "/#view=model",
-        "/encoding/mask": "/#view=post&entry=encoding/mask",
+        "/encoding/mask": "/#view=post&entry=encoding:mask",
     }
 
     for path, view in views.items():

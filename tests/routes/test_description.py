@@ -62,6 +62,8 @@ URLS = [
     f"{ROPE}&mrope_layout=hunyuan_vl&mrope_section=3,2,1&grid=2,2,2&pack=half",
     *(f"/encoding?d_model=6&seq_len=6&dtype={name}" for name in ("float16", "bfloat16", "float64")),
     "/encoding?d_model=5&seq_len=6&batch=true",
+    "/encoding?convention=xglm&seq_len=7&d_model=1",
+    "/encoding/timesteps?num_timesteps=3&d_model=1",
     "/encoding?d_model=6&positions=0.5,2",
     "/encoding?convention=fairseq&d_model=6&start=2&seq_len=6",
     "/encoding/curves?d_model=6&positions=1,5",

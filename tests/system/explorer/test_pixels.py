@@ -15,6 +15,12 @@ ROPE = "/rope?head_dim=128&seq_len=9007199254740992&rope_theta=500000&pack=conca
 WINDOWS = {
     "near": (f"{ROPE}#at=1000&rows=160", 1000, [-1, 1]),
     "far": (f"{ROPE}#at=4503599627370496&rows=160", 2**52, [-1, 1]),
+    "chosen channels": (f"{ROPE}&channels=90:10:-1#at=1000&rows=160", 1000, [-1, 1]),
+    "descending": (
+        "/rope?head_dim=128&positions=5000:0:-3&pack=concat#at=1000&rows=160",
+        1000,
+        [-1, 1],
+    ),
     "biases": ("/relative/alibi?num_heads=8&query_len=128#at=0&rows=100&col=0&cols=100", 0, None),
     "buckets": ("/relative/t5?query_len=128#at=0&rows=100&col=0&cols=100", 0, None),
 }
