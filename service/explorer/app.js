@@ -28,11 +28,14 @@ class Page {
     this.answer = JSON.parse(document.getElementById("answer").textContent);
     this.answered = location.pathname + location.search;
     this.catalogue = json("/catalogue");
-    this.catalogue.catch((error) => this.fail(error));
     this.place = placeOf(location);
     this.views = {};
     this.aside = find("aside");
     this.panel = new EncodingPanel(this, find(".encoding"));
+    this.catalogue.then(
+      (catalogue) => (this.panel.catalogue = catalogue),
+      (error) => this.fail(error),
+    );
     [this.bar, this.faults, this.stage] = find("main").children;
     this.request = this.bar.querySelector("input");
     this.links = [...find("nav").children];
@@ -100,8 +103,9 @@ class Page {
 
   /** Return the description of a table; that of the first one came with the page. */
   async describe(url) {
-    const { describe, problem } = url === this.answered ? this.answer : {};
-    if (problem && problem.status !== 401) throw new Problem(problem.status, problem);
+    const { describe, problem, instead } = url === this.answered ? this.answer : {};
+    if (problem && problem.status !== 401)
+      throw Object.assign(new Problem(problem.status, problem), { instead });
     return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
   }
 
@@ -153,10 +157,13 @@ class Page {
     const faults = error.errors?.length ? error.errors : [{ detail: error.message }];
     const [fault] = copied("fault").children;
     fault.firstChild.textContent = error.errors ? error.title : "The page failed";
-    for (const { detail, url } of faults) {
+    const link = (url) => h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
+    for (const { detail, url, suggestion } of faults) {
+      const path = suggestion?.startsWith("/") && suggestion;
       fault.append(h("p", {}, detail));
-      if (url) fault.append(h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url))));
+      if (url || path) fault.append(link(url ?? path));
     }
+    if (error.instead) fault.append(link(error.instead));
     this.faults.replaceChildren(fault);
   }
 

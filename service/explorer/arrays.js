@@ -104,6 +104,7 @@ export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
 /** Return an array as a matrix to draw; complex numbers are two columns, real and imaginary. */
 export async function sourceOf(array, description) {
   const { shape, dtype } = array;
+  if (!product(shape)) throw unreadable(`${array.name} has no elements.`);
   const type = { complex64: "float32", complex128: "float64" }[dtype] ?? dtype;
   const numbers = decode(await bytesOf(array, lengthOf(array)), type);
   const width = shape.length > 1 ? shape.at(-1) * (type === dtype ? 1 : 2) : 1;

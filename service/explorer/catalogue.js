@@ -52,7 +52,7 @@ export class EncodingPanel {
 
   /** Show a place: its entry chosen, its parameters in the form. */
   async show(place) {
-    this.catalogue = await this.app.catalogue.catch(() => null);
+    await this.app.catalogue.catch(() => null);
     if (!this.catalogue || place !== this.app.place) return;
     const entry = this.entryOf(place);
     this.name.textContent = entry?.title ?? place.path;
@@ -117,7 +117,13 @@ export class EncodingPanel {
       ),
     );
     if (!rated.length)
-      this.options.append(h("div", { role: "option", "aria-disabled": "true" }, "Nothing found"));
+      this.options.append(
+        h(
+          "div",
+          { role: "option", "aria-disabled": "true" },
+          "Nothing found. For a model, see Model.",
+        ),
+      );
     this.activate(this.options.querySelector(words.length ? "[data-id]" : "[aria-selected=true]"));
     if (words.length) this.app.announce(`${rated.length} encodings`);
   }

@@ -168,9 +168,9 @@ export class Dial {
 
   /**
    * Show a pair at a position: one or two vectors `{cosine, sine}`, or none while they are on their
-   * way; the slider is at a fraction of so many steps.
+   * way; the slider is at a fraction of so many steps. `axes` are the names of x and y.
    */
-  show({ pair, position, fraction, steps, radius, vectors }) {
+  show({ pair, position, fraction, steps, radius, vectors, axes = ["cos", "sin"] }) {
     this.title.textContent = `Pair ${pair}`;
     this.slider.max = String(steps);
     this.slider.value = String(Math.round(fraction * steps));
@@ -184,20 +184,21 @@ export class Dial {
     );
     const turn = (degrees) => ((degrees % 360) + 360) % 360;
     const apart = 180 - Math.abs(turn(first - second) - 180);
-    const text = `${turn(first).toFixed(2)}°`;
-    this.angle.textContent = vectors[1] ? `A ${text}, B ${apart.toFixed(2)}° apart` : text;
+    const [text, other] = [first, second].map((each) => `${turn(each).toFixed(2)}°`);
+    const both = `A ${text} · B ${other} · ${apart.toFixed(2)}° apart`;
+    this.angle.textContent = vectors[1] ? both : text;
     this.svg.ariaLabel = `Pair ${pair} at position ${position}: ${this.angle.textContent}`;
     const arms = vectors.map(({ cosine, sine }, each) => {
       const [x, y] = [cosine * scale, -sine * scale];
-      const other = each ? " other" : "";
+      const name = each ? " other" : "";
       return [
-        other ? [] : [line("cosine", `M0 0H${x}`), line("sine", `M${x} 0V${y}`)],
-        line(`vector${other}`, `M0 0L${x} ${y}`),
-        svg("circle", { class: `tip${other}`, cx: x, cy: y, r: 4 }),
+        each ? [] : [line("cosine", `M0 0H${x}`), line("sine", `M${x} 0V${y}`)],
+        line(`vector${name}`, `M0 0L${x} ${y}`),
+        svg("circle", { class: `tip${name}`, cx: x, cy: y, r: 4 }),
       ];
     });
     const circle = svg("circle", { class: "grid", r: radius * scale });
-    const names = [label("cos", 74, 10, "end"), label("sin", -6, -68, "end")];
+    const names = [label(axes[0], 74, 10, "end"), label(axes[1], -6, -68, "end")];
     const frame = [circle, line("grid", "M-74 0H74M0 -74V74"), names];
     this.svg.replaceChildren(...[frame, arms.reverse()].flat(3));
   }

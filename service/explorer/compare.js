@@ -112,7 +112,10 @@ export class CompareView {
     const more = choices({ ...a.view, grid: null }, place.view, changed);
     this.comparison.show({ a: sources[0], b: sources[1], view: place.view, more });
     const { note } = this.comparison;
-    note.prepend(`${differing(a, b).join(", ") || "The parameters are the same."} `);
+    const same = "A and B are the same: change B, or a parameter of A.";
+    const changes = differing(a, b).join(", ");
+    if (a.entry.split(":")[0] === b.entry.split(":")[0])
+      note.append(` ${changes ? `${changes}.` : same}`);
     const sizes = [a, b].flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;
     if (isShort && `${a.arrays[0].shape}` === `${b.arrays[0].shape}`)
@@ -129,7 +132,7 @@ export class CompareView {
     const [row, column] = [worst.index[0], worst.index.at(-1)].map(BigInt);
     const onclick = () => this.comparison.pane.heatmap.place({ row, column });
     const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
-    return told.replaceChildren(` Largest difference of all: ${real(worst.error, 3)}. `, button);
+    return told.replaceChildren(` Largest difference of all: ${real(worst.error, 7)}. `, button);
   }
 
   close() {

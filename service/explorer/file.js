@@ -34,6 +34,7 @@ const RAW =
   "It is neither npy nor safetensors. If it holds elements alone, say their shape and type.";
 const VERDICTS = {
   equal: ["good", "Right"],
+  packed: ["doubt", "Right numbers, in another order"],
   diagnosed: ["bad", "Mistake found"],
   identified: ["good", "Identified", "This is a table of this server."],
   ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
@@ -43,11 +44,13 @@ const VERDICTS = {
 const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
 
 /** Return the verdict in words, and what to do. */
-function verdictOf({ verdict, sentence, mistakes = [] }) {
-  const [kind, text, own] = VERDICTS[verdict];
+function verdictOf({ verdict, sentence, mistakes = [], wrapper }) {
+  const isOther = verdict === "equal" && wrapper;
+  const [kind, text, own] = VERDICTS[isOther ? "packed" : verdict];
   const keys = ({ keys: all = {} }) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const engines = (each) => each.keys && details("In engines", list("muted", keys(each)));
   const todo = mistakes.map((each) => [paragraph(each.correction), engines(each)]);
+  todo.push((isOther?.notes ?? []).map((note) => paragraph(note)));
   const head = [h("b", {}, text), h("h1", {}, sentence ?? own)];
   return h("div", { class: `verdict ${kind}` }, head, todo);
 }
@@ -82,7 +85,7 @@ function diagnosis(report) {
     groups.map(group),
     alternatives.map(or),
     list("", more),
-    correct && call("Right", correct.url),
+    correct && call("Expected", correct.url),
     yours && call("Yours", yours.url),
     vs && paragraph(h("a", { href: vs }, "Compare the two")),
     details("How it was examined", list("muted", notes)),
@@ -98,7 +101,7 @@ function identity({ verdict, hypotheses, nearest, notes }) {
   return [
     verdictOf({ verdict }),
     hypotheses.slice(0, 1).map(each("Table")),
-    others.length > 0 && details(`${others.length} other names`, others.map(each("Also"))),
+    others.length > 0 && details(`Other names: ${others.length}`, others.map(each("Also"))),
     nearest && each(`${real(100 * nearest.agreeing)} %`)(nearest),
     list("muted", notes),
   ];
@@ -107,13 +110,14 @@ function identity({ verdict, hypotheses, nearest, notes }) {
 /** Return where an array leaves its table. */
 function evidence({ good_to: good, largest, array }, first) {
   const { shape, dtype } = array.theirs;
-  const place = (each) => `position ${each.position}, channel ${each.channel}`;
+  const place = ({ position, channel }) =>
+    channel === null ? `element ${position}` : `position ${position}, channel ${channel}`;
   const text = (value) => (typeof value === "number" ? exactText(value, dtype) : value);
   const most = largest.absolute;
   const from = good === null ? "Wrong from the start" : `Right up to position ${whole(good)}`;
   return list("evidence", [
     first && `${from}; at ${place(first)}: ${text(first.yours)} in place of ${text(first.theirs)}.`,
-    most?.error > 0 && `The largest difference is ${real(most.error)}, at ${place(most)}.`,
+    most?.error > 0 && `The largest difference is ${real(most.error, 7)}, at ${place(most)}.`,
     dtype !== array.yours.dtype && `The table is ${shapeText(shape)} ${dtype}.`,
   ]);
 }
@@ -164,7 +168,8 @@ export class FileView {
     options.push(h("option", { value: "all" }, `all ${all.length} together`));
     this.array.replaceChildren(...options);
     const likely = all.findIndex(({ name }) => /pos|rot|freq|cos|sin/i.test(name));
-    this.array.value = all.length === 2 ? "all" : Math.max(likely, 0);
+    const areParts = ["cos", "sin"].every((part) => all.some(({ name }) => name.includes(part)));
+    this.array.value = all.length === 2 && areParts ? "all" : Math.max(likely, 0);
     this.array.hidden = all.length < 2;
     this.raw.hidden = this.arrays !== null;
     await this.read();
@@ -260,17 +265,17 @@ export class FileView {
     if (own.array) this.report.append(evidence(own, first) || "");
     const description = await this.app.describe(query.get("to"));
     const Table = new TableSource(description, { part: array.name });
-    const File = await sourceOf(array, own.array && description);
+    const isTurned = mistakes.some((each) => each.name === "transposed");
+    const File = await sourceOf(array, own.array && !isTurned && description);
     const isAlike = own.array && Table.columns.count === File.columns.count;
     const both = isAlike ? { Difference: new DifferenceSource(File, Table) } : {};
-    const isTurned = mistakes.some((each) => each.name === "transposed");
-    const place = isTurned ? { index: [0, 0], position: 0 } : first;
     const toRow = (sum, each, axis) => sum * array.shape[axis] + each;
-    const mark = place && {
-      row: BigInt(place.index.slice(0, -1).reduce(toRow, 0)),
-      column: BigInt(place.index.at(-1)),
-      text: `first wrong: position ${place.position}`,
-    };
+    const mark = first &&
+      !isTurned && {
+        row: BigInt(first.index.slice(0, -1).reduce(toRow, 0)),
+        column: BigInt(first.index.at(-1)),
+        text: `first wrong: position ${first.position}`,
+      };
     this.draw({ File, Table, ...both }, description, mark);
   }
 

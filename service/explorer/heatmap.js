@@ -457,8 +457,12 @@ export class Heatmap {
       p: () => this.keep(),
       Home: () => go(0n, y.cursor),
       End: () => go(x.count, y.cursor),
-      PageUp: () => this.pan(-1),
-      PageDown: () => this.pan(1),
+      PageUp: () => page(-1),
+      PageDown: () => page(1),
+    };
+    const page = (parts) => {
+      x.pan(parts);
+      go(x.cursor + BigInt(parts * Math.round(x.span)), y.cursor);
     };
     const step = (axis, cells) => axis.cursor + BigInt(cells * axis.stride);
     const move = () => go(step(x, way[0]), step(y, way[1]));

@@ -22,13 +22,14 @@ async function tableAt(app, url) {
 }
 
 /** Return a pair of two lists of rows as vectors at a position, with a slider over the others. */
-function dial(pair, [cosine, sine], lists, start) {
+function dial(pair, [cosine, sine], lists, start, axes) {
   const steps = lists[0].length - 1;
   const shown = new Dial((fraction) => show(Math.round(fraction * steps)));
   const show = (at) => {
     const vectors = lists.map((rows) => ({ cosine: rows[at][cosine], sine: rows[at][sine] }));
     const radius = Math.hypot(lists[0][0][cosine], lists[0][0][sine]);
-    shown.show({ pair, position: whole(at), fraction: at / steps, steps, radius, vectors });
+    const place = { position: whole(at), fraction: at / steps, steps };
+    shown.show({ pair, ...place, radius, vectors, axes });
     shown.title.textContent = `Pair ${pair} at position ${whole(at)}`;
   };
   show(start);
@@ -111,7 +112,7 @@ const FIGURES = {
   },
 
   async paired({ position }) {
-    return dial(1, [1, 5], await rotations(), position);
+    return dial(1, [1, 5], await rotations(), position, ["channel 1", "channel 5"]);
   },
 };
 

@@ -63,10 +63,13 @@ export function choices({ parts, leading, grid, columns }, view, changed) {
   ].filter(Boolean);
 }
 
-/** Return a whole number from text, as 4503 or 2^52+7; −1 of anything else. */
+/** Return a whole number from text, as −4, 4503, 1e6 or 2^52+7; null of anything else. */
 function numberOf(text) {
-  const match = /^(\d+)(?:\^(\d{1,2}))?([+-]\d+)?$/.exec(text.replace(/[\s,_]/g, ""));
-  return match ? BigInt(match[1]) ** BigInt(match[2] ?? 1) + BigInt(match[3] ?? 0) : -1n;
+  const pattern = /^(-?\d+)(?:\^(\d{1,2})|e(\d{1,2}))?([+-]\d+)?$/;
+  const match = pattern.exec(text.replace(/[\s,_]/g, "").replace("−", "-"));
+  if (!match) return null;
+  const [number, power, zeros, more] = match.slice(1).map((each) => BigInt(each ?? 0));
+  return number ** (power || 1n) * 10n ** zeros + more;
 }
 
 /** A heat map with all that belongs to it. Tables, comparisons and files are shown in one. */
@@ -216,9 +219,14 @@ export class MatrixPane {
   /** Put the cursor on the row that is typed. */
   go(event) {
     event.preventDefault();
-    const row = this.source.rows.find(numberOf(this.goal.value));
+    const { rows } = this.source;
+    const label = numberOf(this.goal.value);
+    const row = label === null ? null : rows.find(label);
     if (row !== null) return this.heatmap.place({ ...this.heatmap.cursor, row });
-    this.goal.setCustomValidity(`This table has no such ${this.source.rows.axis}.`);
+    const [first, last] = [rows.at(0n), rows.at(rows.count - 1n)].map(whole);
+    this.goal.setCustomValidity(
+      `There is no such ${rows.axis}: the table has ${first} to ${last}.`,
+    );
     return this.goal.reportValidity();
   }
 
@@ -255,11 +263,17 @@ export class MatrixPane {
     return !isSame;
   }
 
+  /** Return in words that means are drawn; empty where the numbers of single rows are. */
+  meanText() {
+    const { isMean, rows } = this.heatmap;
+    const isOfMany = this.source.hasMeans && isMean && rows.stride > 1;
+    return isOfMany ? `mean of ${whole(rows.stride)} ${rows.labels.axis}s` : "";
+  }
+
   drawScale() {
     const { scale, isMean, rows, columns } = this.heatmap;
     const { hasMeans } = this.source;
-    const isOfMany = hasMeans && isMean && rows.stride > 1;
-    const mean = isOfMany && `mean of ${whole(rows.stride)} ${rows.labels.axis}s`;
+    const mean = this.meanText();
     const isCut = rows.span === rows.most && rows.span < Number(rows.count);
     const most = isCut && `at most ${whole(rows.most)} ${rows.labels.axis}s at once`;
     const notes = [mean || partly(rows), partly(columns), most];
@@ -282,12 +296,16 @@ export class MatrixPane {
     const points = inSight[panel].flatMap((tile) => {
       const [along, across] = this.heatmap.turned(tile);
       const { start, stride, count: lines } = across;
-      const at = Math.floor((index - Number(start) + (stride - 1) / 2) / stride);
-      if (at < 0 || at >= lines) return [];
-      const [first, step] = upright ? [at, lines] : [at * along.count, 1];
+      const line = Math.floor((index - Number(start) + (stride - 1) / 2) / stride);
+      if (line < 0 || line >= lines) return [];
+      const [first, step] = upright ? [line, lines] : [line * along.count, 1];
       const number = (each) => tile.numbers[first + each * step];
-      const point = (_, each) => [x.fraction(along.start, each * along.stride + 0.5), number(each)];
-      return Array.from({ length: along.count }, point);
+      const at = (each) => x.fraction(along.start, each);
+      const point = (_, each) => [[at(each * along.stride + 0.5), number(each)]];
+      // Between indices there is nothing: they are drawn as steps.
+      const edges = (_, each) =>
+        [0.001, 0.999].map((part) => [at((each + part) * along.stride), number(each)]);
+      return Array.from({ length: along.count }, this.heatmap.isIndex ? edges : point).flat();
     });
     return points.filter(([at]) => at >= 0 && at <= 1).sort((a, b) => a[0] - b[0]);
   }
@@ -310,6 +328,7 @@ export class MatrixPane {
     const title = [
       h("b", {}, isOne ? y.labels.axis : `${y.labels.axis} ${name(current)}`),
       names.map((each, at) => h("b", { class: `name-${at}` }, each)),
+      h("span", {}, this.meanText()),
     ];
     this.curves.draw({ axis, series, low, high, title });
   }
@@ -461,7 +480,7 @@ export class MatrixPane {
     const position = whole(rows.labels.at(rows.cursor));
     const last = Math.max(Math.ceil(rows.span) - 1, 1);
     const fraction = Math.min(Math.max(Number(rows.cursor - rows.base) / last, 0), 1);
-    const pairs = (numbers ?? []).filter((each) => each.length > 2);
+    const pairs = (numbers ?? []).filter((each) => each.length > 2 && each.every(isFinite));
     const vectors = pairs.map(([, cosine, sine]) => ({ cosine, sine }));
     const steps = Math.min(last, 10000);
     this.dial.show({ pair, position, fraction, steps, radius: range?.[1] ?? 1, vectors });

@@ -253,4 +253,5 @@ def _problem_page(path: str, problem: dict[str, Any]) -> bytes:
     is_post = problem["type"] == TYPES[MethodNotAllowed].uri and resource in ENDPOINTS
     instead = {"instead": _view(resource)} if is_post else {}
     title, content = problem["title"], {"detail": problem["detail"], **instead}
-    return _page(title, {**content, "errors": problem["errors"]}, {"problem": problem})
+    data = {"problem": problem, **instead}
+    return _page(title, {**content, "errors": problem["errors"]}, data)

@@ -239,7 +239,7 @@ def test_a_problem_is_a_page_with_the_same_status_and_headers(client: Client) ->
 
         page = assert_page(answer)
         assert answer.status_code == plain.status_code == status
-        assert page.answer == {"problem": plain.json()}
+        assert page.answer["problem"] == plain.json()
         for fault in plain.json()["errors"]:
             assert fault["detail"] in page.text
         assert plain.json()["title"] in page.text
