@@ -1,6 +1,6 @@
 // Charts in SVG: curves on the axis of the map, wavelengths on a log axis, a pair as a vector.
 
-import { count, h, power, real, svg, whole } from "./lib.js";
+import { copied, power, real, svg, whole } from "./lib.js";
 
 /** Labels at the left of maps and curves take so many pixels. */
 export const GUTTER = 41;
@@ -73,82 +73,83 @@ const line = (name, d) => svg("path", { class: name, d });
 const label = (text, x, y, anchor = "middle") =>
   svg("text", { x, y, dy: "0.35em", "text-anchor": anchor }, text);
 
+/** Return the lines and labels of a chart: of rows `[y, text]`, and of columns `[x, text]`. */
+function frame([left, right, bottom], rows, columns) {
+  const across = rows.map(([y, text]) => [
+    line("grid", `M${left} ${y.toFixed(1)}H${right}`),
+    label(text, left - 8, y, "end"),
+  ]);
+  const below = columns.map(([x, text]) => {
+    const half = text.length * 3.4;
+    const at = Math.min(Math.max(x, left + half - 6), right - half + 6);
+    return [line("tick", `M${x.toFixed(1)} ${bottom + 3}v5`), label(text, at, bottom + 17)];
+  });
+  return [...across, ...below].flat();
+}
+
 /** Curves under the map, on its x axis, with the labels of that axis. */
 export class Curves {
-  constructor() {
-    this.title = h("p", { class: "curves-title" });
-    this.svg = svg("svg", { class: "curves-plot", "aria-hidden": "true" });
-    this.element = h("div", { class: "curves" }, this.title, this.svg);
+  /** Make curves in an SVG element. */
+  constructor(element) {
+    this.svg = element;
   }
 
   /** Draw series `{points: [fraction, number][], series}` between two numbers over an axis. */
-  draw({ axis, series, low, high, isLog = false, title }) {
-    this.title.replaceChildren(...title.flat());
-    const width = this.element.clientWidth - GUTTER;
+  draw({ axis, series, low, high, isLog = false }) {
+    const width = this.svg.clientWidth - GUTTER;
     const height = this.svg.clientHeight - 30;
     const scaled = (value) => (isLog ? Math.log10(Math.max(value, low)) : value);
     const [bottom, top] = [scaled(low), scaled(high)];
     const y = (value) => 6 + (height - 6) * (1 - (scaled(value) - bottom) / (top - bottom || 1));
     const x = (fraction) => GUTTER + fraction * width;
     const even = [high, (low + high) / 2, low].map((value) => [value, short(value)]);
-    const grid = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [
-      line("grid", `M${GUTTER} ${y(value).toFixed(1)}h${width}`),
-      label(text, GUTTER - 9, y(value), "end"),
-    ]);
-    const ticks = axisTicks(axis, axis.labels, width / 110).map(({ fraction, text }) => {
-      const half = text.length * 3.4;
-      const at = Math.min(Math.max(x(fraction), GUTTER + half - 6), GUTTER + width - half);
-      const tick = line("tick", `M${x(fraction).toFixed(1)} ${height + 4}v5`);
-      return [tick, label(text, at, height + 18)];
-    });
+    const rows = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [y(value), text]);
+    const ticks = axisTicks(axis, axis.labels, width / 110);
+    const columns = ticks.map(({ fraction, text }) => [x(fraction), text]);
     const curves = series.map(({ points, series: style }) => {
       const places = points.map(([at, value]) => [x(at), y(value)]);
       return line(`series series-${style}`, path(places));
     });
     const at = axis.fraction();
-    const hair = at >= 0 && at <= 1 ? line("marker", `M${x(at).toFixed(1)} 0v${height}`) : [];
-    this.svg.replaceChildren(...[grid, ticks, curves.reverse(), hair].flat(2));
+    const hair = at >= 0 && at <= 1 ? [line("marker", `M${x(at).toFixed(1)} 0v${height}`)] : [];
+    const parts = frame([GUTTER, GUTTER + width, height], rows, columns);
+    this.svg.replaceChildren(...parts, ...curves.reverse(), ...hair);
   }
 }
 
 /**
- * Return a chart of positive numbers by pair, on a log axis: series `{values, series?}` (2 is grey
- * and dashed), lines across `{value, text}`, and a marker at a pair.
+ * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}` (2 is
+ * grey and dashed; pairs of each axis are a line of their own), lines across `{value, text}`, and a
+ * marker at a pair.
  */
 export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);
-  const values = [
-    ...series.flatMap((each) => [...each.values]),
-    ...shown.map(({ value }) => value),
-  ];
-  const tens = values.filter((value) => value > 0 && value < 1e300).map(Math.log10);
+  const all = [...series.flatMap((each) => [...each.values]), ...shown.map(({ value }) => value)];
+  const tens = all.filter((value) => value > 0 && value < 1e300).map(Math.log10);
   const [bottom, top] = [Math.floor(Math.min(...tens)), Math.ceil(Math.max(...tens))];
   const [left, right, base] = [38, width - 6, height - 38];
   const longest = Math.max(2, ...series.map((each) => each.values.length));
   const x = (pair) => left + ((right - left) * pair) / (longest - 1);
   const y = (value) => base - ((base - 8) * (Math.log10(value) - bottom)) / (top - bottom || 1);
-  const grid = decades(10 ** bottom, 10 ** top, 6).map(([value, text]) => [
-    line("grid", `M${left} ${y(value).toFixed(1)}H${right}`),
-    label(text, left - 7, y(value), "end"),
-  ]);
+  const rows = decades(10 ** bottom, 10 ** top, 6).map(([value, text]) => [y(value), text]);
   const step = niceStep(longest / (width / 70));
-  const ticks = Array.from({ length: Math.ceil(longest / step) }, (_, at) => [
-    line("tick", `M${x(at * step).toFixed(1)} ${base + 2}v5`),
-    label(whole(at * step), x(at * step), base + 16),
-  ]);
-  const across = shown.map(({ value, text }, each) => [
-    line("marker", `M${left} ${y(value).toFixed(1)}H${right}`),
-    label(text, each % 2 ? right : left + 4, Math.max(y(value) - 8, 8), each % 2 ? "end" : "start"),
-  ]);
-  const curves = series.map(({ values: all, series: style = 0 }) =>
-    line(
-      `series series-${style}`,
-      path(Array.from(all, (value, pair) => [x(pair), value > 0 ? y(value) : NaN])),
-    ),
-  );
-  const hair = marker === null ? [] : line("marker", `M${x(marker).toFixed(1)} 4V${base}`);
+  const tick = (_, at) => [x(at * step), whole(at * step)];
+  const columns = Array.from({ length: Math.ceil(longest / step) }, tick);
+  const across = shown.flatMap(({ value, text }, at) => {
+    const [edge, anchor] = at % 2 ? [right, "end"] : [left + 4, "start"];
+    const name = label(text, edge, Math.max(y(value) - 8, 8), anchor);
+    return [line("marker", `M${left} ${y(value).toFixed(1)}H${right}`), name];
+  });
+  const curves = series.flatMap(({ values, series: style = 0, axes = [] }) => {
+    const places = Array.from(values, (value, pair) => [x(pair), value > 0 ? y(value) : NaN]);
+    const own = (axis) => places.filter((_, pair) => axes[pair] === axis);
+    return [...new Set(axes.length ? axes : [undefined])].map((axis) =>
+      line(`series series-${style}`, path(own(axis))),
+    );
+  });
+  const hair = marker === null ? [] : [line("marker", `M${x(marker).toFixed(1)} 4V${base}`)];
   const name = label(`${names.axis ?? "pair"} →`, right, base + 31, "end");
-  const parts = [grid, ticks, curves.reverse(), hair, across, name].flat(3);
+  const parts = [frame([left, right, base], rows, columns), curves.reverse(), hair, across, name];
   const about = { class: "chart", role: "img", "aria-label": names.label };
   return svg("svg", { ...about, width, height }, parts);
 }
@@ -157,13 +158,10 @@ export function logChart({ series, lines = [], marker = null, width, height, ...
 export class Dial {
   /** Make a dial; `slid` gets where in the window the slider is, from 0 to 1. */
   constructor(slid) {
-    this.title = h("h2", {});
-    this.svg = svg("svg", { viewBox: "-75 -75 150 150", class: "dial", role: "img" });
-    this.angle = h("p", { class: "dial-angle" });
-    const oninput = () => slid(Number(this.slider.value) / Number(this.slider.max));
-    this.slider = h("input", { type: "range", min: "0", "aria-label": "Position", oninput });
-    const parts = [this.title, this.svg, this.angle, this.slider];
-    this.element = h("section", { class: "card dial-card" }, parts);
+    [this.element] = copied("dial").children;
+    [this.title, this.svg, this.angle, this.slider] = this.element.children;
+    [this.circle, this.x, this.y, this.arms] = this.svg.querySelectorAll("circle, text, g");
+    this.slider.oninput = () => slid(Number(this.slider.value) / Number(this.slider.max));
   }
 
   /**
@@ -172,37 +170,29 @@ export class Dial {
    */
   show({ pair, position, fraction, steps, radius, vectors, axes = ["cos", "sin"] }) {
     this.title.textContent = `Pair ${pair}`;
+    [this.x.textContent, this.y.textContent] = axes;
     this.slider.max = String(steps);
     this.slider.value = String(Math.round(fraction * steps));
     this.slider.ariaValueText = `position ${position}`;
     this.element.classList.toggle("late", !vectors.length);
     if (!vectors.length) return;
-    const scale =
-      66 / (Math.max(radius, ...vectors.map((each) => Math.hypot(each.cosine, each.sine))) || 1);
-    const [first, second] = vectors.map(
-      ({ cosine, sine }) => (Math.atan2(sine, cosine) * 180) / Math.PI,
-    );
+    const sizes = vectors.map(({ cosine, sine }) => Math.hypot(cosine, sine));
+    const scale = 66 / (Math.max(radius, ...sizes) || 1);
     const turn = (degrees) => ((degrees % 360) + 360) % 360;
+    const [first, second] = vectors.map(({ cosine, sine }) =>
+      turn((Math.atan2(sine, cosine) * 180) / Math.PI),
+    );
     const apart = 180 - Math.abs(turn(first - second) - 180);
-    const [text, other] = [first, second].map((each) => `${turn(each).toFixed(2)}°`);
-    const both = `A ${text} · B ${other} · ${apart.toFixed(2)}° apart`;
-    this.angle.textContent = vectors[1] ? both : text;
+    const [text, other, between] = [first, second, apart].map((each) => `${each?.toFixed(2)}°`);
+    this.angle.textContent = vectors[1] ? `A ${text} · B ${other} · ${between} apart` : text;
     this.svg.ariaLabel = `Pair ${pair} at position ${position}: ${this.angle.textContent}`;
-    const arms = vectors.map(({ cosine, sine }, each) => {
-      const [x, y] = [cosine * scale, -sine * scale];
-      const name = each ? " other" : "";
-      return [
-        each ? [] : [line("cosine", `M0 0H${x}`), line("sine", `M${x} 0V${y}`)],
-        line(`vector${name}`, `M0 0L${x} ${y}`),
-        svg("circle", { class: `tip${name}`, cx: x, cy: y, r: 4 }),
-      ];
+    this.circle.setAttribute("r", radius * scale);
+    const arms = vectors.map(({ cosine, sine }, at) => {
+      const [x, y, kind] = [cosine * scale, -sine * scale, at ? " other" : ""];
+      const own = at ? [] : [line("cosine", `M0 0H${x}`), line("sine", `M${x} 0V${y}`)];
+      const tip = svg("circle", { class: `tip${kind}`, cx: x, cy: y, r: 4 });
+      return [...own, line(`vector${kind}`, `M0 0L${x} ${y}`), tip];
     });
-    const circle = svg("circle", { class: "grid", r: radius * scale });
-    const names = [label(axes[0], 74, 10, "end"), label(axes[1], -6, -68, "end")];
-    const frame = [circle, line("grid", "M-74 0H74M0 -74V74"), names];
-    this.svg.replaceChildren(...[frame, arms.reverse()].flat(3));
+    this.arms.replaceChildren(...arms.reverse().flat());
   }
 }
-
-/** Return a shape as text. */
-export const shapeText = (shape) => shape.map(count).join(" × ");

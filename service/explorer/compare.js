@@ -1,6 +1,6 @@
 // Two tables: one over the other, and their difference over positions and channels.
 
-import { h, json, real, whole } from "./lib.js";
+import { copied, h, json, real, whole } from "./lib.js";
 import { DifferenceSource } from "./sources.js";
 import { MatrixPane, buttons, choices, chosenSource } from "./table.js";
 
@@ -23,114 +23,92 @@ function common(a, b) {
   return [notes.filter(Boolean).join(" "), true];
 }
 
-/** A pane for two sources, with a switch between A, B, both, and the difference. */
-export class ComparisonPane {
-  constructor(look = (_changes) => {}) {
-    this.look = look;
-    this.pane = new MatrixPane(look);
-    this.note = h("p", {});
-    const bar = h("div", { class: "compare-bar" }, this.note, this.pane.choices);
-    this.element = h("div", { class: "comparison" }, bar, this.pane.element);
-  }
-
-  /** Show sources `a` and `b`, with the fragment, marks, and more elements beside the switch. */
-  show({ a, b, view = new URLSearchParams(), marks, more = [] }) {
-    const [note, isPossible] = common(a, b);
-    this.note.replaceChildren(note);
-    const isSame = a.rows.count === b.rows.count && a.columns.count === b.columns.count;
-    const [A, B] = [a, b].map((source, at) => ({ source, name: "AB"[at], label: "AB"[at] }));
-    const panels = { a: [A], b: [B] };
-    if (isPossible && isSame) panels.ab = [A, B];
-    const names = { name: "A minus B", label: "A − B" };
-    if (isPossible) panels.d = [{ source: new DifferenceSource(a, b), ...names }];
-    const draw = () => {
-      const show = view.get("show") in panels ? view.get("show") : Object.keys(panels).at(-1);
-      const choose = (text) => {
-        const chosen = Object.keys(panels).find((each) => SHOWN[each] === text);
-        view.set("show", chosen);
-        this.look({ show: chosen });
-        draw();
-      };
-      const texts = Object.keys(panels).map((each) => SHOWN[each]);
-      const shown = buttons("Shown", texts, SHOWN[show], choose);
-      this.pane.choices.replaceChildren(...more, shown);
-      this.pane.show({ panels: panels[show], marks, view, other: show === "d" ? b : null });
-    };
-    draw();
-  }
-}
-
-/** Return the parameters in which two descriptions differ, as "name A → B". */
+/** Return in words the parameters in which two descriptions differ. */
 function differing({ parameters: a }, { parameters: b }) {
   const text = (value = "none") => (typeof value === "string" ? value : JSON.stringify(value));
   const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
   const differ = names.filter((name) => text(a[name]) !== text(b[name]));
-  return differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`);
+  const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`);
+  if (!changes.length) return "A and B are the same: change B, or a parameter of A.";
+  return `${changes.join(", ")}.`;
 }
 
 /** Two tables at their addresses: A at that of the page, B in the fragment. */
 export class CompareView {
   constructor(app) {
     this.app = app;
-    this.comparison = new ComparisonPane((changes) => app.look(changes));
-    this.a = h("code", {});
-    this.b = h("input", { "aria-label": "B", autocomplete: "off", spellcheck: "false" });
-    this.stop = h("a", {}, "Stop");
+    this.pane = new MatrixPane((changes) => app.look(changes));
+    [this.element] = copied("comparison").children;
+    const find = (selector) => this.element.querySelector(selector);
+    [this.a, this.swap, this.b, this.stop] =
+      this.element.querySelectorAll("code, button, input, a");
+    this.note = find(".compare-bar p");
+    this.note.after(this.pane.choices);
+    find(".comparison").append(this.pane.element);
     const open = (url, other) => {
       const view = new URLSearchParams(app.place.view);
       view.set("vs", other);
       app.open(url, view.toString());
     };
-    const onsubmit = (event) => {
+    find("form").onsubmit = (event) => {
       event.preventDefault();
       open(app.place.url, this.b.value.trim());
     };
-    const onclick = () => open(this.b.value.trim(), app.place.url);
-    const swap = h("button", { type: "button", class: "quiet", onclick }, "Swap");
-    this.element = h(
-      "div",
-      {},
-      h("h1", { class: "unseen" }, "Comparison of two tables"),
-      h("div", { class: "compare-line" }, h("b", {}, "A"), this.a, swap),
-      h("form", { class: "compare-line", onsubmit }, h("b", {}, "B"), this.b, this.stop),
-      this.comparison.element,
-    );
+    this.swap.onclick = () => open(this.b.value.trim(), app.place.url);
   }
 
   /** Show two tables; throws the Problem that the server has with one of them. */
   async show(place) {
     const turn = (this.turn = {});
     const both = [place.url, place.view.get("vs") ?? place.url];
-    [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
-    const [a, b] = await Promise.all(both.map((url) => this.app.describe(url)));
-    const sources = await Promise.all([a, b].map((each) => chosenSource(each, place.view)));
+    const descriptions = await Promise.all(both.map((url) => this.app.describe(url)));
+    const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
     if (turn !== this.turn) return;
+    [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
+    const [note, isPossible] = common(...sources);
+    this.note.replaceChildren(isPossible ? `${differing(...descriptions)} ${note}` : note);
+    this.draw(place, descriptions[0].view, sources, isPossible);
+    const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
+    const isShort = Math.max(...sizes) <= WHOLE_BYTES;
+    const [one, other] = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
+    if (isShort && one === other) this.measure(turn, both);
+  }
+
+  /** Draw A, B, both, or their difference, and the switch between them. */
+  draw(place, of, [a, b], isPossible) {
+    const { view } = place;
+    const isSame = a.rows.count === b.rows.count && a.columns.count === b.columns.count;
+    const [A, B] = [a, b].map((source, at) => ({ source, name: "AB"[at], label: "AB"[at] }));
+    const panels = { a: [A], b: [B] };
+    if (isPossible && isSame) panels.ab = [A, B];
+    const names = { name: "A minus B", label: "A − B" };
+    if (isPossible) panels.d = [{ source: new DifferenceSource(a, b), ...names }];
+    const kinds = Object.keys(panels);
+    const show = kinds.includes(view.get("show")) ? view.get("show") : kinds.at(-1);
+    const choose = (text) => {
+      this.app.look({ show: kinds.find((each) => SHOWN[each] === text) });
+      this.draw(place, of, [a, b], isPossible);
+    };
     const changed = (changes) => {
       this.app.look(changes);
       this.show(place);
     };
-    const more = choices({ ...a.view, grid: null }, place.view, changed);
-    this.comparison.show({ a: sources[0], b: sources[1], view: place.view, more });
-    const { note } = this.comparison;
-    const same = "A and B are the same: change B, or a parameter of A.";
-    const changes = differing(a, b).join(", ");
-    if (a.entry.split(":")[0] === b.entry.split(":")[0])
-      note.append(` ${changes ? `${changes}.` : same}`);
-    const sizes = [a, b].flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
-    const isShort = Math.max(...sizes) <= WHOLE_BYTES;
-    if (isShort && `${a.arrays[0].shape}` === `${b.arrays[0].shape}`)
-      this.measure(turn, note, both);
+    const texts = kinds.map((each) => SHOWN[each]);
+    const shown = buttons("Shown", texts, SHOWN[show], choose);
+    this.pane.choices.replaceChildren(...choices({ ...of, grid: null }, view, changed), shown);
+    this.element.hidden = false;
+    this.pane.show({ panels: panels[show], view, other: show === "d" ? b : null });
   }
 
   /** Say what the server finds in all numbers. */
-  async measure(turn, note, [have, to]) {
+  async measure(turn, [have, to]) {
     const told = h("span", {}, " Largest difference of all: …");
-    note.append(told);
+    this.note.append(told);
     const report = await json(`/compare?${new URLSearchParams({ have, to })}`).catch(() => null);
     const worst = report?.largest?.absolute;
     if (turn !== this.turn || !worst) return told.remove();
     const [row, column] = [worst.index[0], worst.index.at(-1)].map(BigInt);
-    const onclick = () => this.comparison.pane.heatmap.place({ row, column });
+    const onclick = () => this.pane.heatmap.place({ row, column });
     const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
     return told.replaceChildren(` Largest difference of all: ${real(worst.error, 7)}. `, button);
   }

@@ -3,7 +3,7 @@
 import { axisTicks } from "./charts.js";
 import { Scale, isDark } from "./colours.js";
 import { Tiles } from "./sources.js";
-import { h, svg, whole } from "./lib.js";
+import { copied, h, svg, whole } from "./lib.js";
 
 /** A stride is a power of 3, the largest that keeps a cell at or under so many CSS pixels. */
 const CELL_PIXELS = 1.5;
@@ -13,31 +13,34 @@ const GAP = 8;
 /** Means below this part of the scale look like 0. */
 const NOTHING = 0.02;
 const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const KEYS =
-  "Arrows move the cursor, with shift the window. Plus, minus and 0 zoom, brackets zoom the " +
-  "other axis. Home and End go to the ends, Page Up and Page Down a window on. P keeps a curve.";
 const POINTER = ["keydown", "wheel", "pointerdown", "pointermove", "pointerup", "pointercancel"];
 
 /** Rows or columns: the part in sight from base + offset on, the cursor, and the stride drawn. */
 class Axis {
   constructor(labels, most = Infinity) {
+    const count = Number(labels.count);
     Object.assign(this, { labels, count: labels.count, cursor: null, stride: 1 });
-    this.most = Math.min(Number(this.count), most);
+    this.most = Math.min(count, most);
     this.all();
   }
 
   /** Show so many from an index on, as far as they exist. Indices are BigInts. */
   set(base, span, offset = 0) {
-    this.span = Math.min(Math.max(span, Math.min(SMALLEST_SPAN, this.most)), this.most);
+    this.span = this.fitted(span);
     const carry = Math.floor(offset);
     [this.base, this.offset] = [base + BigInt(carry), offset - carry];
     const room = this.count - BigInt(Math.ceil(this.span));
-    if (this.base < 0n || this.span === Number(this.count)) [this.base, this.offset] = [0n, 0];
+    if (this.base < 0n) [this.base, this.offset] = [0n, 0];
     else if (this.base >= room) [this.base, this.offset] = [room, Math.ceil(this.span) - this.span];
   }
 
+  fitted(span) {
+    return Math.min(Math.max(span, SMALLEST_SPAN), this.most);
+  }
+
+  /** Show all; the most that can be, around the cursor, where that is less. */
   all() {
-    this.set(0n, this.most);
+    this.set(this.cursor ?? 0n, this.most, -this.most / 2);
   }
 
   /** Pan by parts of what is in sight. */
@@ -47,8 +50,7 @@ class Axis {
 
   /** Show a part of what is shown, or more; what is at a fraction, or the cursor, stays there. */
   zoom(factor, at = Math.min(Math.max(this.fraction(), 0), 1)) {
-    const least = Math.min(SMALLEST_SPAN, this.span);
-    const span = Math.min(Math.max(this.span * factor, least), this.most);
+    const span = this.fitted(this.span * factor);
     this.set(this.base, span, this.offset + at * (this.span - span));
   }
 
@@ -75,10 +77,9 @@ class Axis {
   }
 
   /** Choose the stride at which so many pixels show what is in sight. */
-  choose(pixels, most) {
-    let stride = 1;
-    while (3 * stride <= most && 3 * stride * pixels <= CELL_PIXELS * this.span) stride *= 3;
-    this.stride = stride;
+  choose(pixels) {
+    this.stride = 1;
+    while (3 * this.stride * pixels <= CELL_PIXELS * this.span) this.stride *= 3;
   }
 
   /** Return the windows of tiles of so many cells in sight, and `more` on each side. */
@@ -105,13 +106,10 @@ export class Heatmap {
     Object.assign(this, { drawn, moved, kept, panels: [], marks: [], drawTimes: [] });
     Object.assign(this, { isMean: true, pointers: new Map() });
     this.tiles = new Tiles(() => this.redraw());
-    const kind = { role: "application", "aria-roledescription": "heat map" };
-    this.canvas = h("canvas", { tabindex: "0", ...kind, "aria-description": KEYS });
+    [this.element] = copied("map").children;
+    [this.field] = this.element.children;
+    [this.canvas, this.overlay, this.message] = this.field.children;
     for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
-    this.overlay = svg("svg", { class: "map-overlay", "aria-hidden": "true" });
-    this.message = h("div", { class: "map-message", role: "status", hidden: true });
-    this.field = h("div", { class: "map-field" }, this.canvas, this.overlay, this.message);
-    this.element = h("div", { class: "map", "data-state": "loading" }, this.field);
     this.element.heatmap = this;
     new ResizeObserver(() => this.redraw()).observe(this.field);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
@@ -126,10 +124,8 @@ export class Heatmap {
     const [{ source }] = panels;
     const range = given ?? source.range ?? null;
     Object.assign(this, { panels, isUpright, range, isIndex, source, scale: null, seen: null });
-    if (!keeps) {
-      this.rows = new Axis(source.rows, source.mostRows);
-      this.columns = new Axis(source.columns);
-    }
+    if (!keeps) this.rows = new Axis(source.rows, source.mostRows);
+    if (!keeps) this.columns = new Axis(source.columns);
     [this.rows.labels, this.columns.labels] = [source.rows, source.columns];
     [this.x, this.y] = this.turned(this);
     this.tiles.failure = null;
@@ -154,18 +150,24 @@ export class Heatmap {
   /** Return the boxes of the panels in CSS pixels: one over the other, or side by side. */
   boxes() {
     const { length } = this.panels;
-    const [across, down] = this.isUpright ? [1, length] : [length, 1];
-    const width = (this.field.clientWidth - GAP * (across - 1)) / across;
-    const height = (this.field.clientHeight - GAP * (down - 1)) / down;
-    const place = (at, size, parts) => (parts > 1 ? at * (size + GAP) : 0);
-    const box = (_, at) => ({ left: place(at, width, across), top: place(at, height, down) });
-    return this.panels.map((each, at) => ({ ...box(each, at), width, height }));
+    const { isUpright } = this;
+    const { clientWidth, clientHeight } = this.field;
+    const part = (size) => (size - GAP * (length - 1)) / length;
+    const [width, height] = isUpright
+      ? [clientWidth, part(clientHeight)]
+      : [part(clientWidth), clientHeight];
+    const place = (at) => (isUpright ? [0, at * (height + GAP)] : [at * (width + GAP), 0]);
+    return this.panels.map((_, at) => {
+      const [left, top] = place(at);
+      return { left, top, width, height };
+    });
   }
 
   /** Return what to fetch of a source, `more` tiles beyond the edges. */
   wanted(source, more = 0) {
-    const [length, beyond] = this.isUpright ? [TILE_COLUMNS, 0] : [TILE_ROWS, more];
-    const across = this.columns.windows(length, beyond);
+    const across = this.isUpright
+      ? this.columns.windows(TILE_COLUMNS)
+      : this.columns.windows(TILE_ROWS, more);
     const tile = (rows) => (columns) => {
       const place = [rows.stride, columns.stride, rows.start, columns.start];
       return { key: `${source.id} ${place.join(" ")}`, source, rows, columns };
@@ -183,9 +185,8 @@ export class Heatmap {
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
     const boxes = this.boxes();
-    const most = this.source.maximumStride(TILE_ROWS);
-    this.x.choose(boxes[0].width, this.isUpright ? most : Infinity);
-    this.y.choose(boxes[0].height, this.isUpright ? Infinity : most);
+    this.x.choose(boxes[0].width);
+    this.y.choose(boxes[0].height);
     const wanted = this.panels.map(({ source }) => this.wanted(source));
     const kept = (all) => all.map(({ key }) => tiles.kept.get(key)).filter(Boolean);
     this.inSight = wanted.map(kept);
@@ -207,7 +208,8 @@ export class Heatmap {
       for (const tile of [...others, ...this.inSight[panel]]) this.copy(context, tile, box);
       context.restore();
     });
-    const near = isReady ? this.panels.flatMap(({ source }) => this.wanted(source, 1)) : [];
+    const isAhead = isReady && this.source.mostRows === Infinity;
+    const near = isAhead ? this.panels.flatMap(({ source }) => this.wanted(source, 1)) : [];
     tiles.want([...wanted.flat(), ...near]);
     this.drawOver(boxes);
     this.tell(isReady);
@@ -220,7 +222,7 @@ export class Heatmap {
   measure(tiles) {
     let [low, high] = this.range ?? this.seen ?? [Infinity, -Infinity];
     for (const tile of tiles) {
-      tile.show(this.isMean && tile.source.hasMeans);
+      tile.show(this.isMean);
       if (!this.range) [low, high] = [Math.min(low, tile.low), Math.max(high, tile.high)];
     }
     if (this.scale?.dark === isDark() && `${this.seen}` === `${[low, high]}`) return;
@@ -243,7 +245,7 @@ export class Heatmap {
     const [x, right] = edges(this.x, across, left, width);
     const [y, bottom] = edges(this.y, down, top, height);
     if (right <= left || x >= left + width || bottom <= top || y >= top + height) return;
-    tile.show(this.isMean && tile.source.hasMeans);
+    tile.show(this.isMean);
     const { rows, columns, numbers } = tile;
     if (!tile.canvas || tile.scale !== this.scale)
       tile.canvas = this.scale.paint(numbers, rows.count, columns.count, this.isUpright);
@@ -331,15 +333,12 @@ export class Heatmap {
     this.moved();
   }
 
-  /** Return `{panel, row, column}` of a place on the canvas in CSS pixels; null outside. */
+  /** Return row and column of a place on the canvas in CSS pixels; null outside. */
   cellAt(x, y) {
-    const isIn = (at, from, size) => at >= from && at < from + size;
-    const inBox = (box) => isIn(x, box.left, box.width) && isIn(y, box.top, box.height);
-    const panel = this.boxes().findIndex(inBox);
-    if (panel < 0) return null;
     const [across, down] = this.fractions([x, y]);
+    if (Math.min(across, down) < 0 || Math.max(across, down) >= 1) return null;
     const [row, column] = this.turned({ rows: this.x.index(across), columns: this.y.index(down) });
-    return { panel, row, column };
+    return { row, column };
   }
 
   /** Return the place of a point of the canvas in its panel, as fractions. */
@@ -348,15 +347,10 @@ export class Heatmap {
     return [(x % (width + GAP)) / width, (y % (height + GAP)) / height];
   }
 
-  /** Return a number of a panel as it was fetched, if single ones are drawn and it is in sight. */
-  numberAt(panel, raw, row, column) {
-    if (this.rows.stride > 1 || this.columns.stride > 1) return undefined;
-    for (const { rows, columns, raw: all } of this.inSight[panel]) {
-      const [down, across] = [Number(row - rows.start), Number(column - columns.start)];
-      if (down >= 0 && down < rows.count && across >= 0 && across < columns.count)
-        return all[raw][down * columns.count + across];
-    }
-    return undefined;
+  /** Return a source's number as it was fetched; undefined if no tile in sight has it. */
+  numberOf(source, row, column) {
+    const numbers = this.inSight.flat().map((tile) => tile.numberOf(source, row, column));
+    return numbers.find((each) => each !== undefined);
   }
 
   /** Put the cursor on a cell and have it in sight. */

@@ -5,8 +5,8 @@ import { Problem, json, request } from "./lib.js";
 
 /** Numbers and painted tiles are kept up to so many bytes. */
 const TILE_BYTES = 64e6;
-/** Where rows cannot be selected, a tile fetches consecutive ones up to so many bytes. */
-const RANGE_BYTES = 4e6;
+/** Where rows cannot be selected, consecutive ones up to so many bytes are in sight. */
+const SIGHT_BYTES = 16e6;
 const ARRAYS = { float64: Float64Array, float32: Float32Array, int64: BigInt64Array };
 Object.assign(ARRAYS, { int32: Int32Array, uint32: Uint32Array, int16: Int16Array });
 Object.assign(ARRAYS, { int8: Int8Array, uint8: Uint8Array, bool: Uint8Array });
@@ -33,23 +33,16 @@ const signOf = (step) => (step < 0n ? -1n : 1n);
 /** The numbers that rows or columns stand for: equidistant ones, or runs of them as listed. */
 class Labels {
   constructor({ axis, count, first = 0, step = 1, values = null }) {
-    Object.assign(this, { axis, count: BigInt(count), isEven: !values });
-    const run = (text) => {
-      const [from, end, stride = 1] = text.split(":");
-      if (end === undefined && /[^-\d]/.test(from)) return { first: from, step: 1n, count: 1n };
-      const [one, by] = [BigInt(from), BigInt(stride)];
-      const length = end === undefined ? 1n : (BigInt(end) - one + by - signOf(by)) / by;
-      return { first: one, step: by, count: length };
-    };
-    const even = { first: BigInt(first), step: BigInt(step), count: this.count };
-    this.runs = values ? values.split(",").map(run) : [even];
+    const even = { first: BigInt(first), step: BigInt(step), count: BigInt(count) };
+    this.runs = values ? values.split(",").map(runOf) : [even];
+    Object.assign(this, { axis, count: even.count, isEven: !values });
   }
 
   /** Return the label of an index: a BigInt, or the text of a fraction. */
   at(index) {
     let rest = BigInt(index);
     for (const { first, step, count } of this.runs) {
-      if (rest < count) return typeof first === "bigint" ? first + rest * step : first;
+      if (rest < count) return step ? first + rest * step : first;
       rest -= count;
     }
     return BigInt(index);
@@ -59,7 +52,7 @@ class Labels {
   find(label) {
     let before = 0n;
     for (const { first, step, count } of this.runs) {
-      const index = typeof first === "bigint" ? (label - first) / step : -1n;
+      const index = step ? (label - first) / step : -1n;
       if (index >= 0n && index < count && first + index * step === label) return before + index;
       before += count;
     }
@@ -76,24 +69,47 @@ class Labels {
   }
 }
 
-/** What columns mean: the number of the pair of each, and where its cosine and its sine are. */
+/** Return a run of labels from "first:end:step" or one label; the step of a fraction is null. */
+function runOf(text) {
+  const [from, end, stride = 1] = text.split(":");
+  if (/[^-\d]/.test(from)) return { first: from, step: null, count: 1n };
+  const [first, step] = [BigInt(from), BigInt(stride)];
+  return { first, step, count: end ? (BigInt(end) - first + step - signOf(step)) / step : 1n };
+}
+
+/** What columns mean, by the runs of /describe; `part`: all are cosines, or all are sines. */
 class Channels {
   constructor(runs, part, columns) {
-    Object.assign(this, { pairs: new Map(), places: new Map() });
-    for (const run of (runs ?? []).filter(({ pair }) => pair !== null))
-      for (let at = 0; at < run.count; at += 1) {
-        const found = columns.find(BigInt(run.start + at * run.step));
-        if (found === null) continue;
-        const [column, pair] = [Number(found), run.pair + at * run.pair_step];
-        const place = `${part ?? run.part} ${pair}`;
-        this.pairs.set(column, pair);
-        if (!this.places.has(place)) this.places.set(place, column);
-      }
+    this.runs = (runs ?? []).filter(({ pair }) => pair !== null);
+    Object.assign(this, { part, columns });
+  }
+
+  get havePairs() {
+    return this.runs.length > 0;
+  }
+
+  /** Return the number of the pair of a column, and the axis of its positions; null if it has none. */
+  pairAt(column) {
+    const channel = Number(this.columns.at(column));
+    for (const { start, step, count, pair, pair_step: by, axis } of this.runs) {
+      const at = (channel - start) / step;
+      if (Number.isInteger(at) && at >= 0 && at < count) return { pair: pair + at * by, axis };
+    }
+    return null;
   }
 
   /** Return the columns of the cosine and of the sine of a pair; undefined if not there. */
-  columnsOf(pair) {
-    return [this.places.get(`cos ${pair}`), this.places.get(`sin ${pair}`)];
+  columnsOf(pair, axis = null) {
+    return ["cos", "sin"].map((part) => {
+      const isIts = (run) => (this.part ?? run.part) === part && run.axis === axis;
+      for (const run of this.runs.filter(isIts)) {
+        const at = (pair - run.pair) / (run.pair_step || 1);
+        if (!Number.isInteger(at) || at < 0 || at >= run.count) continue;
+        const column = this.columns.find(BigInt(run.start + at * run.step));
+        if (column !== null) return Number(column);
+      }
+      return undefined;
+    });
   }
 }
 
@@ -107,26 +123,15 @@ export class ArraySource {
    */
   constructor(numbers, { rows, columns, dtype, description = {}, part = null, range = null }) {
     Object.assign(this, { id: (made += 1), numbers, dtype, description, part, range });
-    this.hasMeans = false;
+    Object.assign(this, { hasMeans: false, mostRows: Infinity, origins: [this] });
     [this.rows, this.columns] = [new Labels(rows), new Labels(columns)];
     const own = /^(cos|sin)$/.test(part) ? part : null;
     this.channels = new Channels(description.channels, own, this.columns);
-    this.frequencies = Promise.resolve();
   }
 
-  /** Return the largest stride of rows at which tiles of so many are to be had. */
-  maximumStride() {
-    return Infinity;
-  }
-
-  /** How many rows can be in sight at once. */
-  get mostRows() {
-    return Infinity;
-  }
-
-  /** Return where the cosine and the sine of a pair are: [source, column] of each that is there. */
-  placesOf(pair) {
-    const places = this.channels.columnsOf(pair).map((column) => [this, column]);
+  /** Return where cosine and sine of a pair are: [source, column] of each that is there. */
+  placesOf({ pair, axis }) {
+    const places = this.channels.columnsOf(pair, axis).map((column) => [this, column]);
     return places.filter(([, column]) => column !== undefined);
   }
 
@@ -152,49 +157,40 @@ function picked(numbers, width, [row, rowStep, column, columnStep], rows, column
 export class TableSource extends ArraySource {
   /** Make the source of one part and one head of a table, by the answer of /describe. */
   constructor(description, { part = description.view.parts[0], head = 0 } = {}) {
-    const { view } = description;
+    const { view, frequencies } = description;
     super(null, { ...view, description, part, range: description.value_range });
-    Object.assign(this, { view, head });
-    this.itemBytes = ARRAYS[view.dtype]?.BYTES_PER_ELEMENT ?? 2;
-    this.frequencies = this.load(description.frequencies);
+    Object.assign(this, { view, head, itemBytes: ARRAYS[view.dtype]?.BYTES_PER_ELEMENT ?? 2 });
+    this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
+    const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
+    if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
+    this.frequencies = this.load(frequencies);
   }
 
-  get rowBytes() {
-    return Number(this.columns.count) * this.itemBytes;
-  }
-
-  maximumStride(rows) {
-    return this.view.rows.parameter ? Infinity : RANGE_BYTES / (rows * this.rowBytes);
-  }
-
-  get mostRows() {
-    return this.view.rows.parameter ? Infinity : Math.floor(TILE_BYTES / this.rowBytes);
-  }
-
+  /** Fetch the frequencies of the pairs, and of which axis of a grid each is. */
   async load(url) {
     if (!url) return;
     const { data } = await json(url);
-    const radians = data.inv_freq ?? data.frequency;
-    const isFlat = typeof radians?.[0] === "number";
-    if (isFlat) Object.assign(this, { radians, wavelengths: data.wavelength, axes: data.axis });
-    this.hasMeans = isFlat && this.view.is_even && this.channels.pairs.size > 0;
+    const { wavelength: wavelengths, axis: axes } = data;
+    Object.assign(this, { radians: data.inv_freq ?? data.frequency, wavelengths, axes });
   }
 
-  /** Return the mean of so many rows as a factor of the middle one, for the pair of a column. */
-  gain(column, stride) {
-    const radians = this.radians[this.channels.pairs.get(column)] ?? 0;
-    const half = (radians * Number(this.view.rows.step)) / 2;
-    const below = stride * Math.sin(half);
-    return Math.abs(below) < 1e-9 ? 1 : Math.sin(stride * half) / below;
+  /** Return the means of as many rows as the stride, of those in their middles. */
+  means(middles, { stride }, columns) {
+    const gain = (_, at) => {
+      const { pair } = this.channels.pairAt(Number(columns.start) + at * columns.stride) ?? {};
+      const half = ((this.radians[pair] ?? 0) * Number(this.view.rows.step)) / 2;
+      const below = stride * Math.sin(half);
+      return Math.abs(below) < 1e-9 ? 1 : Math.sin(stride * half) / below;
+    };
+    const gains = Array.from({ length: columns.count }, gain);
+    return Float32Array.from(middles, (value, at) => value * gains[at % columns.count]);
   }
 
-  placesOf(pair) {
-    if (!this.view.parts.length) return super.placesOf(pair);
-    return ["cos", "sin"].map((part) => {
-      const channels = new Channels(this.description.channels, part, this.columns);
-      const other = Object.assign(Object.create(this), { part, channels });
-      return [other, channels.places.get(`${part} ${pair}`)];
-    });
+  placesOf({ pair, axis }) {
+    if (!this.view.parts.length) return super.placesOf({ pair, axis });
+    const column = this.channels.columnsOf(pair, axis).find((each) => each !== undefined);
+    const of = (part) => Object.assign(Object.create(this), { part });
+    return ["cos", "sin"].map((part) => [part === this.part ? this : of(part), column]);
   }
 
   /** Return the address of windows of rows and of columns, in any format. */
@@ -217,10 +213,8 @@ export class TableSource extends ArraySource {
     const width = across.parameter ? columns.count : Number(this.columns.count);
     const height = down.parameter ? rows.count : (rows.count - 1) * rows.stride + 1;
     const isStacked = leading && !leading.parameter;
-    const before = isStacked
-      ? BigInt(this.head) * (down.parameter ? BigInt(height) : this.rows.count)
-      : 0n;
-    const first = before + (down.parameter ? 0n : rows.start);
+    const each = down.parameter ? BigInt(height) : this.rows.count;
+    const first = (isStacked ? BigInt(this.head) * each : 0n) + (down.parameter ? 0n : rows.start);
     const [start, end] = [first, first + BigInt(height)].map(
       (row) => row * BigInt(width * this.itemBytes),
     );
@@ -240,66 +234,63 @@ export class TableSource extends ArraySource {
 export class DifferenceSource {
   constructor(one, other) {
     const { dtype, channels, description } = one;
-    const least = (a, b) =>
-      Object.assign(Object.create(a), { count: a.count < b.count ? a.count : b.count });
-    Object.assign(this, { id: (made += 1), one, other, dtype, channels, description });
-    Object.assign(this, { isDifference: true, rows: least(one.rows, other.rows) });
-    this.columns = least(one.columns, other.columns);
-    this.frequencies = Promise.all([one.frequencies, other.frequencies]);
+    const origins = [one, other];
+    const least = (name) => (one[name].count < other[name].count ? one : other)[name].count;
+    const common = (name) => Object.assign(Object.create(one[name]), { count: least(name) });
+    Object.assign(this, { id: (made += 1), isDifference: true, origins });
+    Object.assign(this, { dtype, channels, description });
+    [this.rows, this.columns] = ["rows", "columns"].map(common);
+    this.hasMeans = origins.every((each) => each.hasMeans);
+    this.mostRows = Math.min(...origins.map((each) => each.mostRows));
+    this.frequencies = Promise.all(origins.map((each) => each.frequencies));
   }
 
   get wavelengths() {
-    return this.one.wavelengths;
+    return this.origins[0].wavelengths;
   }
 
-  get hasMeans() {
-    return this.one.hasMeans && this.other.hasMeans;
-  }
-
-  maximumStride(rows) {
-    return Math.min(this.one.maximumStride(rows), this.other.maximumStride(rows));
-  }
-
-  get mostRows() {
-    return Math.min(this.one.mostRows, this.other.mostRows);
-  }
-
-  async read(...window) {
-    return Promise.all([this.one.read(...window), this.other.read(...window)]);
+  get axes() {
+    return this.origins[0].axes;
   }
 }
 
 /** Return a − b; 0 of two equal infinities, as masks are. */
 const difference = (a, b) => (a === b ? 0 : Number(a) - Number(b));
 
-/** A window of one source at one stride, with its numbers as they are shown. */
+/** A window of one source at one stride: `raw` of each of its origins, and numbers as shown. */
 class Tile {
   constructor({ source, rows, columns }, raw) {
-    Object.assign(this, { source, rows, columns, raw: source.isDifference ? raw : [raw] });
+    Object.assign(this, { source, rows, columns, raw });
     this.bytes = this.raw.reduce((sum, each) => sum + each.byteLength, 0);
     this.bytes += rows.count * columns.count * 12;
   }
 
   /** Make the numbers to be shown: of single rows, or means of as many as the stride. */
-  show(isMean) {
-    if (this.isMean === isMean) return;
+  show(isWanted) {
     const { source, rows, columns } = this;
-    Object.assign(this, { isMean, canvas: null });
+    const isMean = isWanted && rows.stride > 1 && source.hasMeans;
+    if (this.isMean === isMean) return;
+    Object.assign(this, { isMean, canvas: null, low: Infinity, high: -Infinity });
     const [a, b] = this.raw.map((raw, each) => {
       if (raw instanceof BigInt64Array) return Float64Array.from(raw, Number);
-      if (!isMean || rows.stride === 1) return raw;
-      const of = source.isDifference ? [source.one, source.other][each] : source;
-      const gain = (_, at) => of.gain(Number(columns.start) + at * columns.stride, rows.stride);
-      const gains = Array.from({ length: columns.count }, gain);
-      return Float32Array.from(raw, (value, at) => value * gains[at % columns.count]);
+      return isMean ? source.origins[each].means(raw, rows, columns) : raw;
     });
     this.numbers = b ? Float64Array.from(a, (value, at) => difference(value, b[at])) : a;
-    [this.low, this.high] = [Infinity, -Infinity];
     for (const value of this.numbers)
       if (!isMasked(value)) {
         if (value < this.low) this.low = value;
         if (value > this.high) this.high = value;
       }
+  }
+
+  /** Return an origin's number as it was fetched; undefined if it is not here. */
+  numberOf(origin, row, column) {
+    const raw = this.raw[this.source.origins.indexOf(origin)];
+    const place = (index, { start, count, stride }) => {
+      const at = Number(index - start) / stride;
+      return Number.isInteger(at) && at >= 0 && at < count ? at : NaN;
+    };
+    return raw?.[place(row, this.rows) * this.columns.count + place(column, this.columns)];
   }
 
   /** Return the largest differences of single rows: of each row, and of each column. */
@@ -343,8 +334,8 @@ export class Tiles {
     const controller = new AbortController();
     this.waiting.set(key, controller);
     try {
-      const numbers = source.read(rows, columns, controller.signal);
-      const [raw] = await Promise.all([numbers, source.frequencies]);
+      const numbers = source.origins.map((each) => each.read(rows, columns, controller.signal));
+      const [raw] = await Promise.all([Promise.all(numbers), source.frequencies]);
       if (controller.signal.aborted) return;
       const tile = new Tile(wanted, raw);
       this.kept.set(key, tile);

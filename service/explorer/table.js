@@ -2,7 +2,7 @@
 
 import { Curves, Dial, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { bytes, count, h, real, svg, whole } from "./lib.js";
+import { bytes, copied, count, h, json, real, svg, whole } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -13,6 +13,11 @@ const KEPT = 3;
 const REST_MILLISECONDS = 70;
 const EDGE_WIDTH = 40;
 const LEGEND = 64;
+const UNITS = {
+  wavelength: " positions",
+  inv_freq: " rad a position",
+  frequency: " rad a position",
+};
 
 /** Return whether rows run along x: positions do, queries and other rows of matrices run down. */
 export function isUpright({ view }) {
@@ -79,56 +84,32 @@ export class MatrixPane {
     Object.assign(this, { look, kept: [], states: {} });
     const listeners = { drawn: () => this.drawn(), moved: () => this.moved() };
     const map = (this.heatmap = new Heatmap({ ...listeners, kept: (line) => this.keep(line) }));
-    this.curves = new Curves();
     this.dial = new Dial((fraction) => this.slide(fraction));
-    this.readout = h("output", { class: "readout", "aria-live": "polite" });
-    this.note = h("span", {});
-    this.bar = h("canvas", { width: "96", height: "1", role: "img" });
-    this.ends = [h("span", {}), h("span", {})];
-    this.scale = h("span", { class: "scale" }, this.ends[0], this.bar, this.ends[1]);
-    const button = (text, label, onclick) =>
-      h("button", { type: "button", "aria-label": label, onclick }, text);
-    this.mean = button("Mean", "Mean of the positions in a column", () => map.setMean(!map.isMean));
-    const zooms = [
-      button("−", "Zoom out", () => map.zoom(2)),
-      button("+", "Zoom in", () => map.zoom(0.5)),
-      button("All", "Show all", () => map.all()),
-    ];
-    const group = { class: "switch", role: "group", "aria-label": "Window" };
+    [this.element] = copied("matrix").children;
+    const find = (selector) => this.element.querySelector(selector);
+    const [pane, main, rail] = this.element.children;
+    [this.readout, this.note, this.scale] = pane.children;
+    [this.low, this.bar, this.high] = this.scale.children;
+    const [mean, out, into, all] = find(".switch").children;
+    [this.mean, this.rail, this.edge] = [mean, rail, find(".edge")];
+    mean.onclick = () => map.setMean(!map.isMean);
+    out.onclick = () => map.zoom(2);
+    into.onclick = () => map.zoom(0.5);
+    all.onclick = () => map.all();
+    this.edge.before(map.element);
+    [this.title, this.keeper] = find(".curves-title").children;
+    this.keeper.onclick = () => map.keep();
+    this.curves = new Curves(find(".curves-plot"));
+    const where = find(".where");
+    [this.goalName, this.goal, this.axisNames] = where.querySelectorAll("span, input");
+    where.onsubmit = (event) => this.go(event);
+    this.goal.oninput = () => this.goal.setCustomValidity("");
+    [this.overview, this.thumb] = main.querySelectorAll(".overview, .thumb");
+    this.overview.onpointerdown = (event) => this.jump(event);
+    this.overview.onpointermove = (event) => event.buttons && this.jump(event);
+    [this.wavelengths, this.legend] = rail.children;
+    this.legend.before(this.dial.element);
     this.choices = h("div", { class: "choices" });
-    const bar = [
-      this.readout,
-      this.note,
-      this.scale,
-      this.choices,
-      h("div", group, this.mean, zooms),
-    ];
-    this.thumb = h("div", { class: "thumb" });
-    const onpointermove = (event) => event.buttons && this.jump(event);
-    const pointer = { onpointermove, onpointerdown: (event) => this.jump(event) };
-    this.overview = h("div", { class: "overview", "aria-hidden": "true", ...pointer }, this.thumb);
-    const oninput = () => this.goal.setCustomValidity("");
-    this.goal = h("input", { inputmode: "numeric", autocomplete: "off", oninput });
-    [this.goalName, this.axisName] = [h("span", {}), h("span", {})];
-    const goal = h("label", {}, this.goalName, this.goal);
-    const about = { type: "button", class: "quiet", title: "Shift-click or p does so, too" };
-    this.keeper = h("button", { ...about, onclick: () => map.keep() }, "Keep this curve");
-    const where = { class: "where", onsubmit: (event) => this.go(event) };
-    const names = { role: "img", "aria-label": "Largest difference of each channel" };
-    this.edge = svg("svg", { class: "edge", ...names });
-    this.wavelengths = h("section", { class: "card" });
-    this.legend = h("section", { class: "card legend" });
-    this.rail = h("div", { class: "rail" }, this.wavelengths, this.dial.element, this.legend);
-    const rows = [h("div", { class: "map-row" }, map.element, this.edge), this.curves.element];
-    const below = [h("form", where, goal, this.keeper, this.axisName), this.overview];
-    const main = h("div", { class: "pane-main" }, rows, below);
-    this.element = h(
-      "div",
-      { class: "pane" },
-      h("div", { class: "pane-bar" }, bar),
-      main,
-      this.rail,
-    );
   }
 
   /**
@@ -150,18 +131,17 @@ export class MatrixPane {
     if (view || !keeps) this.start(fragment);
     const lines = (fragment.get("channels") ?? "").split(",").filter(Boolean).map(Number);
     this.kept = lines.filter((each) => each < Number(map.y.count)).slice(0, KEPT);
-    const hasPairs = source.channels.pairs.size > 0 && upright;
-    const [pair] = source.channels.pairs.values();
-    this.dial.element.hidden = !hasPairs || source.placesOf?.(pair).length === 1;
+    const hasPairs = source.channels.havePairs && upright;
+    const [run] = source.channels.runs;
+    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length === 1;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
     this.legend.hidden = !isIndex;
     this.rail.hidden = !hasPairs && !isIndex;
     this.edge.toggleAttribute("hidden", !source.isDifference || !upright);
-    this.keeper.hidden = source.isDifference || panels.length > 1 || map.y.count === 1n;
     this.element.classList.toggle("square", aspect !== null);
     this.element.style.setProperty("--aspect", aspect ?? 1);
-    this.axisName.textContent = `${map.x.labels.axis} →`;
-    this.goalName.textContent = `Go to ${source.rows.axis} `;
+    this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
+    this.goalName.textContent = `Go to ${source.rows.axis}`;
     this.loadFrequencies(source);
   }
 
@@ -179,16 +159,14 @@ export class MatrixPane {
   }
 
   async loadFrequencies(source) {
-    const { unscaled_frequencies: url, view } = this.description;
+    const url = this.description.unscaled_frequencies;
     this.before = null;
-    const unscaled = url && new TableSource({ view, frequencies: url });
     try {
-      await Promise.all([source.frequencies, unscaled?.frequencies]);
+      const [unscaled] = await Promise.all([url && json(url), source.frequencies]);
+      if (this.source === source) this.before = unscaled?.data.wavelength;
     } catch (error) {
       this.heatmap.tiles.failure ??= error;
     }
-    if (this.source !== source) return;
-    this.before = unscaled?.wavelengths;
     this.heatmap.redraw();
   }
 
@@ -274,17 +252,17 @@ export class MatrixPane {
     const { scale, isMean, rows, columns } = this.heatmap;
     const { hasMeans } = this.source;
     const mean = this.meanText();
-    const isCut = rows.span === rows.most && rows.span < Number(rows.count);
-    const most = isCut && `at most ${whole(rows.most)} ${rows.labels.axis}s at once`;
-    const notes = [mean || partly(rows), partly(columns), most];
-    this.note.textContent = notes.filter(Boolean).join(", ");
+    const most = rows.most < Number(rows.count) && `at most ${whole(rows.most)} rows at once`;
+    this.note.textContent = [mean || partly(rows), partly(columns), most]
+      .filter(Boolean)
+      .join(", ");
     this.mean.hidden = !hasMeans;
     this.mean.ariaPressed = String(isMean);
     const { kind, low, high, dark } = scale;
     if (!this.isNew("scale", kind, low, high, dark)) return;
     this.scale.hidden = kind === "index";
     const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number);
-    [low, high].forEach((each, at) => (this.ends[at].textContent = sign(each)));
+    [this.low.textContent, this.high.textContent] = [low, high].map(sign);
     this.bar.ariaLabel = `Colours from ${sign(low)} to ${sign(high)}`;
     const numbers = Float64Array.from({ length: 96 }, (_, at) => low + ((high - low) * at) / 95);
     this.bar.getContext("2d").drawImage(scale.paint(numbers, 1, 96, false), 0, 0);
@@ -292,45 +270,57 @@ export class MatrixPane {
 
   /** Return the points of a line of the map along x: fractions and numbers. */
   line(index, panel = 0) {
-    const { x, isUpright: upright, inSight } = this.heatmap;
+    const { x, isUpright: upright, isIndex, inSight } = this.heatmap;
     const points = inSight[panel].flatMap((tile) => {
       const [along, across] = this.heatmap.turned(tile);
       const { start, stride, count: lines } = across;
       const line = Math.floor((index - Number(start) + (stride - 1) / 2) / stride);
       if (line < 0 || line >= lines) return [];
       const [first, step] = upright ? [line, lines] : [line * along.count, 1];
-      const number = (each) => tile.numbers[first + each * step];
-      const at = (each) => x.fraction(along.start, each);
-      const point = (_, each) => [[at(each * along.stride + 0.5), number(each)]];
+      const place = (each, within) => x.fraction(along.start, each * along.stride + within);
       // Between indices there is nothing: they are drawn as steps.
-      const edges = (_, each) =>
-        [0.001, 0.999].map((part) => [at((each + part) * along.stride), number(each)]);
-      return Array.from({ length: along.count }, this.heatmap.isIndex ? edges : point).flat();
+      const parts = isIndex ? [0.001, 0.999] : [0.5];
+      const points = (_, each) =>
+        parts.map((within) => [place(each, within), tile.numbers[first + each * step]]);
+      return Array.from({ length: along.count }, points).flat();
     });
     return points.filter(([at]) => at >= 0 && at <= 1).sort((a, b) => a[0] - b[0]);
   }
 
   drawCurves() {
     const { x: axis, y, scale, panels } = this.heatmap;
-    const name = (index) => String(whole(y.labels.at(index)));
     const current = Number(y.cursor);
-    const lines = [current, ...this.kept.filter((each) => each !== current)];
-    this.keeper.textContent = this.kept.includes(current)
-      ? "Let go of this curve"
-      : "Keep this curve";
     const isOne = panels.length === 1;
-    const both = () => panels.map((_, panel) => this.line(current, panel));
-    const all = isOne ? lines.map((each) => this.line(each)) : both();
-    const series = all.map((points, at) => ({ points, series: at }));
-    const own = y.count > 1n ? lines.map(name) : [];
-    const names = isOne ? own : ["A", "B"];
+    const lines = [current, ...(isOne ? this.kept.filter((each) => each !== current) : [])];
+    const points = isOne
+      ? lines.map((each) => this.line(each))
+      : panels.map((_, panel) => this.line(current, panel));
+    const series = points.map((each, at) => ({ points: each, series: at }));
     const [low, high] = [scale.low, scale.high].sort((a, b) => a - b);
-    const title = [
-      h("b", {}, isOne ? y.labels.axis : `${y.labels.axis} ${name(current)}`),
-      names.map((each, at) => h("b", { class: `name-${at}` }, each)),
-      h("span", {}, this.meanText()),
-    ];
-    this.curves.draw({ axis, series, low, high, title });
+    this.curves.draw({ axis, series, low, high });
+    const isKept = this.kept.includes(current);
+    this.keeper.hidden = !isOne || y.count === 1n;
+    this.keeper.ariaPressed = String(isKept);
+    const mean = this.meanText();
+    if (!this.isNew("title", lines, isKept, y.labels.axis, isOne, mean)) return;
+    const name = (line) => whole(y.labels.at(line));
+    const drop = (line, at) => {
+      const onclick = () => this.keep(line) ?? this.keeper.focus();
+      const about = { "aria-label": `Let ${y.labels.axis} ${name(line)} go`, onclick };
+      return h(
+        "button",
+        { type: "button", class: `quiet name-${at + 1}`, ...about },
+        name(line),
+        " ×",
+      );
+    };
+    const both = ["A", "B"].map((each, at) => h("b", { class: `name-${at}` }, each));
+    this.title.replaceChildren(
+      h("b", {}, y.labels.axis),
+      y.count > 1n ? h("b", { class: isOne && "name-0" }, name(current)) : "",
+      ...(isOne ? lines.slice(1).map(drop) : both),
+      mean,
+    );
   }
 
   /** Draw the largest difference at each place of x, and of each channel along the right edge. */
@@ -354,9 +344,11 @@ export class MatrixPane {
     const low = high * 1e-6;
     const found = most ? `up to ${real(most, 3)} in sight` : "none: A and B are equal in sight";
     const where = `at ${partly(axis) || `each ${axis.labels.axis}`}: ${found}`;
-    const title = [h("b", {}, "Largest difference"), h("span", {}, where)];
+    this.keeper.hidden = true;
+    if (this.isNew("title", where))
+      this.title.replaceChildren(h("b", {}, "Largest difference"), ` ${where}`);
     const points = [...across].sort((a, b) => a[0] - b[0]);
-    this.curves.draw({ axis, series: [{ points, series: "most" }], low, high, isLog: true, title });
+    this.curves.draw({ axis, series: [{ points, series: "most" }], low, high, isLog: true });
     const height = field.clientHeight;
     const half = (y.stride / y.span / 2) * height;
     const bars = [...down].map(([place, value]) => {
@@ -369,20 +361,17 @@ export class MatrixPane {
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
     const { other, before, source } = this;
-    const { wavelengths, channels, axes } = source;
-    const marker = channels.pairs.get(Number(columns.cursor)) ?? null;
-    const [width, window] = [this.wavelengths.clientWidth - 24, Math.round(rows.span)];
+    const { wavelengths, axes, channels } = source;
+    const marker = channels.pairAt(Number(columns.cursor))?.pair ?? null;
+    const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
+    const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
     const more = other?.wavelengths ?? before;
     if (!wavelengths || !this.isNew("wavelengths", marker, window, width, !more)) return;
-    // The pairs of each axis of a grid have wavelengths of their own.
-    const numbers = axes ? [...new Set(axes)] : [0];
-    const ofAxis = (number) =>
-      wavelengths.map((each, at) => ((axes?.[at] ?? 0) === number ? each : 0));
-    const series = numbers.map((number) => ({ values: ofAxis(number) }));
-    if (more) series.push({ values: more, series: more === before ? 2 : 1 });
+    const series = [{ values: wavelengths, axes }];
+    if (more) series.push({ values: more, series: more === before ? 2 : 1, axes });
     const trained = Number(this.description.trained_length);
-    const inSight = { value: window * Number(rows.labels.runs[0].step), text: "window" };
-    const lines = axes ? [] : [inSight];
+    // Where a grid has several axes, rows are not positions.
+    const lines = axes ? [] : [{ value: window, text: "window" }];
     if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
     const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
     const label = `Wavelength of each pair, from ${first} to ${last} positions`;
@@ -411,28 +400,16 @@ export class MatrixPane {
   /** Say what is under the cursor: at once where single rows are drawn, else when it rests. */
   read() {
     const { cursor, panels } = this.heatmap;
-    const { source } = this;
-    const sources = source.isDifference
-      ? [source.one, source.other]
-      : panels.map((each) => each.source);
-    const pair = source.channels.pairs.get(Number(cursor.column));
-    const pairOf = (each) => (pair === undefined ? [] : each.placesOf(pair));
-    const places = sources.map((each) => [[each, cursor.column], ...pairOf(each)]);
-    const numbers = places.map((all, at) => {
-      const [panel, raw] = source.isDifference ? [0, at] : [at, 0];
-      const isDrawn = ([from]) => from === sources[at];
-      const number = ([, column]) => this.heatmap.numberAt(panel, raw, cursor.row, BigInt(column));
-      return all.every(isDrawn) ? all.map(number) : [undefined];
-    });
+    const { wavelengths, channels } = this.source;
+    const sources = panels.flatMap(({ source }) => source.origins);
+    const pair = channels.pairAt(Number(cursor.column));
+    const placesOf = (from) => [[from, cursor.column], ...(pair ? from.placesOf(pair) : [])];
+    const places = sources.map(placesOf);
+    const number = ([from, column]) => this.heatmap.numberOf(from, cursor.row, BigInt(column));
+    const numbers = places.map((all) => all.map(number));
     const isThere = !numbers.flat().includes(undefined);
-    const state = [
-      cursor.row,
-      cursor.column,
-      isThere,
-      !source.wavelengths,
-      sources.map(({ id }) => id),
-    ];
-    if (!this.isNew("readout", state)) return;
+    const ids = sources.map(({ id }) => id);
+    if (!this.isNew("readout", cursor.row, cursor.column, isThere, !wavelengths, ids)) return;
     clearTimeout(this.resting);
     this.say(sources, pair, isThere ? numbers : null);
     const ask = () => this.ask(sources, pair, places, cursor);
@@ -442,11 +419,7 @@ export class MatrixPane {
   /** Ask for the numbers at the cursor alone. */
   async ask(sources, pair, places, { row, column }) {
     const window = (start) => ({ start: BigInt(start), count: 1, stride: 1 });
-    const asked = {};
-    const one = async ([from, index]) => {
-      const key = `${from.id} ${from.part} ${index}`;
-      return (await (asked[key] ??= from.read(window(row), window(index))))[0];
-    };
+    const one = async ([from, index]) => (await from.read(window(row), window(index)))[0];
     const isHere = () => row === this.heatmap.cursor.row && column === this.heatmap.cursor.column;
     try {
       const numbers = await Promise.all(places.map((all) => Promise.all(all.map(one))));
@@ -459,31 +432,32 @@ export class MatrixPane {
   /** Write the readout and turn the dial; `numbers` are value, cosine and sine of each source. */
   say(sources, pair, numbers) {
     const { rows, columns, range } = this.heatmap;
-    const wavelength = this.source.wavelengths?.[pair];
-    const item = (name, value) => h("span", {}, `${name} `, h("b", {}, value));
+    const { wavelengths, axes } = this.source;
+    const item = (name, value, unit = "") => h("span", {}, `${name} `, h("b", {}, value), unit);
     const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
-    const values = sources.map(({ dtype }, at) => {
+    const values = sources.map(({ dtype, part }, at) => {
       const text = numbers ? exactText(numbers[at][0], dtype) : "…";
       const name = sources.length > 1 ? ["A ", "B "][at] : "";
-      return h("span", { class: !numbers && "late" }, name, h("code", {}, text));
+      return h("span", { class: !numbers && "late" }, name, h("code", {}, text), UNITS[part] ?? "");
     });
     const [a, b] = (numbers ?? []).map(([value]) => Number(value));
+    const along = axes ? ` along axis ${axes[pair?.pair]}` : "";
     const items = [
       place(rows),
       columns.count > 1n && place(columns),
       ...values,
       b !== undefined && item("A − B", real(a - b)),
-      wavelength && item("λ", `${real(wavelength)} positions`),
+      pair && wavelengths && item("λ", real(wavelengths[pair.pair]), ` positions${along}`),
     ];
     this.readout.replaceChildren(...items.filter(Boolean));
-    if (this.dial.element.hidden || pair === undefined) return;
+    if (this.dial.element.hidden || !pair) return;
     const position = whole(rows.labels.at(rows.cursor));
     const last = Math.max(Math.ceil(rows.span) - 1, 1);
     const fraction = Math.min(Math.max(Number(rows.cursor - rows.base) / last, 0), 1);
     const pairs = (numbers ?? []).filter((each) => each.length > 2 && each.every(isFinite));
     const vectors = pairs.map(([, cosine, sine]) => ({ cosine, sine }));
-    const steps = Math.min(last, 10000);
-    this.dial.show({ pair, position, fraction, steps, radius: range?.[1] ?? 1, vectors });
+    const [steps, radius] = [Math.min(last, 10000), range?.[1] ?? 1];
+    this.dial.show({ pair: pair.pair, position, fraction, steps, radius, vectors });
   }
 
   /** Return address and windows of what is in sight, in any format. */
@@ -493,7 +467,7 @@ export class MatrixPane {
       return { start: base, count: Math.ceil(length / stride), stride };
     };
     const [rows, columns] = [cells(this.heatmap.rows), cells(this.heatmap.columns)];
-    const source = this.source.one ?? this.source;
+    const [source] = this.source.origins;
     return { url: source.address?.(rows, columns, format), rows, columns };
   }
 }
@@ -507,13 +481,12 @@ function partly({ stride, labels }) {
 export class TableView {
   constructor(app) {
     this.app = app;
-    this.shape = h("h1", {});
-    this.facts = h("p", {});
-    this.formats = h("p", { class: "formats" });
     this.pane = new MatrixPane((changes) => app.look(changes));
-    const copy = new CopyMenu(app, this).element;
-    const head = [this.shape, this.facts, this.formats, this.pane.choices, copy];
-    this.element = h("div", {}, h("div", { class: "headline" }, head), this.pane.element);
+    [this.element] = copied("table").children;
+    const [headline] = this.element.children;
+    [this.shape, this.facts, this.formats] = headline.children;
+    headline.append(this.pane.choices, new CopyMenu(app, this).element);
+    this.element.append(this.pane.element);
   }
 
   /** Show the table of a place; throws the Problem that the server has with it. */
@@ -546,6 +519,7 @@ export class TableView {
     const [width, height] = [...(description.view.grid ?? [])].reverse();
     const aspect = view.has("image") && height ? width / height : null;
     const panels = [{ source, name: description.arrays[0].name }];
+    this.element.hidden = false;
     this.pane.show({ panels, view, aspect });
   }
 
