@@ -36,12 +36,17 @@ class Fault:
 
 
 class PosrefError(Exception):
-    """Base of every error that a client causes or can retry."""
+    """Base of every error that a client causes or can retry.
+
+    Attributes:
+        url: the URL that the faults are about, if it is not that of the request.
+    """
 
     def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(detail)
         self.detail = detail
         self.faults = tuple(faults)
+        self.url: str | None = None
 
 
 class InvalidRequest(PosrefError):
@@ -64,9 +69,15 @@ class InvalidBody(InvalidRequest):
     """A body that its media type does not allow, or with invalid content."""
 
     def __init__(
-        self, detail: str, where: str = "", value: str | None = None, faults: Sequence[Fault] = ()
+        self,
+        detail: str,
+        where: str = "",
+        value: str | None = None,
+        faults: Sequence[Fault] = (),
+        suggestion: str | None = None,
     ) -> None:
-        super().__init__(detail, faults or [Fault(where, value, detail, in_body=True)])
+        own = Fault(where, value, detail, in_body=True, suggestion=suggestion)
+        super().__init__(detail, faults or [own])
 
     @classmethod
     def at(cls, *faults: Fault) -> "InvalidBody":

@@ -318,11 +318,12 @@ class ConfigWarning:
             raise ValueError(f"{self.code} is not a code of a warning")
 
 
-def fault(pointer: str, value: object, rule: str) -> Fault:
-    """Return a fault whose detail begins with the name of the key."""
+def fault(pointer: str, value: object, rule: str, near: str | None = None) -> Fault:
+    """Return a fault whose detail begins with the name of the key, and ends with what is meant."""
     name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
     sent = None if value is None else shortened(value)
-    return Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)
+    detail = f"{shortened(name)} {rule}{asking(near)}"
+    return Fault(pointer, sent, detail, in_body=True, suggestion=near)
 
 
 @dataclass
@@ -332,9 +333,9 @@ class ReadingReport:
     faults: dict[Fault, None] = field(default_factory=dict)
     warnings: dict[ConfigWarning, None] = field(default_factory=dict)
 
-    def fault(self, pointer: str, value: object, rule: str) -> None:
-        """Add a fault; its detail begins with the name of the key."""
-        self.faults[fault(pointer, value, rule)] = None
+    def fault(self, pointer: str, value: object, rule: str, near: str | None = None) -> None:
+        """Add a fault, as ``fault`` returns it."""
+        self.faults[fault(pointer, value, rule, near)] = None
 
     def warn(self, code: str, detail: str, pointer: str) -> None:
         self.warnings[ConfigWarning(code, detail, pointer)] = None
@@ -504,7 +505,16 @@ def differ(one: object, other: object) -> bool:
         return True
 
 
+def nearest_word(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
+    """Return the nearest known word, or None."""
+    return next(iter(get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)), None)
+
+
+def asking(near: str | None) -> str:
+    """Return "; did you mean …?", or nothing."""
+    return f"; did you mean {near}?" if near else ""
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
     """Return "; did you mean …?" with the nearest known word, or nothing."""
-    near = get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]}?" if near else ""
+    return asking(nearest_word(word, known, cutoff))

@@ -21,6 +21,7 @@ from service.models.config_values import (
     ResolvedValue,
     computed,
     did_you_mean,
+    nearest_word,
 )
 from service.models.model_types import TextModel, head_dim_of
 from service.numerics.limits import MAX_LENGTH
@@ -165,9 +166,10 @@ class LayerSettings:
             name = "longrope"
         if name not in RULE_TYPES:
             known = [*RULE_TYPES, *RULE_TYPE_ALIASES]
-            hint = did_you_mean(name, known, cutoff=0.6) or f"; there are {', '.join(RULE_TYPES)}"
+            near = nearest_word(name, known, cutoff=0.6)
+            hint = "" if near else f"; there are {', '.join(RULE_TYPES)}"
             rule = f"{shortened(name) or 'without a name'} is not known{hint}"
-            self.model.report.fault(given.pointer, given.value, rule)
+            self.model.report.fault(given.pointer, given.value, rule, near)
             return replace(given, value="default")
         if name == "ntk" and not self.model.type.has_aliases:
             detail = f"{self.model.type.source.partition(':')[0]} has no rule ntk, as vLLM has"

@@ -25,8 +25,8 @@ from service.models.config_values import (
     Origin,
     ReadingReport,
     ResolvedValue,
-    did_you_mean,
     fault,
+    nearest_word,
     under,
 )
 from service.models.positional_keys import ALIKE, KeyReader
@@ -164,7 +164,7 @@ def unknown(block: object, pointer: str, known: Iterable[str]) -> list[Fault]:
     members = block.items() if isinstance(block, dict) else ()
     others = ((name, own) for name, own in members if name not in known and own is not None)
     return [
-        fault(under(pointer, name), value, f"is not understood{did_you_mean(name, known)}")
+        fault(under(pointer, name), value, "is not understood", nearest_word(name, known))
         for name, value in islice(others, MAX_FAULTS)
     ]
 
@@ -254,8 +254,8 @@ class Translation:
         rule = f"{shortened(value)} is not known for {self.form.program}"
         if piece is not None:
             rule = f"{value} is not read: {piece.refuse}"
-        near = did_you_mean(value, pieces.keys() - {value}) if isinstance(value, str) else ""
-        self.report.fault(pointer, value, rule + near)
+        near = nearest_word(value, pieces.keys() - {value}) if isinstance(value, str) else None
+        self.report.fault(pointer, value, rule, near)
 
     def choose_pieces(self) -> None:
         """Choose the pieces of the class and of the kind of positions."""

@@ -15,7 +15,7 @@ from service.delivery.parameters import read_parameters
 from service.delivery.representation import is_whole, represent
 from service.encodings.family import Parameters, TableFamily, about
 from service.encodings.meaning import Meaning, Places, Selection
-from service.errors import InvalidParameters
+from service.errors import InvalidParameters, PosrefError
 from service.formats.raw import RAW
 from service.grammar import to_query
 from service.numerics.dtypes import INDEX_DTYPES
@@ -121,7 +121,14 @@ class Description(Report):
 
 def describe(parameters: DescribeParameters, settings: Settings) -> Description:
     """Return what a URL means; raises the PosrefError of a GET of it."""
-    given = read_url(parameters.url)
+    try:
+        return _described(read_url(parameters.url), settings)
+    except PosrefError as error:
+        error.url = parameters.url
+        raise
+
+
+def _described(given: TableUrl, settings: Settings) -> Description:
     document = given.document
     represent(document, given.representation)
     table = _canonical(given, document)

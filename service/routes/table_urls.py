@@ -313,7 +313,8 @@ def _changed(url: str, fault: Fault, meant: str) -> str:
         stem, _, own = meant.partition("?")
         query = "&".join(filter(None, (own, query)))
     elif fault.where == "extension":
-        extension = extension.replace(fault.value or "", meant, 1)
+        # A format that Accept has chosen is not in the URL.
+        extension, dot = extension.replace(fault.value or "", meant, 1) if dot else meant, "."
     else:
         is_known = stem in RESOURCES and fault.where in RESOURCES[stem].parameters.model_fields
         fields = []
