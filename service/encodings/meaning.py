@@ -1,7 +1,7 @@
 """Descriptions of tables by their families: meaning, selections and variants."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TypeAlias
@@ -90,7 +90,8 @@ class NamedVariant:
         name: its name; empty for all of a family.
         example: a valid query, without ``fixed``.
         fixed: the parameters by which a request chooses it.
-        refuses: the parameters of the family that it does not take.
+        takes: its parameters that other variants refuse; they refuse all that only others take.
+        published: the sizes of a published model, in place of those of the example.
         summary: one line; empty for that of the family.
         docs: its formula, source and trap, in place of those of the family.
     """
@@ -98,17 +99,23 @@ class NamedVariant:
     name: str
     example: str
     fixed: Mapping[str, str] = field(default_factory=dict)
-    refuses: Container[str] = ()
+    takes: Collection[str] = ()
+    published: str = ""
     summary: str = ""
     docs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, convention: str, example: str, refuses: Container[str] = (), **docs: str
+        cls,
+        convention: str,
+        example: str,
+        takes: Collection[str] = (),
+        published: str = "",
+        **docs: str,
     ) -> "NamedVariant":
         """Return a convention; its summary is its source."""
         fixed = {"convention": convention}
-        return cls(convention, example, fixed, refuses, docs.get("source", ""), docs)
+        return cls(convention, example, fixed, takes, published, docs.get("source", ""), docs)
 
 
 _SECTIONS = re.compile(r"^(Formula|Source|Bound|Trap): (.*?)$(?=\n\S|\Z)", re.DOTALL | re.MULTILINE)
