@@ -73,8 +73,8 @@ class InvalidBody(InvalidRequest):
         detail: str,
         where: str = "",
         value: str | None = None,
-        faults: Sequence[Fault] = (),
         suggestion: str | None = None,
+        faults: Sequence[Fault] = (),
     ) -> None:
         own = Fault(where, value, detail, in_body=True, suggestion=suggestion)
         super().__init__(detail, faults or [own])

@@ -289,7 +289,6 @@ def test_what_is_refused_is_told_in_a_line_with_code_2(
     assert printed.err.count("\n") == 1
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
@@ -305,6 +304,7 @@ def test_of_two_tables_what_goes_with_a_file_is_refused(
     assert answer in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["compare", "diagnose"])
 @pytest.mark.parametrize(
     ("to", "told"),

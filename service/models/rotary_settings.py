@@ -165,8 +165,7 @@ class LayerSettings:
         if name == "yarn" and self._has("short_factor") and not self._has("factor"):
             name = "longrope"
         if name not in RULE_TYPES:
-            known = [*RULE_TYPES, *RULE_TYPE_ALIASES]
-            near = nearest_word(name, known, cutoff=0.6)
+            near = nearest_word(name, [*RULE_TYPES, *RULE_TYPE_ALIASES], cutoff=0.6)
             hint = "" if near else f"; there are {', '.join(RULE_TYPES)}"
             rule = f"{shortened(name) or 'without a name'} is not known{hint}"
             self.model.report.fault(given.pointer, given.value, rule, near)
@@ -193,9 +192,8 @@ class LayerSettings:
             hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
             return f"{self.rope_type} does not use {shortened(key)}{hint}"
 
-        self.block.place.warn_unknown(
-            unknown, detail, f"{self.rope_type} does not use {{}} more keys"
-        )
+        others = f"{self.rope_type} does not use {{}} more keys"
+        self.block.place.warn_unknown(unknown, detail, others)
 
     def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
         """Return the number of rotated channels, for ``proportional`` all."""
