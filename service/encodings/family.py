@@ -338,10 +338,10 @@ class Family(Parameters):
         return ":".join(filter(None, (*cls.path.strip("/").split("/"), variant)))
 
     @property
-    def variant(self) -> str:
-        """The name of the rule or the convention of the request; empty if none is listed."""
+    def entry(self) -> str:
+        """The id in the catalogue of the rule or the convention of the request."""
         name: str = getattr(self, "convention_name", getattr(self, "convention", ""))
-        return name if name in {each.name for each in self.variants()} else ""
+        return self.entry_id(name if name in {each.name for each in self.variants()} else "")
 
     @classmethod
     def kind(cls) -> str:
