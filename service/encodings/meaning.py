@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TypeAlias
 
+import numpy as np
+
 from service.numerics.phasors import Channels
 from service.numerics.positions import AnyPositions
 from service.numerics.tables import ParameterValue
@@ -51,9 +53,23 @@ class ChannelColumns:
     @classmethod
     def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
         """Return the columns of a row of sines and cosines."""
-        runs = [cls(*run) for run in channels.progressions()]
-        zeros = channels.zeros
-        return (*runs, *((cls(None, channels.width - zeros, 1, zeros),) if zeros else ()))
+        (index, is_sine), width = channels.indices(), channels.width - channels.zeros
+        found = []
+        for part in dict.fromkeys(is_sine[:width].tolist()):
+            every = np.flatnonzero(is_sine[:width] == part)
+            # Channels side by side may have the same frequency.
+            repeats = int((index[every] != index[every[0]]).argmax()) or 1
+            for first in range(repeats):
+                left = every[first::repeats]
+                while left.size:
+                    steps = np.diff([left, index[left]])
+                    count = 1 + int(np.append((steps != steps[:, :1]).any(axis=0), True).argmax())
+                    step, pair_step = steps[:, 0].tolist() if count > 1 else (1, 1)
+                    start, pair = int(left[0]), int(index[left[0]])
+                    found.append(cls("sin" if part else "cos", start, step, count, pair, pair_step))
+                    left = left[count:]
+        zeros = [cls(None, width, 1, channels.zeros)] if channels.zeros else []
+        return (*found, *zeros)
 
 
 @dataclass(frozen=True)
