@@ -96,7 +96,8 @@ def _add_report(report: argparse.ArgumentParser) -> None:
     """Add the arguments of a report about arrays."""
     endpoint = report.prog.rpartition(" ")[2]
     add = report.add_argument
-    add("have", nargs="?", help="npy, safetensors, JSON, elements alone (--shape, --dtype), or -")
+    add("have", nargs="?", help="npy, safetensors, JSON, elements alone (--shape, --dtype), or -; "
+        "of compare, also the URL of a table")  # fmt: skip
     add("--at", nargs=2, action="append", default=[], metavar=("POSITION", "NUMBERS"),
         help="in place of a file, the first numbers of a row; repeatable")  # fmt: skip
     if endpoint != "identify":

@@ -21,7 +21,7 @@ from service.delivery.schedule import IMPORT_SECONDS, SHORT_SECONDS
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware, target_of
-from service.errors import Fault
+from service.errors import Fault, PosrefError
 from service.routes import ENDPOINTS, GET_REPORTS, REPORTS, RESOURCES
 from service.routes.browser_pages import ProblemPages, add_browser_pages
 from service.routes.pages import PAGES, add_pages
@@ -99,18 +99,11 @@ def create_app(
     return app
 
 
-async def _repaired(
-    delivery: Delivery, request: Request, faults: Sequence[Fault]
-) -> Sequence[Fault]:
-    """Return the faults of a GET with the URLs that repair it; raises Overloaded.
-
-    The faults of a description are those of the URL that is described.
-    """
-    url = quote(target_of(request.scope), safe="/?=&%+,:")
+async def _repaired(delivery: Delivery, request: Request, error: PosrefError) -> Sequence[Fault]:
+    """Return the faults of a GET with the URLs that repair it; raises Overloaded."""
+    faults, url = error.faults, error.url or quote(target_of(request.scope), safe="/?=&%+,:")
     if len(url) > _MAX_REPAIRED_LENGTH:
         return faults
-    if request.scope["path"] == "/describe":
-        url = request.query_params.get("url", url)
     accept = list_header(request.scope, b"accept")
     paths = {(each.suggestion or "").partition("?")[0] for each in faults if each.where is None}
     has_imports = (paths & RESOURCES.keys()) - RESOURCES.made.keys()

@@ -19,8 +19,9 @@ from urllib.parse import urlencode
 import orjson
 
 from service.delivery.endpoints import Endpoint, Report
-from service.delivery.parameters import most_similar, read_parameters
+from service.delivery.parameters import most_similar, parse_query, read_parameters
 from service.delivery.plans import read_query
+from service.encodings.family import refuse
 from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError, shortened
 from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
@@ -30,7 +31,7 @@ from service.formats.safetensors_file import SAFETENSORS
 from service.grammar import real, reals
 from service.model_command import read_head
 from service.numerics.tables import StoredTable
-from service.routes import REPORTS
+from service.routes import ENDPOINTS
 from service.routes.compare import CompareReport
 from service.routes.diagnose import DiagnoseReport
 from service.routes.expected_layers import LayerParameters, expected_url
@@ -57,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
         OSError: a file cannot be read, or the report cannot be written.
     """
     try:
-        report = _report(REPORTS[f"/{options.endpoint}"], options)
+        endpoint = ENDPOINTS[f"/{options.endpoint}"]
+        are_tables = endpoint.by_get is not None and _is_url(options.have or "")
+        report = (_report_of_tables if are_tables else _report)(endpoint, options)
     except PosrefError as error:
         sys.stderr.writelines(f"{line}\n" for line in _refusal(error))
         return REFUSED
@@ -120,6 +123,21 @@ def _report(endpoint: Endpoint, options: argparse.Namespace) -> Report:
     parameters = read_parameters(endpoint.parameters, given)
     arguments = endpoint.inputs.arguments(parameters, content)
     report = endpoint.answer_to(parameters, arguments, default_settings())
+    assert isinstance(report, Report)
+    return report
+
+
+def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> Report:
+    """Return the report about two tables; raises PosrefError."""
+    of_files = ("at", "layer", "tensor", "shape", "dtype", "start", "positions")
+    rule = "goes with a file, and the array is that of a table's URL"
+    refuse([Fault(f"--{name}", None, rule) for name in of_files if getattr(options, name)])
+    assert endpoint.by_get is not None
+    urls = {"have": options.have, "to": options.to}
+    given = {name: url for name, url in urls.items() if url is not None}
+    query = parse_query(os.fsencode(options.query))
+    parameters = read_parameters(endpoint.by_get.parameters, {**query, **given})
+    report = endpoint.by_get.answer_to(parameters, (), default_settings())
     assert isinstance(report, Report)
     return report
 

@@ -36,12 +36,17 @@ class Fault:
 
 
 class PosrefError(Exception):
-    """Base of every error that a client causes or can retry."""
+    """Base of every error that a client causes or can retry.
+
+    Attributes:
+        url: the URL that the faults are about, if it is not that of the request.
+    """
 
     def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(detail)
         self.detail = detail
         self.faults = tuple(faults)
+        self.url: str | None = None
 
 
 class InvalidRequest(PosrefError):

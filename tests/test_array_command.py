@@ -67,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["compare", "right.npy", "--to", TABLE], "in the first 32 along axis position", 0),
         (["compare", "wrong.npy", "--to", TABLE], "beyond the tolerance", 1),
         (["compare", "--to", f"https://host{TABLE}", "right.npy"], "in the first 32 along", 0),
+        (["compare", f"{TABLE}&angle=float32", "--to", TABLE], "within the tolerance", 0),
+        (["compare", f"{TABLE}&start=1", "--to", TABLE], "beyond the tolerance", 1),
         (["diagnose", "right.npy", "--to", TABLE], "verdict: equal", 0),
         (["identify", "right.npy"], "/rope?head_dim=8&rope_theta=10000&seq_len=32", 0),
         (["identify", "noise.npy"], "none", 1),
@@ -285,6 +287,21 @@ def test_what_is_refused_is_told_in_a_line_with_code_2(
     assert printed.out == ""
     assert printed.err.startswith(told)
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["--start", "4", "--to", TABLE], "--start: goes with a file"),
+        (["--query", "rtoll=1", "--to", TABLE], "did you mean rtol?"),
+        ([], "to is required"),
+    ],
+)
+def test_of_two_tables_what_goes_with_a_file_is_refused(
+    arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", TABLE, *arguments]) == 2
+    assert answer in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("folder")

@@ -139,10 +139,11 @@ def _required_to_hold(document: Document, form: Format) -> Format:
     refusal = form.refusal(document)
     if refusal is None:
         return form
-    others = ", ".join(other.extension for other in possible_formats(document))
-    possible = f"; these formats can: {others}" if others else ""
+    others = [other.extension for other in possible_formats(document)]
+    possible = f"; these formats can: {', '.join(others)}" if others else ""
     detail = f"{form.extension} cannot hold this answer: {refusal}{possible}"
-    raise UnsupportedByFormat(detail, [Fault("extension", form.extension, detail)])
+    near = next(iter(others), None)
+    raise UnsupportedByFormat(detail, [Fault("extension", form.extension, detail, suggestion=near)])
 
 
 def ranked_formats(accept: str | None, formats: Sequence[Format]) -> list[Format]:

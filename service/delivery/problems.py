@@ -133,7 +133,7 @@ def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None)
 def add_problem_handlers(
     app: Starlette,
     named: Callable[[], Awaitable[Mapping[str, str]]],
-    repaired: Callable[[Request, Sequence[errors.Fault]], Awaitable[Sequence[errors.Fault]]],
+    repaired: Callable[[Request, errors.PosrefError], Awaitable[Sequence[errors.Fault]]],
 ) -> None:
     """Make the app answer every error with a problem document.
 
@@ -150,7 +150,7 @@ def add_problem_handlers(
         if request.method in {"GET", "HEAD"} and any(each.suggestion for each in error.faults):
             # Without URLs the problem is poorer.
             with suppress(errors.Overloaded):
-                error.faults = tuple(await repaired(request, error.faults))
+                error.faults = tuple(await repaired(request, error))
         return refusal(error)
 
     async def refuse_thread(_: Request, error: Exception) -> Answer:

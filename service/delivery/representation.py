@@ -228,6 +228,7 @@ def check_answer_size(representation: Representation, settings: "Settings", job:
     document, form = representation.document, representation.form
     limit_bytes, (limit, name) = representation.file.limit_bytes, _limit_of(form, settings)
     label, way_out = f"the answer {'may take up to' if form.is_text else 'takes'}", "request "
+    suggestion = None
     if representation.is_digest:
         limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
         label = "the digest is of a file of up to"
@@ -239,14 +240,16 @@ def check_answer_size(representation: Representation, settings: "Settings", job:
         is_short = len(job.query) <= _MAX_LINKED_QUERY_BYTES
         url = _url_in(other, job.path, job.query) if is_short else f"it as {other.extension}"
         if is_whole(document, other, settings):
+            suggestion = other.extension
             is_post = is_short and job.media_type is not None
             way_out = f"POST the same to {url}, or request " if is_post else f"request {url}, or "
         elif job.media_type is None:
             last = settings.max_response_bytes - 1
             way_out = f"request parts of {url} with the header Range: bytes=0-{last}, or "
-    raise AnswerTooLarge(
-        f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}a smaller table"
-    )
+    rule = f"{label} {limit_bytes} bytes and the limit is {limit} ({name})"
+    detail = f"{rule}: {way_out}a smaller table"
+    fault = Fault("extension", form.extension, detail, suggestion=suggestion)
+    raise AnswerTooLarge(detail, [fault] if suggestion else [])
 
 
 def entity_tag(document: Document, form: Format, variant: str = "") -> str:

@@ -150,15 +150,6 @@ class Parameters(BaseModel):
         return {}
 
     @classmethod
-    def conventions(cls, example: str) -> Iterable[NamedVariant]:  # noqa: ARG003
-        """Return the rules or conventions, as the catalogue lists them; none by default.
-
-        Args:
-            example: a valid query of the family, which may be that of a convention.
-        """
-        return ()
-
-    @classmethod
     def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
         """Return a hint on how to correct an unknown parameter; None for the general hint.
 
@@ -321,7 +312,6 @@ class Family(Parameters):
         example: a valid query.
         revision_of_bytes: the revision number of the tables; it is increased if, and only if, a
             byte of any table of this kind changes.
-        has_variants: whether the catalogue lists its rules or conventions one by one.
     """
 
     path: ClassVar[str]
@@ -329,7 +319,6 @@ class Family(Parameters):
     summary: ClassVar[str]
     example: ClassVar[str]
     revision_of_bytes: ClassVar[int] = 1
-    has_variants: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
         """Derive names from the path of a class; a class without one is a base class."""
@@ -343,9 +332,8 @@ class Family(Parameters):
 
     @classmethod
     def variants(cls) -> Iterable[NamedVariant]:
-        """Return the rules or conventions of this kind of table, or one variant without a name."""
-        listed = [*cls.conventions(cls.example)] if cls.has_variants else []
-        return listed or [NamedVariant("", cls.example)]
+        """Return the rules or conventions that the catalogue lists, or one without a name."""
+        return (NamedVariant("", cls.example),)
 
     @classmethod
     def entry_id(cls, variant: str) -> str:
@@ -353,10 +341,10 @@ class Family(Parameters):
         return ":".join(filter(None, (*cls.path.strip("/").split("/"), variant)))
 
     @property
-    def variant(self) -> str:
-        """The name of the rule or the convention of the request; empty if none is listed."""
+    def entry(self) -> str:
+        """The id in the catalogue of the rule or the convention of the request."""
         name: str = getattr(self, "convention_name", getattr(self, "convention", ""))
-        return name if self.has_variants else ""
+        return self.entry_id(name if name in {each.name for each in self.variants()} else "")
 
     @classmethod
     def kind(cls) -> str:

@@ -1,10 +1,12 @@
 """Descriptions of tables by their families: meaning, selections and variants."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TypeAlias
+
+import numpy as np
 
 from service.numerics.phasors import Channels
 from service.numerics.positions import AnyPositions
@@ -51,9 +53,23 @@ class ChannelColumns:
     @classmethod
     def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
         """Return the columns of a row of sines and cosines."""
-        runs = [cls(*run) for run in channels.progressions()]
-        zeros = channels.zeros
-        return (*runs, *((cls(None, channels.width - zeros, 1, zeros),) if zeros else ()))
+        (index, is_sine), width = channels.indices(), channels.width - channels.zeros
+        found = []
+        for part in dict.fromkeys(is_sine[:width].tolist()):
+            every = np.flatnonzero(is_sine[:width] == part)
+            # Channels side by side may have the same frequency.
+            repeats = int((index[every] != index[every[0]]).argmax()) or 1
+            for first in range(repeats):
+                left = every[first::repeats]
+                while left.size:
+                    steps = np.diff([left, index[left]])
+                    count = 1 + int(np.append((steps != steps[:, :1]).any(axis=0), True).argmax())
+                    step, pair_step = steps[:, 0].tolist() if count > 1 else (1, 1)
+                    start, pair = int(left[0]), int(index[left[0]])
+                    found.append(cls("sin" if part else "cos", start, step, count, pair, pair_step))
+                    left = left[count:]
+        zeros = [cls(None, width, 1, channels.zeros)] if channels.zeros else []
+        return (*found, *zeros)
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,8 @@ class NamedVariant:
         name: its name; empty for all of a family.
         example: a valid query, without ``fixed``.
         fixed: the parameters by which a request chooses it.
-        refuses: the parameters of the family that it does not take.
+        takes: its parameters that other variants refuse; they refuse all that only others take.
+        published: the sizes of a published model, in place of those of the example.
         summary: one line; empty for that of the family.
         docs: its formula, source and trap, in place of those of the family.
     """
@@ -98,17 +115,23 @@ class NamedVariant:
     name: str
     example: str
     fixed: Mapping[str, str] = field(default_factory=dict)
-    refuses: Container[str] = ()
+    takes: Collection[str] = ()
+    published: str = ""
     summary: str = ""
     docs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, convention: str, example: str, refuses: Container[str] = (), **docs: str
+        cls,
+        convention: str,
+        example: str,
+        takes: Collection[str] = (),
+        published: str = "",
+        **docs: str,
     ) -> "NamedVariant":
         """Return a convention; its summary is its source."""
         fixed = {"convention": convention}
-        return cls(convention, example, fixed, refuses, docs.get("source", ""), docs)
+        return cls(convention, example, fixed, takes, published, docs.get("source", ""), docs)
 
 
 _SECTIONS = re.compile(r"^(Formula|Source|Bound|Trap): (.*?)$(?=\n\S|\Z)", re.DOTALL | re.MULTILINE)

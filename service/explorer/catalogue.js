@@ -19,7 +19,7 @@ function urlOf(path, pairs) {
 }
 
 /** Return the name of a rule or convention beside others of its family. */
-const nameOf = ({ title }) => title.split(": ").at(-1);
+const nameOf = ({ title }) => title.split(", ").at(-1);
 
 /** Return how well an entry answers a search: 0 where a word of it is nowhere. */
 function score({ id, title, summary, path }, words) {

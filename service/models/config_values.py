@@ -319,10 +319,10 @@ class ConfigWarning:
 
 
 def fault(pointer: str, value: object, rule: str, near: str | None = None) -> Fault:
-    """Return a fault whose detail begins with the name of the key, and ends with what is near."""
+    """Return a fault whose detail begins with the name of the key, and ends with what is meant."""
     name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
     sent = None if value is None else shortened(value)
-    detail = f"{shortened(name)} {rule}" + (f"; did you mean {near}?" if near else "")
+    detail = f"{shortened(name)} {rule}{asking(near)}"
     return Fault(pointer, sent, detail, in_body=True, suggestion=near)
 
 
@@ -334,7 +334,7 @@ class ReadingReport:
     warnings: dict[ConfigWarning, None] = field(default_factory=dict)
 
     def fault(self, pointer: str, value: object, rule: str, near: str | None = None) -> None:
-        """Add a fault; its detail begins with the name of the key, and ends with what is near."""
+        """Add a fault, as ``fault`` returns it."""
         self.faults[fault(pointer, value, rule, near)] = None
 
     def warn(self, code: str, detail: str, pointer: str) -> None:
@@ -505,12 +505,16 @@ def differ(one: object, other: object) -> bool:
         return True
 
 
-def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
-    """Return "; did you mean …?" with the nearest known word, or nothing."""
-    near = nearest_word(word, known, cutoff)
+def nearest_word(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
+    """Return the nearest known word, or None."""
+    return next(iter(get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)), None)
+
+
+def asking(near: str | None) -> str:
+    """Return "; did you mean …?", or nothing."""
     return f"; did you mean {near}?" if near else ""
 
 
-def nearest_word(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
-    """Return the known word with the most similar spelling; None if there is none."""
-    return next(iter(get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)), None)
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
+    """Return "; did you mean …?" with the nearest known word, or nothing."""
+    return asking(nearest_word(word, known, cutoff))

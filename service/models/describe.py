@@ -18,7 +18,8 @@ from service.models.config_values import (
     KeyPlace,
     ReadingReport,
     ResolvedValue,
-    did_you_mean,
+    asking,
+    nearest_word,
 )
 from service.models.expressions import Missing, Scope, Source, Sources, Unusable, filled, in_words
 from service.models.knowledge import (
@@ -152,8 +153,9 @@ def describe(document: ModelDocument, context_length: int | None = None) -> Mode
         library = part.library
         walk.add(_Part(body, part))
     elif document.format == "diffusers":
-        hint = did_you_mean(str(name), known_names())
-        raise ModelNotKnown(f"no positional encoding is known for {shortened(name)}{hint}")
+        near = nearest_word(str(name), known_names())
+        detail = f"no positional encoding is known for {shortened(name)}{asking(near)}"
+        raise ModelNotKnown(detail, suggestion=near)
     elif document.format in OWN_CLASSES:
         status = "assumed"
         unknown = _Part(body, PartType(name or "", ""))

@@ -19,7 +19,7 @@ from service.models.config_values import (
     RULE_TYPE_ALIASES,
     ReadingReport,
     ResolvedValue,
-    did_you_mean,
+    asking,
     fault,
     nearest_word,
 )
@@ -77,8 +77,8 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         InvalidParameters: there is no such format.
     """
     if form is not None and form not in format_names():
-        rule = f"must be one of {', '.join(format_names())}{did_you_mean(form, format_names())}"
         near = nearest_word(form, format_names())
+        rule = f"must be one of {', '.join(format_names())}{asking(near)}"
         raise InvalidParameters(Fault("format", shortened(form), rule, suggestion=near))
     head = bytes(body[:9])
     if form == "gguf" or (form is None and head[:4] == b"GGUF"):

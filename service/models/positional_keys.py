@@ -16,7 +16,15 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import shortened
-from service.models.config_values import RULE_SPELLINGS, TOP, KeyPlace, did_you_mean, differ, under
+from service.models.config_values import (
+    RULE_SPELLINGS,
+    TOP,
+    KeyPlace,
+    did_you_mean,
+    differ,
+    nearest_word,
+    under,
+)
 from service.models.knowledge import PartType, part_type
 from service.models.model_types import NoRope, TextModel
 
@@ -115,8 +123,9 @@ class KeyReader:
                     rule = f"is not understood for {shortened(self.name)}: {entry.means}"
                     place.report.fault(pointer, value, rule)
             elif is_refused or (is_inside and key in _ROTARY):
-                hint = did_you_mean(key, known) or ": no setting of positions is read there"
-                place.report.fault(pointer, value, f"is not understood for {self.name}{hint}")
+                near = nearest_word(key, known)
+                hint = "" if near else ": no setting of positions is read there"
+                place.report.fault(pointer, value, f"is not understood for {self.name}{hint}", near)
             elif not value:
                 continue
             elif key in _ROTARY:

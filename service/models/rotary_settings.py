@@ -154,21 +154,20 @@ class LayerSettings:
         """Return the canonical rope_type of the block; add a fault for an unknown one."""
         given, place = self.block.values.get("rope_type"), self.block.place
         if given is None:
-            formula, where = "no rope_type is given", place.at("rope_type")
-            return ResolvedValue("default", "computed", formula=formula, pointer=where)
+            missing = ResolvedValue("default", "computed", formula="no rope_type is given")
+            return replace(missing, pointer=place.at("rope_type"))
         other = place.read("type", OF_EVERY_RULE["rope_type"])
         if other is not None and other.value != given.value:
-            detail = (
-                f"rope_type {shortened(given.value)} is used, and type is {shortened(other.value)}"
-            )
+            used, unused = shortened(given.value), shortened(other.value)
+            detail = f"rope_type {used} is used, and type is {unused}"
             place.warn("type-and-rope-type-disagree", detail, "type")
         name = RULE_TYPE_ALIASES.get(given.value, given.value)
         if name == "yarn" and self._has("short_factor") and not self._has("factor"):
             name = "longrope"
         if name not in RULE_TYPES:
             near = nearest_word(name, [*RULE_TYPES, *RULE_TYPE_ALIASES], cutoff=0.6)
-            rule = f"{shortened(name) or 'without a name'} is not known"
-            rule += "" if near else f"; there are {', '.join(RULE_TYPES)}"
+            hint = "" if near else f"; there are {', '.join(RULE_TYPES)}"
+            rule = f"{shortened(name) or 'without a name'} is not known{hint}"
             self.model.report.fault(given.pointer, given.value, rule, near)
             return replace(given, value="default")
         if name == "ntk" and not self.model.type.has_aliases:
@@ -193,9 +192,8 @@ class LayerSettings:
             hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
             return f"{self.rope_type} does not use {shortened(key)}{hint}"
 
-        self.block.place.warn_unknown(
-            unknown, detail, f"{self.rope_type} does not use {{}} more keys"
-        )
+        others = f"{self.rope_type} does not use {{}} more keys"
+        self.block.place.warn_unknown(unknown, detail, others)
 
     def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
         """Return the number of rotated channels, for ``proportional`` all."""

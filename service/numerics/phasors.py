@@ -176,20 +176,6 @@ class Channels:
         channels = [(value, np.flatnonzero(is_sine == value)) for value in (True, False)]
         return tuple(ChannelRun(value, index[some], some) for value, some in channels if len(some))
 
-    def progressions(self) -> Iterator[tuple[Component, int, int, int, int, int]]:
-        """Yield equidistant channels of a component with equidistant frequencies.
-
-        Each is the component, then first, step and count of the channels, and first and step of
-        their frequencies; channels of zeros have none.
-        """
-        index, is_sine = (each[: self.width - self.zeros] for each in self.indices())
-        for part in dict.fromkeys(is_sine.tolist()):
-            every = np.stack([np.flatnonzero(is_sine == part), index[is_sine == part]])
-            # Channels side by side may have the same frequency.
-            repeats = int((every[1, : len(every[1])] != every[1, 0]).argmax()) or 1
-            for first in range(repeats):
-                yield from _progressions("sin" if part else "cos", every[:, first::repeats])
-
     def fill(self, sine: Elements, cosine: Elements, rows: Elements) -> None:
         """Write the sines and cosines of every frequency, each (m, n), to rows (m, width)."""
         for run in self.runs:
@@ -213,20 +199,6 @@ class ChannelRun:
     is_sine: bool
     frequencies: slice | Indices
     channels: slice | Indices
-
-
-def _progressions(
-    part: Component, channels: Indices
-) -> Iterator[tuple[Component, int, int, int, int, int]]:
-    """Yield the parts of channels and their frequencies, (2, n), that are equidistant."""
-    while channels.shape[1]:
-        steps = np.diff(channels)
-        differs = (steps != steps[:, :1]).any(axis=0)
-        count = 1 + (int(differs.argmax()) if differs.any() else len(differs))
-        start, pair = channels[:, 0].tolist()
-        step, pair_step = steps[:, 0].tolist() if count > 1 else (1, 1)
-        yield part, start, step, count, pair, pair_step
-        channels = channels[:, count:]
 
 
 def _strided_runs(

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
@@ -14,8 +15,8 @@ from service.delivery.negotiation import possible_formats
 from service.delivery.parameters import read_parameters
 from service.delivery.representation import is_whole, represent
 from service.encodings.family import Parameters, TableFamily, about
-from service.encodings.meaning import Meaning, Places, Selection
-from service.errors import InvalidParameters
+from service.encodings.meaning import ChannelColumns, Meaning, Places, Selection
+from service.errors import InvalidParameters, PosrefError
 from service.formats.raw import RAW
 from service.grammar import to_query
 from service.numerics.dtypes import INDEX_DTYPES
@@ -55,24 +56,6 @@ class DescribedFormat(Report):
     extension: str
     media_type: str
     url: Url
-
-
-class DescribedColumns(Report):
-    """Equidistant columns with the same content."""
-
-    part: Literal["cos", "sin"] | None = Field(
-        description="Null for zeros, angles and coordinates. Where parts can be shown, that of the "
-        "first one."
-    )
-    start: int
-    step: int
-    count: int
-    pair: int | None = Field(description="The number of the first column's frequency.")
-    pair_step: int
-    axis: str | None = Field(
-        description="The axis of the grid along which positions are; null where there is none, or "
-        "where the frequencies name it."
-    )
 
 
 class DescribedAxis(Report):
@@ -118,7 +101,7 @@ class Description(Report):
     frequencies: Url | None
     unscaled_frequencies: Url | None
     trained_length: Digits | None
-    channels: list[DescribedColumns] | None = Field(
+    channels: list[ChannelColumns] | None = Field(
         description="The channels of the table, of which the columns of the view are all, or those "
         "that its url selects."
     )
@@ -127,36 +110,39 @@ class Description(Report):
 
 def describe(parameters: DescribeParameters, settings: Settings) -> Description:
     """Return what a URL means; raises the PosrefError of a GET of it."""
-    given = read_url(parameters.url)
+    try:
+        return _described(read_url(parameters.url), settings)
+    except PosrefError as error:
+        error.url = parameters.url
+        raise
+
+
+def _described(given: TableUrl, settings: Settings) -> Description:
     document = given.document
     represent(document, given.representation)
     table = _canonical(given, document)
-    family, values = _family(table), table.request.parameters
+    family, values, url = _family(table), table.request.parameters, partial(url_of, table.request)
     meaning = family.meaning()
     unscaled = {name: values[name] for name in meaning.unscaled}
     length = document.parameters.get("original_max_position_embeddings", meaning.trained_length)
     formats = [
-        {
-            "extension": form.extension,
-            "media_type": form.media_type,
-            "url": url_of(table.request, form.extension),
-        }
+        {"extension": form.extension, "media_type": form.media_type, "url": url(form.extension)}
         for form in possible_formats(document)
         if not (form.is_text or form.is_drawn) or is_whole(document, form, settings)
     ]
     arrays = [
         {
             "name": name,
-            "shape": [*array.shape],
-            "dtype": array.dtype.name,
-            "bytes": str(size_bytes(array)),
+            "shape": each.shape,
+            "dtype": each.dtype.name,
+            "bytes": str(size_bytes(each)),
         }
-        for name, array in document.arrays.items()
+        for name, each in document.arrays.items()
     ]
     return Description.model_validate(
         {
-            "entry": _family(given).entry_id(_family(given).variant),
-            "url": url_of(table.request),
+            "entry": _family(given).entry,
+            "url": url(),
             "parameters": values,
             "arrays": arrays,
             "axes": _axes(family, document, len(next(iter(document.arrays.values())).shape)),
@@ -167,7 +153,7 @@ def describe(parameters: DescribeParameters, settings: Settings) -> Description:
             "frequencies": _frequencies(meaning, values),
             "unscaled_frequencies": _frequencies(meaning, unscaled) if unscaled else None,
             "trained_length": None if length is None else str(length),
-            "channels": [vars(each) for each in meaning.columns] or None,
+            "channels": meaning.columns or None,
             "view": _view(table),
         }
     )
@@ -215,7 +201,7 @@ def _view(table: TableUrl) -> dict[str, Any]:
     """Return the matrices of a table: the content of a TableView."""
     values = {**table.request.parameters, **_family(table).as_matrix()}
     matrix = _table(table, values)
-    family, document = _family(matrix), matrix.document
+    family, document, meaning = _family(matrix), matrix.document, _family(matrix).meaning()
     first, *_ = document.arrays.values()
     alike = (first.shape, first.dtype)
     parts = [name for name, each in document.arrays.items() if (each.shape, each.dtype) == alike]
@@ -225,25 +211,24 @@ def _view(table: TableUrl) -> dict[str, Any]:
     lengths = dict(zip(names, first.shape, strict=True))
     stacked = [name for name in names if name in _STACKED and len(names) > family.row_axes][:1]
     others = [name for name in names if name not in stacked]
-    leading = [name for name in stacked if lengths[name] > 1]
     rows, columns = others[: family.row_axes], others[family.row_axes :]
-    ways = {
-        axes[0]: way
-        for axes in (leading, rows, columns)
-        if len(axes) == 1 and (way := family.selections().get(axes[0]))
-    }
-    appended = {name for way in ways.values() for name in (way.parameter, *way.replaces)}
-    appended |= {"part"} if len(parts) > 1 else set()
+    known, appended = family.selections(), {"part"} if len(parts) > 1 else set()
 
-    def described(axes: Sequence[str], name: str = "") -> dict[str, Any]:
+    def place(axes: Sequence[str]) -> tuple[Selection | None, Places | None]:
+        """Return how places along an axis are selected, and what they are if not 0, 1, …."""
+        if len(axes) != 1:
+            return None, None
+        way = known.get(axes[0])
+        return way, way.places if way else document.places.get(axes[0])
+
+    def described(axes: Sequence[str], name: str) -> dict[str, Any]:
         """Return an axis of matrices, of which several axes may be the places."""
-        axis = axes[0] if len(axes) == 1 else name
-        way = ways.get(axis)
-        places = _places(ways, document, axis) if len(axes) == 1 else None
+        way, places = place(axes)
+        appended.update((way.parameter, *way.replaces) if way else ())
         first, step = _series(places) or (0, 1)
         is_listed = way is not None and places is not None and not _series(places)
         return {
-            "axis": axis,
+            "axis": axes[0] if len(axes) == 1 else name,
             "count": str(prod(lengths[each] for each in axes)),
             "first": str(first),
             "step": str(step),
@@ -251,26 +236,21 @@ def _view(table: TableUrl) -> dict[str, Any]:
             "values": to_query(places).replace("e+", "e") if is_listed else None,
         }
 
-    meaning = family.meaning()
-    is_known = len(rows) == 1 and meaning.frequencies is not None
-    are_waves = meaning.columns and all(each.part for each in meaning.columns)
-    is_series = is_known and _series(_places(ways, document, rows[0]))
-    url = {name: value for name, value in values.items() if name not in appended}
-    return {
-        "leading": described(leading) if leading else None,
+    view = {
+        "leading": described(stacked, "") if any(lengths[name] > 1 for name in stacked) else None,
         "rows": described(rows, "token"),
         "columns": described(columns, columns[-1] if columns else "value"),
+    }
+    are_waves = meaning.frequencies and meaning.columns and all(c.part for c in meaning.columns)
+    is_series = _series(place(rows)[1])
+    url = {name: value for name, value in values.items() if name not in appended}
+    return view | {
         "url": url_of(TableRequest(table.request.resource, url), RAW.extension),
         "dtype": first.dtype.name,
         "parts": parts if len(parts) > 1 else [],
         "is_even": bool(meaning.is_steady and are_waves and is_series),
         "grid": [*meaning.grid] if len(meaning.grid) > 1 else None,
     }
-
-
-def _places(ways: Mapping[str, Selection], document: Document, axis: str) -> Places | None:
-    """Return the places along an axis; None for 0, 1, …."""
-    return ways[axis].places if axis in ways else document.places.get(axis)
 
 
 def _series(places: Places | None) -> tuple[int, int] | None:

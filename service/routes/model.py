@@ -543,7 +543,7 @@ def _document(
             pointer, detail = pointers[0] if pointers else "", fault.detail
             if pointers[1:]:
                 detail = f"{detail}: it is computed from {' and '.join(pointers)}"
-            faults.append(Fault(pointer, fault.value, detail, in_body=True))
+            faults.append(replace(fault, where=pointer, detail=detail, in_body=True))
         raise InvalidBody.at(*faults) from error
 
 

@@ -281,7 +281,7 @@ def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     except InvalidParameters as error:
         for fault in error.faults:
             origin = values.get(fault.where or "", values["rope_type"])
-            yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
+            yield replace(fault, where=origin.pointer, in_body=True)
 
 
 def settings_at(

@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+import orjson
 from pydantic import Field, TypeAdapter
 
 from service.delivery.endpoints import (
     ABSENT,
     COMPOSITIONS,
-    RESOURCES,
     TRANSFORMS,
     Endpoint,
     NoInput,
@@ -59,7 +59,7 @@ _LARGE: Mapping[str, Sequence[str]] = {
     "key_len": ("1024",),
     "offsets": ("-1024:1024",),
     "d_model": ("512", "513"),
-    "head_dim": ("128", "96"),
+    "head_dim": ("128",),
     "height": ("32",),
     "width": ("48",),
     "grid": ("32,48", "4,24,24"),
@@ -70,7 +70,7 @@ _LARGE: Mapping[str, Sequence[str]] = {
 # Parameters in place of which one of these is given.
 _REPLACED = {"positions": "seq_len", "timesteps": "num_timesteps"}
 
-_UNLESS_GIVEN = re.compile(r"(?:^|[;,] )(true|false|-?[0-9.]+(?:e-?[0-9]+)?) unless given")
+_UNLESS_GIVEN = re.compile(r"(?:^|[;,] )([\w.-]+) unless given")
 
 
 class CatalogueParameters(Parameters):
@@ -142,7 +142,7 @@ def report_catalogue(parameters: CatalogueParameters, _: Settings) -> Catalogue:
     if not entries:
         near = nearest(chosen, [entry.id for entry in whole.entries])
         rule = f"there is no such entry; did you mean {near}?" if near else "there is no such entry"
-        raise impossible("entry", chosen, rule, near)
+        raise impossible("entry", chosen, rule)
     keys = entries[0].parameters
     groups = [group for group in whole.groups if group.id == entries[0].group]
     return Catalogue(
@@ -154,10 +154,7 @@ def report_catalogue(parameters: CatalogueParameters, _: Settings) -> Catalogue:
 def _catalogue() -> Catalogue:
     known: dict[str, dict[str, Any]] = {}
     entries = [
-        entry
-        for family in FAMILIES.values()
-        for variant in (family.variants() if family.path in RESOURCES else [_whole(family)])
-        for entry in _entries(family, variant, _keys(family, known))
+        entry for family in FAMILIES.values() for entry in _entries(family, _keys(family, known))
     ]
     used = {key for entry in entries for key in entry["parameters"]}
     known = {key: each for key, each in known.items() if key in used}
@@ -165,70 +162,77 @@ def _catalogue() -> Catalogue:
     return Catalogue.model_validate({"groups": groups, "parameters": known, "entries": entries})
 
 
-def _whole(family: type[Family]) -> NamedVariant:
-    return NamedVariant("", family.example)
+def _entries(family: type[Family], keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the entry of each rule or convention."""
+    variants = [*family.variants()]
+    some = {name for variant in variants for name in variant.takes}
+    for variant in variants:
+        others = some - {*variant.takes} | variant.fixed.keys()
+        taken = [key for name, key in keys.items() if name not in others]
+        yield _entry(family, variant, taken)
 
 
-def _entries(
-    family: type[Family], variant: NamedVariant, keys: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    """Yield the entry of a rule or a convention."""
-    own = sections(family.__doc__)
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", family.__name__)
+def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "id": family.entry_id(variant.name),
         "group": family.__module__.split(".")[2],
-        "title": f"{words}: {variant.name}" if variant.name else words,
+        "title": ", ".join(filter(None, (_title(family), variant.name))),
         "summary": variant.summary or family.summary,
         "path": family.path,
         "method": "GET" if issubclass(family, TableFamily) else "POST",
         "fixed": dict(variant.fixed),
-        "parameters": [
-            key
-            for name, key in keys.items()
-            if name not in variant.refuses and name not in variant.fixed
-        ],
+        "parameters": taken,
         "axes": [],
         "value_range": None,
         "frequencies": None,
-        "docs": {**own, **variant.docs},
+        "docs": {**sections(family.__doc__), **variant.docs},
     }
     if issubclass(family, TableFamily):
-        yield entry | _table_of(family, variant)
-        return
+        return entry | _table_of(family, variant)
     endpoint = next(
         group[family.path] for group in (TRANSFORMS, COMPOSITIONS) if family.path in group
     )
     query, body = example_request(endpoint)
     required = object_schema(family).get("required", [])
-    yield entry | {"example": _url(family, query), "body": body, "required": required}
+    return entry | {"example": _url(family, query), "body": body, "required": required}
+
+
+def _title(family: type[Family]) -> str:
+    """Return the words of the name of a family, spelled as its documentation spells them."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", family.__name__).split()
+    return " ".join(_spelled(word, f"{family.summary} {family.__doc__}") for word in words)
+
+
+def _spelled(word: str, text: str) -> str:
+    """Return a word as a text has it, with as many capitals as there are."""
+    found = re.finditer(rf"\b{word}(?![a-z])", text, re.IGNORECASE)
+    return max([word, *(each[0] for each in found)], key=lambda each: sum(map(str.isupper, each)))
 
 
 def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any]:
     """Return what a table with an example of usual size has, and what a request for it needs."""
-    short = {**variant.fixed, **parse_query(variant.example.encode())}
-    query = {
-        _REPLACED.get(name, name) if _REPLACED.get(name) in family.model_fields else name: value
-        for name, value in short.items()
-        if name in family.model_fields
-    }
-    for name in [name for name in query if name in _LARGE]:
-        several = ({**query, name: value} for value in _LARGE[name])
+    published = {**variant.fixed, **parse_query(variant.published.encode())}
+    short = parse_query(variant.example.encode())
+    query = published | {_REPLACED.get(name, name): short[name] for name in short} | published
+    for name in [name for name in query if name not in published]:
+        several = ({**query, name: value} for value in _LARGE.get(name, ()))
         query = next((each for each in several if _read(family, each)), query)
+    required: list[str] = []
+    for name in reversed([*query]):
+        rest = {each: value for each, value in query.items() if each != name}
+        if not _read(family, rest):
+            required = [name, *required] if name not in variant.fixed else required
+        elif name not in published and name not in _LARGE:
+            query = rest
     table = read_parameters(family, query)
     document, meaning, axes = table.resolve(), table.meaning(), table.axes
-    needed = [name for name in query if not _read(family, _without(query, name))]
     return {
         "example": _url(family, query),
-        "required": [name for name in needed if name not in variant.fixed],
+        "required": required,
         "axes": [axis.partition("(")[0] for axis in document.axes or axes],
         "value_range": meaning.value_range,
         "frequencies": meaning.frequencies,
     }
-
-
-def _without(query: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {each: value for each, value in query.items() if each != name}
 
 
 def _read(family: type[TableFamily], query: Mapping[str, Any]) -> Document | None:
@@ -274,20 +278,22 @@ def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, s
             "description": schema["description"],
             "example": schema.get("examples", [None])[0],
         }
-        stated = _UNLESS_GIVEN.search(schema["description"])
-        if "default" in schema or stated:
-            text = stated[1] if stated else None
-            described["default"] = schema["default"] if text is None else _value(text)
+        described |= _default(schema)
         same = (key for key in known if known[key] == described)
         keys[name] = next(same, f"{name}@{family.path}" if name in known else name)
         known[keys[name]] = described
     return keys
 
 
-def _value(text: str) -> bool | float:
-    if text in {"true", "false"}:
-        return text == "true"
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+def _default(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default, also one that only the description states."""
+    stated = _UNLESS_GIVEN.search(schema["description"])
+    if stated and stated[1] in schema.get("enum", ()):
+        return {"default": stated[1]}
+    if stated:
+        with suppress(orjson.JSONDecodeError):
+            return {"default": orjson.loads(stated[1])}
+    return {key: schema[key] for key in ("default",) if key in schema}
 
 
 CATALOGUE = Endpoint(

@@ -42,7 +42,6 @@ from service.delivery.representation import (
     linked_format,
     represent,
 )
-from service.delivery.schedule import SHORT_SECONDS
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.formats.format import Input
@@ -314,7 +313,8 @@ def _changed(url: str, fault: Fault, meant: str) -> str:
         stem, _, own = meant.partition("?")
         query = "&".join(filter(None, (own, query)))
     elif fault.where == "extension":
-        extension = extension.replace(fault.value or "", meant, 1)
+        # A format that Accept has chosen is not in the URL.
+        extension, dot = extension.replace(fault.value or "", meant, 1) if dot else meant, "."
     else:
         endpoint = RESOURCES.get(stem) or GET_REPORTS.get(stem)
         is_known = endpoint is not None and fault.where in endpoint.parameters.model_fields
@@ -333,7 +333,7 @@ def _check(url: str, accept: str | None, settings: "Settings") -> None:
     split = split_url(url)
     if (report := GET_REPORTS.get(split.path)) is not None:
         parameters = read_parameters(report.parameters, _query(split))
-        if parameters.planning_seconds > SHORT_SECONDS:
+        if parameters.planning_seconds:
             raise NotFound("the report takes too long to be tried")
         report.answer_to(parameters, (), settings)
         return

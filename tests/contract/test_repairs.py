@@ -35,6 +35,13 @@ REPAIRED = {
     "/catalogue?entri=rope:llama3": ("entry", "/catalogue?entry=rope:llama3"),
     "/rope.npyy?head_dim=4&seq_len=2": ("npy", "/rope.npy?head_dim=4&seq_len=2"),
     "/rope.npyy.sha256?head_dim=4&seq_len=2": ("npy", "/rope.npy.sha256?head_dim=4&seq_len=2"),
+    # Another format holds the table, or is not too long.
+    "/rope.csv?head_dim=4&seq_len=2&pack=half": (
+        "json",
+        "/rope.json?head_dim=4&seq_len=2&pack=half",
+    ),
+    "/encoding.csv?seq_len=1048576&d_model=64": ("npy", "/encoding.npy?seq_len=1048576&d_model=64"),
+    "/encoding?seq_len=1048576&d_model=64": ("npy", "/encoding.npy?seq_len=1048576&d_model=64"),
 }
 
 NOT_REPAIRED = {
@@ -61,7 +68,7 @@ def test_a_misspelling_has_the_name_that_is_meant_and_the_repaired_url(
     fault = client.get(url).json()["errors"][0]
 
     assert (fault["suggestion"], fault["url"]) == (meant, repaired)
-    assert client.get(repaired).status_code == 200
+    assert client.head(repaired).status_code == 200
 
 
 @pytest.mark.parametrize("url", NOT_REPAIRED)
@@ -127,3 +134,24 @@ def test_a_problem_without_time_for_repairs_is_still_a_problem(
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["suggestion"] == "d_model"
     assert "url" not in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize("path", ["/model", "/rope/config"])
+@pytest.mark.parametrize(
+    ("config", "meant"),
+    [
+        ({"model_type": "lama"}, "llama"),
+        ({"rope_scaling": {"rope_type": "yarnn", "factor": 4}}, "yarn"),
+        ({"_class_name": "FluxTransformer2DModell"}, "FluxTransformer2DModel"),
+    ],
+)
+def test_a_fault_of_a_model_says_what_is_meant_as_its_sentence_does(
+    client: Client, path: str, config: dict[str, object], meant: str
+) -> None:
+    body = {"hidden_size": 64, "num_attention_heads": 4, "model_type": "llama"} | config
+    body = config if "_class_name" in config or "lama" in config.values() else body
+
+    (fault,) = client.post(path, json=body).json()["errors"]
+
+    assert fault["suggestion"] == meant
+    assert f"did you mean {meant}" in fault["detail"]

@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.app import create_app
+from service.encodings.relative.sandwich import Sandwich
 from service.routes import RESOURCES
 from service.settings import default_settings
 from tests.client import Client, client_of
@@ -24,6 +25,7 @@ POLICY = (
 EXAMPLES = {path: f"{path}?{resource.example}" for path, resource in RESOURCES.items()}
 ENDLESS = f"/rope?head_dim=128&seq_len={2**53}"
 TABLE = "/encoding?seq_len=5&d_model=4"
+SANDWICH = "/relative/sandwich?num_heads=1&head_dim=2&query_len=2"
 
 
 class Elements(HTMLParser):
@@ -252,6 +254,32 @@ def test_a_problem_is_a_page_with_the_same_status_and_headers(client: Client) ->
         }
         kept = {name: value for name, value in headers_of(answer).items() if name not in own}
         assert kept == {name: value for name, value in headers_of(plain).items() if name not in own}
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "name"),
+    [
+        (f"{SANDWICH}&revision=1", 410, "revision-retired"),
+        (f"{SANDWICH}&head=0", 500, "internal-error"),
+        ("/readyz", 503, "not-ready"),
+    ],
+)
+def test_a_retired_revision_a_failure_and_a_server_that_ends_are_pages(
+    fresh_client: Client, monkeypatch: pytest.MonkeyPatch, url: str, status: int, name: str
+) -> None:
+    def fail(_: object) -> None:
+        raise ArithmeticError("secret")
+
+    fresh_client.app.state.delivery.is_draining = True
+    monkeypatch.setattr(Sandwich, "revision_of_bytes", 2)
+    if status == 500:
+        monkeypatch.setattr(Sandwich, "table", fail)
+
+    answer = fresh_client.get(url, accept=BROWSER)
+
+    assert answer.status_code == status
+    assert assert_page(answer).answer["problem"]["type"] == f"urn:posref:problem:{name}"
+    assert "secret" not in answer.text
 
 
 def test_head_of_a_problem_has_its_status_and_no_body(client: Client) -> None:

@@ -8,7 +8,7 @@ library, version and function.
 This module is long because all conventions, with source, formula and trap, are one list.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from service.encodings.family import (
     refuse,
 )
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
-from service.encodings.meaning import ChannelColumns, NamedVariant
+from service.encodings.meaning import ChannelColumns
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import DType, Elements
@@ -182,6 +182,7 @@ class SinusoidConvention:
         scale: the default factor is sqrt(scale/d_model); None for a factor of 1.
         notes: other libraries with the same table, and how their parameters differ.
         example: the query of an example, without the convention.
+        published: the sizes of a published model.
     """
 
     source: str
@@ -198,6 +199,7 @@ class SinusoidConvention:
     scale: int | None = None
     notes: str = ""
     example: str = "seq_len=2&d_model=4"
+    published: str = ""
 
     @property
     def has_bounds(self) -> bool:
@@ -294,6 +296,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "POST /encoding/tokens computes the row of each token in a batch.",
             notes="For a model without padding, choose a padding_idx outside the table, such as "
             "−1.",
+            published="seq_len=1024&d_model=512",
             example="seq_len=4&d_model=4",
             spacing="ends",
             odd="zero",
@@ -308,6 +311,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "position 0 is padding_idx + 1. With padding in a batch, rows are not consecutive: "
             "POST /encoding/tokens computes them.",
             notes="Also Speech2TextSinusoidalPositionalEmbedding.",
+            published="seq_len=1024&d_model=1024",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -322,6 +326,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             trap="the class is like M2M100's, but does not count tokens: it uses the position ids "
             "that it is given, also for padding.",
             notes="The row of zeros is row padding_idx, by default that of position −1.",
+            published="seq_len=2048&d_model=1024",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -334,6 +339,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             trap="Stable Diffusion has the cosines first and the exponent k/n.",
             notes="Positions are diffusion timesteps; for variants, see /encoding/timesteps.",
             example="positions=999&d_model=4",
+            published="seq_len=1000&d_model=128",
             spacing="ends",
             odd="zero",
         ),
@@ -345,6 +351,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "to about 2e-4: compare a port with that tolerance, or load the table of the "
             "checkpoint.",
             notes="As in openai-whisper.",
+            published="seq_len=1500&d_model=384",
             spacing="ends",
             takes=("max_timescale",),
         ),
@@ -497,19 +504,6 @@ class FrequencyParameters(Parameters):
     sine_only: Boolean | None = optional(
         "Whether to leave out the cosines; false unless given (perceiver).", True
     )
-
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
-        for name, known in CONVENTIONS.items():
-            refuses = _PARAMETERS - known.parameters | ({"layout"} if not known.is_free else set())
-            if known.spacing == "bands":
-                refuses |= {"positions", "start", "cu_seqlens", "seqlen_offsets"}
-            others = [alias for alias, meant in ALIASES.items() if meant == name]
-            source = known.source + (f"; also {', '.join(others)}" if others else "")
-            formula = f"{known.formula}. {known.notes}".rstrip(". ") + "."
-            yield NamedVariant.of(
-                name, known.example, refuses, formula=formula, source=source, trap=known.trap
-            )
 
     @property
     def convention_name(self) -> str:

@@ -7,7 +7,7 @@ The table is that of "Attention Is All You Need" (Vaswani et al. 2017), §3.5,
 or the table of a library with other frequencies or another order of channels (``conventions``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from math import sqrt
@@ -17,6 +17,8 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from service.encodings.absolute.conventions import (
+    ALIASES,
+    CONVENTIONS,
     ConventionParameters,
     FrequencyParameters,
     Sinusoids,
@@ -35,7 +37,7 @@ from service.encodings.family import (
     refuse_excluded,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
-from service.encodings.meaning import Meaning, Selection
+from service.encodings.meaning import Meaning, NamedVariant, Selection
 from service.encodings.position_parameters import PositionParameters, StartParameters, check_rank
 from service.encodings.transforms import TransformFamily, Vectors
 from service.errors import InvalidBody
@@ -141,6 +143,17 @@ class SinusoidalEncoding(SinusoidRows, ChannelTable, path="/encoding"):
         "Whether the table has a leading axis of length 1.", False, default=False
     )
 
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for name, known in CONVENTIONS.items():
+            takes = known.parameters - (set() if known.is_free else {"layout"})
+            takes |= set() if known.spacing == "bands" else {*StartParameters.model_fields}
+            others = [alias for alias, meant in ALIASES.items() if meant == name]
+            source = known.source + (f"; also {', '.join(others)}" if others else "")
+            formula = f"{known.formula}. {known.notes}".rstrip(". ") + "."
+            docs = {"formula": formula, "source": source, "trap": known.trap}
+            yield NamedVariant.of(name, known.example, takes, known.published, **docs)
+
     @property
     def axes(self) -> tuple[str, ...]:
         return ("batch", "position", "channel")[-len(self.shape) :]
@@ -170,7 +183,6 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     """
 
     example: ClassVar[str] = "d_model=4&base=100"
-    has_variants: ClassVar[bool] = False
     axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     d_model: ChannelCount
@@ -270,7 +282,6 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     """
 
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
-    has_variants: ClassVar[bool] = False
     array: ClassVar[str] = "curves"
 
     dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = optional(

@@ -94,11 +94,10 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
     dtype: RealDType = "float32"
 
     @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
-        every = {name for keys in _KEYS.values() for name in keys}
+    def variants(cls) -> Iterator[NamedVariant]:
         for name, keys in _KEYS.items():
             needed = [f"&{key}=16384" for key, default in keys.items() if default is None]
-            yield NamedVariant.of(name, f"seq_len=50{''.join(needed)}", every - keys.keys())
+            yield NamedVariant.of(name, f"seq_len=50{''.join(needed)}", keys)
 
     @property
     def axes(self) -> tuple[str, ...]:

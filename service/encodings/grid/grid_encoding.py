@@ -169,12 +169,11 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
     dtype: RealDType = "float32"
 
     @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
+    def variants(cls) -> Iterator[NamedVariant]:
         for name, several in CONVENTIONS.items():
             takes = {parameter for each in several for parameter in each.takes}
             source = "; ".join(each.source for each in several)
-            refuses = {*_PARAMETERS} - takes
-            yield NamedVariant.of(name, several[0].example, refuses, source=source)
+            yield NamedVariant.of(name, several[0].example, takes, source=source)
 
     @cached_property
     def grid(self) -> Grid:

@@ -30,6 +30,9 @@ Content: TypeAlias = Literal["sin", "cos", "coordinate"]
 # Up to here every integer is a float64, and a quotient of two is rounded once.
 _MAX_EXACT = 2**53
 
+# The processor seconds of reading any part of a table, beside those of its elements.
+_READ_SECONDS = 6e-4
+
 
 @dataclass(frozen=True)
 class Along:
@@ -195,7 +198,9 @@ class GridTable:
     dtype: DType
     shape: tuple[int, ...]
 
-    element_seconds = 3 * ELEMENT_SECONDS
+    @property
+    def element_seconds(self) -> float:
+        return 3 * ELEMENT_SECONDS + _READ_SECONDS / prod(self.shape)
 
     @cached_property
     def setup(self) -> Setups:
@@ -267,8 +272,10 @@ class ChannelsFirstTable(DerivedTable):
     table: GridTable | RepeatedRows
     rows: int
 
-    # The words of a channel are gathered one by one.
-    element_seconds = 4e-9
+    @property
+    def element_seconds(self) -> float:
+        # The words of a channel are gathered one by one.
+        return max(4e-9, self.table.element_seconds)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -247,13 +247,6 @@ class SlopeParameters(Parameters):
     )
     dtype: RealDType = "float32"
 
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        for name, form in _FORMS.items():
-            has_rows = form not in _ONE_ROW_FORMS
-            own = example if has_rows else example.replace("query_", "key_")
-            yield NamedVariant.of(name, own, () if has_rows else ("masked", *_QUERY_NAMES))
-
     def slope_rule(self, num_heads: int) -> SlopeRule:
         """Return the slope rule for num_heads heads."""
         name = "paper" if self.convention == "paper" else "original"
@@ -370,6 +363,13 @@ class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
 
     num_heads: Heads
 
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for name, form in _FORMS.items():
+            has_rows = form not in _ONE_ROW_FORMS
+            own = cls.example if has_rows else cls.example.replace("query_", "key_")
+            yield NamedVariant.of(name, own, ("masked", *_QUERY_NAMES) if has_rows else ())
+
     @property
     def axes(self) -> tuple[str, ...]:
         return self.bias_axes
@@ -401,7 +401,6 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
     """
 
     example: ClassVar[str] = "num_heads=12"
-    has_variants: ClassVar[bool] = False
     array: ClassVar[str] = "slopes"
     axes: ClassVar[tuple[str, ...]] = ("head",)
     curves: ClassVar[Curves | None] = "columns"

@@ -139,11 +139,6 @@ class KernelParameters(BiasParameters):
     causal: Causal = True
     dtype: RealDType = "float32"
 
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        for name, refused in (("log", "b"), ("power", "b"), ("nemo", "clamp")):
-            yield NamedVariant.of(name, example, (refused,))
-
     def kernel(self, numbers: Mapping[str, Float64s]) -> Kernel:
         """Return the kernel with these checked arrays a, b and p, (heads,)."""
         a, p = numbers["a"], numbers["p"]
@@ -236,6 +231,11 @@ class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
     p: Reals | None = optional(
         "The factor or exponent p of each head; required, but 1 with nemo unless given.", "1,2"
     )
+
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for name, taken in (("log", "clamp"), ("power", "clamp"), ("nemo", "b")):
+            yield NamedVariant.of(name, cls.example, (taken,))
 
     @cached_property
     def numbers(self) -> dict[str, Float64s]:

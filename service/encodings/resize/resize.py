@@ -1,6 +1,6 @@
 """The weights of resized tables, and learned tables that are sent, resized."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import gcd, isqrt, prod
@@ -16,8 +16,15 @@ from service.encodings.family import (
     impossible,
     optional,
 )
+from service.encodings.meaning import NamedVariant
 from service.encodings.resize.axis_weights import AxisWeights
-from service.encodings.resize.resizing import CONVENTIONS, MAX_NEW, ResizedAxes, ResizeParameters
+from service.encodings.resize.resizing import (
+    CONVENTIONS,
+    DEFAULTS,
+    MAX_NEW,
+    ResizedAxes,
+    ResizeParameters,
+)
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.dtypes import (
@@ -81,6 +88,14 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
     exact: Boolean = about(
         "Whether JSON has numerators and denominators, as text.", example=True, default=False
     )
+
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for name, own in CONVENTIONS.items():
+            takes = {*()} if own.options else {"mode", "scale_factor", *DEFAULTS, "a"}
+            takes |= {"spatial_merge_size"} if own.merge is not None else set()
+            example = cls.example if name == "torch" else "old_size=14&size=16"
+            yield NamedVariant.of(name, example, takes)
 
     def chosen_part(self) -> str | None:
         return None if self.part in _GROUPS else self.part

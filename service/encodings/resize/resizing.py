@@ -18,7 +18,6 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
-from service.encodings.meaning import NamedVariant
 from service.encodings.resize.axis_weights import AxisWeights
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.phase import Int64s
@@ -32,7 +31,7 @@ ConventionName: TypeAlias = Literal[
     "timm_rel_pos", "timm_rel_pos_simple", "timm_rel_pos_levit", "beit_rel_pos",
 ]  # fmt: skip
 _KERNELS = ("linear", "bilinear", "bicubic")
-_DEFAULTS = {"align_corners": False, "antialias": False, "padding": "border"}
+DEFAULTS = {"align_corners": False, "antialias": False, "padding": "border"}
 
 
 @dataclass(frozen=True)
@@ -225,15 +224,6 @@ class ResizeParameters(Parameters):
         "Side of the blocks that list patches; the convention's unless given.", 2, ge=1, le=MAX_NEW
     )
 
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:
-        for name, own in CONVENTIONS.items():
-            refuses = {"mode", "scale_factor", *_DEFAULTS, "a"} if own.options else set()
-            refuses |= {"spatial_merge_size"} if own.merge is None else set()
-            yield NamedVariant.of(
-                name, example if name == "torch" else "old_size=14&size=16", refuses
-            )
-
     @property
     def is_linear(self) -> bool:
         """True if one axis is resized."""
@@ -285,15 +275,15 @@ class ResizeParameters(Parameters):
         if is_open and self.mode is None:
             raise impossible("mode", None, "mode is required with convention=torch")
         mode = options.setdefault("mode", self.mode)
-        names = [*(_DEFAULTS if mode in _KERNELS else {}), *(["a"] if mode == "bicubic" else [])]
+        names = [*(DEFAULTS if mode in _KERNELS else {}), *(["a"] if mode == "bicubic" else [])]
         for name in names:
             given = getattr(self, name) if is_open else None
-            options[name] = given if given is not None else options.get(name, _DEFAULTS.get(name))
+            options[name] = given if given is not None else options.get(name, DEFAULTS.get(name))
         if mode == "bicubic" and options["a"] is None:
             options["a"] = -0.5 if options["antialias"] else -0.75
         if options.get("antialias"):
             del options["padding"]
-        for name, default in {**_DEFAULTS, "mode": None, "a": None}.items():
+        for name, default in {**DEFAULTS, "mode": None, "a": None}.items():
             given, own = getattr(self, name), options.get(name, default)
             if given not in {None, own} or (given and name == "antialias" and mode == "linear"):
                 rule = f"mode={mode}" if is_open else f"convention={self.convention}"

@@ -4,7 +4,7 @@ Each frequency is multiplied by the coordinate along one axis. ``axial_conventio
 channels, frequencies and coordinates of each axis for each library and model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -26,11 +26,11 @@ from service.encodings.grid.grids import (
     pixels,
     spread,
 )
-from service.encodings.meaning import Meaning
+from service.encodings.meaning import Meaning, NamedVariant
 from service.encodings.position_parameters import SentPositions, check_rank
 from service.encodings.rotary.angles import AXES, PACKS, AxesAngles, PackedTable, RotaryAngles
-from service.encodings.rotary.axial_conventions import COUNTED, PARAMETERS_OF_PLACES
-from service.encodings.rotary.frequencies_by_axis import MAX_AXES, AxialSeries
+from service.encodings.rotary.axial_conventions import CONVENTIONS, COUNTED, PARAMETERS_OF_PLACES
+from service.encodings.rotary.frequencies_by_axis import MAX_AXES, OF_BLOCKS, AxialSeries
 from service.encodings.rotary.rope import AxisParameters, check_grid, check_rounding
 from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidBody, InvalidParameters
@@ -63,6 +63,8 @@ def _per_axis(description: str, example: str) -> Any:
 
 class AxialAngles(AxisParameters, AxialSeries):
     """The coordinates of tokens along each axis, and the angles by the convention."""
+
+    body_only: ClassVar[frozenset[str]] = frozenset({"positions"})
 
     grid: Integers | None = optional(
         "Number of tokens along each axis, as height,width or time,height,width; tokens are "
@@ -430,6 +432,16 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
     )
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
     revision_of_bytes: ClassVar[int] = 2
+
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for name, known in CONVENTIONS.items():
+            takes = {*known.takes, *(_POSITIONS if known.places in COUNTED else ())}
+            takes |= set() if known.places in {"floored", "fractions"} else {"spatial_merge_size"}
+            blocks = {*OF_BLOCKS}
+            takes = takes - blocks if known.placing == "strided" else takes | blocks - {"ntk_scale"}
+            docs = {"formula": known.formula, "source": known.source}
+            yield NamedVariant.of(name, known.example, takes, known.published, **docs)
 
     def rotary_angles(self) -> RotaryAngles:
         return self.angles()

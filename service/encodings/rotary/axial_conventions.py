@@ -63,6 +63,7 @@ class AxialConvention:
         reference: the default of reference_grid.
         has_midpoints: whether a token is in the middle between its coordinate and the next.
         example: the example query, without the parameter ``convention``.
+        published: the sizes of a published model.
     """
 
     source: str
@@ -84,6 +85,7 @@ class AxialConvention:
     reference: tuple[int, ...] = ()
     has_midpoints: bool = False
     example: str = "head_dim=8&grid=2,3"
+    published: str = ""
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -123,6 +125,7 @@ _LTX = AxialConvention(
     is_padded=True,
     reference=(20, 2048, 2048),
     example="head_dim=14&grid=1,1,2&grid_step=8,32,32&fps=25",
+    published="head_dim=2048&grid_step=8,32,32&fps=25",
 )
 
 CONVENTIONS: Mapping[str, AxialConvention] = {
@@ -217,12 +220,14 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         places="spread",
         halves_axes=True,
         example="head_dim=12&grid=1,2,2",
+        published="head_dim=96",
     ),
     "flux": AxialConvention(
         "diffusers 0.42.1 FluxPosEmbed",
         "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the given positions",
         axes=(3, 2, 1, 4),
         example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
+        published="axes_dim=16,56,56",
     ),
     "sam2": AxialConvention(
         "transformers 5.23.0 SAM 2, SAM 3 and EdgeTAM, Gemma 4 vision, Step-3.7 vision",
@@ -276,6 +281,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         axes=(3,),
         places="halves",
         example="axes_dim=2,4,4&grid=1,2,3",
+        published="axes_dim=16,56,56",
     ),
     "cogview4": AxialConvention(
         "diffusers 0.42.1 CogView4RotaryPosEmbed",
@@ -291,6 +297,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         "with one axis, of audio or of time alone, n = ⌊head_dim/2⌋",
         has_midpoints=True,
         example="head_dim=14&grid=2,1,1&grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
+        published="grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
     ),
 }
 

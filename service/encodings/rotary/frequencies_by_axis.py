@@ -1,6 +1,6 @@
 """``/rope/axial/frequencies``, and the parameters of axial frequencies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any, ClassVar, Literal
@@ -17,11 +17,8 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
-from service.encodings.meaning import NamedVariant
 from service.encodings.rotary.axial_conventions import (
     CONVENTIONS,
-    COUNTED,
-    PARAMETERS_OF_PLACES,
     PARAMETERS_OF_SERIES,
     AxialConvention,
     ConventionName,
@@ -50,7 +47,7 @@ _CANONICAL = (
     *("ntk_scale", "min_period", "max_period", "max_freq", "linear_bands"),
 )
 # Parameters of conventions whose axes do not share one series.
-_OF_BLOCKS = ("axes_dim", "inv_freq", "ntk_scale")
+OF_BLOCKS = ("axes_dim", "inv_freq", "ntk_scale")
 
 
 def _factor(description: str, example: float) -> Any:
@@ -113,25 +110,6 @@ class AxialSeries(Parameters):
         "convention.",
         example=True,
     )
-
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
-        several = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
-        every = {name for names in several for name in names}
-        lists = {"positions_t", "positions_h", "positions_w"}
-        for name, known in CONVENTIONS.items():
-            # A query has no array of positions.
-            refuses = every - {*known.takes} | {"positions"}
-            refuses |= set() if known.places in COUNTED else lists
-            refuses |= {"spatial_merge_size"} if known.places in {"floored", "fractions"} else set()
-            refuses |= {*_OF_BLOCKS} if known.placing == "strided" else set()
-            yield NamedVariant.of(
-                name,
-                known.example,
-                refuses,
-                formula=known.formula,
-                source=known.source,
-            )
 
     @property
     def recipe(self) -> AxialConvention:
@@ -201,7 +179,7 @@ class AxialSeries(Parameters):
         head_dim = self.head_channels
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
-            refuse_excluded(self, dict.fromkeys(_OF_BLOCKS, f"convention={self.convention}"))
+            refuse_excluded(self, dict.fromkeys(OF_BLOCKS, f"convention={self.convention}"))
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
@@ -306,7 +284,6 @@ class AxialFrequencies(TableFamily, AxialSeries, path="/rope/axial/frequencies")
     operation: ClassVar[str] = "RopeAxialFrequencies"
     summary: ClassVar[str] = "The frequency and the axis of each pair of axial rotary channels"
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8"
-    has_variants: ClassVar[bool] = False
     axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     num_axes: Integer | None = optional(

@@ -177,19 +177,6 @@ class RuleParameters(RuleKeys):
         max_length=MAX_CHANNELS // 2,
     )
 
-    @classmethod
-    def conventions(cls, example: str) -> Iterator[NamedVariant]:  # noqa: ARG003
-        for rule in RULES:
-            refuses = {"inv_freq", *RULE_KEYS} - {*rule.key_types(), *SHARED}
-            first_line = (rule.__doc__ or "").partition("\n")[0]
-            fixed, docs = {"rope_type": rule.rope_type}, sections(rule.__doc__)
-            known = rule.variant or rule.rope_type
-            yield NamedVariant(
-                known, f"{rule.published}&seq_len=50", fixed, refuses, first_line, docs
-            )
-        listed = {"rope_theta", "rope_type", *RULE_KEYS} - {*SHARED, "attention_factor"}
-        yield NamedVariant("inv_freq", "inv_freq=1,0.1,0.01,0.001&seq_len=50", {}, listed)
-
     @property
     def convention_name(self) -> str:
         """The name of the rule; inv_freq if frequencies are listed."""
@@ -498,6 +485,23 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     summary: ClassVar[str] = "The rotary table of positions, in the packing that a consumer expects"
     example: ClassVar[str] = "head_dim=4&seq_len=2"
 
+    @classmethod
+    def variants(cls) -> Iterator[NamedVariant]:
+        for rule in RULES:
+            takes = {"rope_theta", "rope_type", *rule.key_types(), *SHARED}
+            first_line = (rule.__doc__ or "").partition("\n")[0]
+            yield NamedVariant(
+                rule.variant or rule.rope_type,
+                "seq_len=50",
+                {"rope_type": rule.rope_type},
+                takes,
+                rule.published,
+                first_line,
+                sections(rule.__doc__),
+            )
+        takes = {"inv_freq", "attention_factor", *SHARED}
+        yield NamedVariant("inv_freq", "inv_freq=1,0.1,0.01,0.001&seq_len=50", takes=takes)
+
     def selections(self) -> Mapping[str, Selection]:
         listed = any(getattr(self, name) is not None for name in ("grid", *_POSITIONS))
         return {} if listed else super().selections()
@@ -539,7 +543,6 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     operation: ClassVar[str] = "RopeFrequencies"
     summary: ClassVar[str] = "The frequency of each pair of rotary channels, and intermediates"
     example: ClassVar[str] = "head_dim=4"
-    has_variants: ClassVar[bool] = False
     axes: ClassVar[tuple[str, ...]] = ("pair",)
 
     part: FrequencyArray | None = optional("Return only one of the arrays.", "inv_freq")
