@@ -290,7 +290,9 @@ class Field {
     this.help.id = `${id}-help`;
     fill(this.help, parameter.description, h("small", {}, bounds(parameter)));
     this.refusal.id = `${id}-refusal`;
-    this.element.onkeydown = ({ key }) => this.element.classList.toggle("silent", key === "Escape");
+    this.element.addEventListener("keydown", ({ key }) =>
+      this.element.classList.toggle("silent", key === "Escape"),
+    );
   }
 
   /** Show the value of the URL, or the default where it has none. */

@@ -27,7 +27,14 @@ export class CopyMenu {
   constructor(app, view) {
     Object.assign(this, { app, view }, partsOf("copy"));
     this.menu.onclick = ({ target }) => this.run(target);
+    this.menu.ontoggle = ({ newState }) => {
+      if (newState === "open" && !this.menu.matches(":focus-within"))
+        this.menu.firstElementChild.focus();
+    };
     this.element.onkeydown = (event) => this.move(event);
+    this.menu.addEventListener("focusout", ({ relatedTarget }) => {
+      if (!this.element.contains(relatedTarget)) this.menu.hidePopover();
+    });
   }
 
   /** Put the focus on another item; the menu opens and closes as popovers do. */
