@@ -34,15 +34,16 @@ class Page {
     this.views = {};
     this.panel = new EncodingPanel(this, this.encoding);
     this.skip.onclick = () => document.getElementById("page").focus();
-    this.bar.onsubmit = (event) => {
-      event.preventDefault();
+    this.bar.onsubmit = () =>
       this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");
-    };
     this.other.onclick = () => this.compare();
     document.getElementById("page").replaceWith(frame);
     addEventListener("popstate", () => this.render());
     addEventListener("unhandledrejection", (event) => this.fail(event.reason));
     document.addEventListener("click", (event) => this.follow(event));
+    document.addEventListener("submit", (event) => {
+      if (event.target.method !== "dialog") event.preventDefault();
+    });
   }
 
   /** Return what stands in the request bar as path and query of this server. */

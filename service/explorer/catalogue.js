@@ -161,7 +161,6 @@ export class EncodingPanel {
 class ParameterForm {
   constructor(app, element) {
     Object.assign(this, { app, element, fields: new Map() }, partsOf(element));
-    element.onsubmit = (event) => event.preventDefault();
     element.oninput = ({ target }) => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.apply(target.name), APPLY_AFTER);

@@ -157,7 +157,6 @@ export class FileView {
     Object.assign(this, { app, pane: new MatrixPane() }, partsOf("file"));
     this.read = showing(this.found, (signal) => this.examine(signal));
     this.raw.onchange = this.layer.onchange = this.array.onchange = this.read;
-    this.raw.onsubmit = this.layer.onsubmit = (event) => event.preventDefault();
     this.expected = new Description(this.description, this.read);
     this.example.onclick = () => this.tryOne();
     this.report = h("div", { class: "report" });

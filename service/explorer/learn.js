@@ -6,13 +6,15 @@ import { Heatmap } from "./heatmap.js";
 import { TableSource } from "./sources.js";
 import { announce, fill, h, json, partsOf, real, whole } from "./lib.js";
 
-const TABLE = "/rope?head_dim=128&rope_theta=500000";
 const FREQUENCIES = "/rope/frequencies?head_dim=128&rope_theta=500000";
 const TRAINED = 8192;
-const FAR = Array.from({ length: 18 }, (_, exponent) => 2 ** exponent);
-const LAYOUTS = ["half", "interleaved"];
+const ROTATIONS = ["/rope/apply?layout=half", "/rope/apply?layout=interleaved"];
+/** A vector of ones at 33 positions. */
+const ONES = JSON.stringify({ x: Array(33).fill(Array(8).fill(1)) });
 
-const dataOf = async (url, options) => (await json(url, options)).data;
+/** Return the numbers at some URLs; a body is posted to each. */
+const dataOf = (urls, body) =>
+  Promise.all(urls.map(async (url) => (await json(url, body && posted(body))).data));
 
 /** Return the vectors of a pair by position, of one table or two, with a slider over positions. */
 function dial(pair, tables, start) {
@@ -28,28 +30,16 @@ function dial(pair, tables, start) {
   return { draw: () => shown.element };
 }
 
-/** Return a vector of ones at 33 positions, rotated in each layout. */
-function rotations() {
-  const options = posted(JSON.stringify({ x: Array(33).fill(Array(8).fill(1)) }));
-  return Promise.all(LAYOUTS.map((layout) => dataOf(`/rope/apply?layout=${layout}`, options)));
-}
-
 /** By name: what gets the numbers of a step, and returns its figure and facts for its text. */
 const FIGURES = {
-  async turning({ position }) {
-    const urls = [TABLE, TABLE.replace("500000", "10000")];
-    const tables = await Promise.all(urls.map((url) => dataOf(`${url}&seq_len=65`)));
-    return dial(
-      20,
-      tables.map((rows) => rows.map((pairs) => pairs[20])),
-      position,
-    );
+  async turning({ urls, position }) {
+    const tables = (await dataOf(urls)).map((rows) => rows.map((pairs) => pairs[20]));
+    return dial(20, tables, position);
   },
 
   async growing({ urls, caption }) {
-    const all = [`${TABLE}&pack=concat`, ...urls].map((url) => dataOf(`${url}&positions=${FAR}`));
     // The decimals of JSON as the float32 that they stand for: differences of these are exact.
-    const tables = (await Promise.all(all)).map((rows) => rows.map((row) => row.map(Math.fround)));
+    const tables = (await dataOf(urls)).map((rows) => rows.map((row) => row.map(Math.fround)));
     const [exact, ...others] = tables;
     const most = (row, at) => Math.max(...row.map((value, to) => Math.abs(value - exact[at][to])));
     const series = others.map((rows, each) => ({ values: rows.map(most), series: each }));
@@ -60,7 +50,7 @@ const FIGURES = {
   },
 
   async scaling({ rule, caption }) {
-    const answers = await Promise.all([FREQUENCIES, FREQUENCIES + rule].map((url) => dataOf(url)));
+    const answers = await dataOf([FREQUENCIES, FREQUENCIES + rule]);
     const [before, after] = answers.map(({ wavelength }) => wavelength);
     const series = [{ values: after }, { values: before, series: 2 }];
     const lines = [{ value: TRAINED, text: `trained on ${whole(TRAINED)} positions` }];
@@ -78,19 +68,20 @@ const FIGURES = {
     return { draw, facts };
   },
 
-  async packed({ packs }, app) {
-    const panel = async (pack) => {
-      const about = await app.describe(`/rope?head_dim=32&seq_len=64&pack=${pack}&part=cos`);
+  async packed({ urls }, app) {
+    const panel = async (url) => {
+      const about = await app.describe(url);
+      const { pack } = about.parameters;
       return { source: new TableSource(about), label: pack, name: pack };
     };
     const map = new Heatmap();
-    const panels = await Promise.all(packs.map(panel));
+    const panels = await Promise.all(urls.map(panel));
     map.show({ panels, isUpright: true, range: [-1, 1] });
     return { draw: () => map.element };
   },
 
   async rotated({ position, caption }) {
-    const [a, b] = (await rotations()).map((rows) => rows[position]);
+    const [a, b] = (await dataOf(ROTATIONS, ONES)).map((rows) => rows[position]);
     const parts = partsOf("rotated");
     parts.element.ariaLabel = caption;
     const cell = (value, at) =>
@@ -102,7 +93,8 @@ const FIGURES = {
   },
 
   async paired({ position }) {
-    const tables = (await rotations()).map((rows) => rows.map((row) => [row[1], row[5]]));
+    const rotated = await dataOf(ROTATIONS, ONES);
+    const tables = rotated.map((rows) => rows.map((row) => [row[1], row[5]]));
     return dial(1, tables, position);
   },
 };

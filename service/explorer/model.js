@@ -121,7 +121,6 @@ export class ModelView {
     const parts = [...this.element.querySelectorAll(".description")];
     [this.one, this.other] = parts.map((each) => new Description(each, read));
     this.form.onchange = read;
-    this.form.onsubmit = (event) => event.preventDefault();
     this.tries.onclick = ({ target: { value } }) =>
       value && this.one.set(JSON.stringify(JSON.parse(value), null, 2));
   }

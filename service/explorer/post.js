@@ -20,11 +20,7 @@ export function edit(app, url, body) {
 export class PostView {
   constructor(app) {
     Object.assign(this, { app, pane: new MatrixPane() }, partsOf("post"));
-    this.answer = showing(this.found, (signal) => this.send(signal));
-    this.form.onsubmit = (event) => {
-      event.preventDefault();
-      this.answer();
-    };
+    this.form.onsubmit = this.answer = showing(this.found, (signal) => this.send(signal));
   }
 
   /** Show the entry of a place, with the body of `edit` or its example; without one, all entries. */
