@@ -10,16 +10,16 @@ const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
 const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
 const WRITE_AFTER = 120;
 
-/** Return the place of an address: the URL of a table, and how it is looked at. */
+/** Return the place of an address: a table, or another view, and how it is looked at. */
 function placeOf(address) {
   const view = new URLSearchParams(address.hash.slice(1));
   const isHome = address.pathname === "/";
-  const { pathname: path, search } = isHome ? new URL(HOME, address) : address;
+  const { pathname, search } = isHome ? new URL(HOME, address) : address;
   const name = VIEWS.find((each) => each.toLowerCase() === view.get("view"));
   const kind = name ?? (view.has("vs") ? "Compare" : "Table");
   const isTable = kind === "Table" || kind === "Compare";
-  const query = isTable ? search.slice(1) : "";
-  return { path, query, url: path + search, view, kind, isHome, isTable };
+  const [path, query] = isTable ? [pathname, search.slice(1)] : [`/${view.get("entry") ?? ""}`, ""];
+  return { path, query, url: pathname + search, view, kind, isHome, isTable };
 }
 
 class Page {
@@ -146,7 +146,8 @@ class Page {
     this.fail(error);
     if (!this.place.isTable) return;
     this.stage.replaceChildren(copied("empty"));
-    this.panel.refuse(error.errors ?? []);
+    this.place.faults = error.errors ?? [];
+    this.panel.form.refuse(this.place.faults);
   }
 
   /** Follow a link to a table without loading the page anew: a key in memory stays. */

@@ -10,7 +10,6 @@ const BOUNDS = {
   multiple_of: "a multiple of",
   default: "default",
 };
-const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 };
 const WIDE = matchMedia("(min-width: 720px)");
 
 /** Return path and query as one URL, with commas and colons left readable. */
@@ -41,9 +40,8 @@ export class EncodingPanel {
     app.catalogue.then((catalogue) => (this.catalogue = catalogue)).catch(() => null);
   }
 
-  /** Show a place: its entry chosen, its parameters in the form. */
+  /** Show a place: its entry chosen, its parameters in the form, and what is wrong with them. */
   async show(place) {
-    this.faults = [];
     await this.app.catalogue.catch(() => null);
     if (!this.catalogue || place !== this.app.place) return;
     const entry = this.entryOf(place);
@@ -54,13 +52,6 @@ export class EncodingPanel {
       this.list();
     }
     this.form.show(this.catalogue, entry, place);
-    this.form.refuse(this.faults);
-  }
-
-  /** Show the errors of a refused request at their fields. */
-  refuse(faults) {
-    this.faults = faults;
-    this.form.refuse(faults);
   }
 
   /** Return true where a path is that of a table. */
@@ -69,22 +60,18 @@ export class EncodingPanel {
   }
 
   /** Return the entry that a place belongs to; the first of a path is that of its defaults. */
-  entryOf({ path, query, view, kind }) {
-    const { entries } = this.catalogue;
-    if (kind === "Post")
-      return entries.find(
-        (each) => each.method === "POST" && each.path === `/${view.get("entry")}`,
-      );
+  entryOf({ path, query, isTable }) {
     const given = new URLSearchParams(query);
-    const fit = ({ method, path: own, fixed, required }) => {
-      const known = Object.keys(fixed).filter((name) => given.has(name));
-      const isOther = known.some((name) => given.get(name) !== fixed[name]);
-      if (method !== "GET" || own !== path || isOther) return -1;
-      return known.length + (required.every((name) => given.has(name)) ? 10 : 0);
-    };
-    const fits = entries.map(fit);
-    const best = Math.max(...fits);
-    return best < 0 ? undefined : entries[fits.indexOf(best)];
+    const known = ({ fixed }) => Object.keys(fixed).filter((name) => given.has(name));
+    const fit = (entry) =>
+      known(entry).length + (entry.required.every((name) => given.has(name)) ? 10 : 0);
+    const fitting = this.catalogue.entries.filter(
+      (each) =>
+        each.path === path &&
+        (each.method === "GET") === isTable &&
+        known(each).every((name) => given.get(name) === each.fixed[name]),
+    );
+    return fitting.sort((one, other) => fit(other) - fit(one))[0];
   }
 
   /** List the entries that answer the search: groups in the order of their best entries. */
@@ -135,7 +122,7 @@ export class EncodingPanel {
 
   move(event) {
     const all = [...this.options.querySelectorAll("[data-id]")];
-    const step = STEPS[event.key];
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
     if (step && all.length) {
       const next = this.active ? all.indexOf(this.active) + step : 0;
       this.activate(all[Math.max(0, Math.min(all.length - 1, next))]);
@@ -190,6 +177,7 @@ class ParameterForm {
     }
     const values = new Map(this.pairs);
     for (const [name, field] of this.fields) field.show(values.get(name));
+    this.refuse(place.faults ?? []);
   }
 
   /** Make the fields; those that the example and the URL do without are folded. */

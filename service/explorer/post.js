@@ -24,10 +24,10 @@ export class PostView {
   }
 
   /** Show the entry of a place, with the body of `edit` or its example; without one, all entries. */
-  async show({ view }) {
+  async show({ path }) {
     const { entries } = await this.app.catalogue;
     const posts = entries.filter((each) => each.method === "POST");
-    const entry = posts.find((each) => each.path === `/${view.get("entry")}`);
+    const entry = posts.find((each) => each.path === path);
     const shown = draft ?? (entry && { url: entry.path, body: entry.body });
     draft = null;
     this.form.hidden = !shown;
