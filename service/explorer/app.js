@@ -1,7 +1,7 @@
-// The page: its state (URL and fragment), the views, the request bar and the key.
+// The page: its state (URL and fragment), the views, and the request bar.
 
 import { EncodingPanel } from "./catalogue.js";
-import { Problem, askForKeyBy, copied, h, json, openDialog } from "./lib.js";
+import { Problem, announce, copied, fault, json, partsOf } from "./lib.js";
 
 const HOME =
   "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
@@ -10,51 +10,43 @@ const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
 const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
 const WRITE_AFTER = 120;
 
-/** Return the place of an address: the URL of a table, and how it is looked at. */
+/** Return the place of an address: a table, or another view, and how it is looked at. */
 function placeOf(address) {
   const view = new URLSearchParams(address.hash.slice(1));
   const isHome = address.pathname === "/";
-  const { pathname: path, search } = isHome ? new URL(HOME, address) : address;
+  const { pathname, search } = isHome ? new URL(HOME, address) : address;
   const name = VIEWS.find((each) => each.toLowerCase() === view.get("view"));
   const kind = name ?? (view.has("vs") ? "Compare" : "Table");
   const isTable = kind === "Table" || kind === "Compare";
-  return { path, query: search.slice(1), url: path + search, view, kind, isHome, isTable };
+  const [path, query] = isTable ? [pathname, search.slice(1)] : [`/${view.get("entry") ?? ""}`, ""];
+  return { path, query, url: pathname + search, view, kind, isHome, isTable };
 }
 
 class Page {
   constructor() {
     const frame = copied("frame");
-    const find = (selector) => frame.querySelector(selector);
+    Object.assign(this, partsOf(frame));
     this.answer = JSON.parse(document.getElementById("answer").textContent);
     this.answered = location.pathname + location.search;
     this.catalogue = json("/catalogue");
     this.place = placeOf(location);
     this.views = {};
-    this.aside = find("aside");
-    this.panel = new EncodingPanel(this, find(".encoding"));
+    this.panel = new EncodingPanel(this, this.encoding);
     this.catalogue.then(
       (catalogue) => (this.panel.catalogue = catalogue),
       (error) => this.fail(error),
     );
-    [this.bar, this.faults, this.stage] = find("main").children;
-    this.request = this.bar.querySelector("input");
-    this.links = [...find("nav").children];
-    this.tagline = find(".tagline");
-    this.status = find("[role=status]");
-    find(".skip").addEventListener("click", (event) => {
-      event.preventDefault();
-      document.getElementById("page").focus();
-    });
-    this.bar.addEventListener("submit", (event) => {
-      event.preventDefault();
+    this.skip.onclick = () => document.getElementById("page").focus();
+    this.bar.onsubmit = () =>
       this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");
-    });
-    find(".request .quiet").addEventListener("click", () => this.compare());
+    this.other.onclick = () => this.compare();
     document.getElementById("page").replaceWith(frame);
     addEventListener("popstate", () => this.render());
     addEventListener("unhandledrejection", (event) => this.fail(event.reason));
     document.addEventListener("click", (event) => this.follow(event));
-    askForKeyBy(() => (this.asking ??= this.askForKey().finally(() => (this.asking = null))));
+    document.addEventListener("submit", (event) => {
+      if (event.target.method !== "dialog") event.preventDefault();
+    });
   }
 
   /** Return what stands in the request bar as path and query of this server. */
@@ -67,17 +59,20 @@ class Page {
   /** Compare the table with the one in the request bar; or keep it as B, and change A. */
   compare() {
     const other = this.typed();
-    if (other === this.place.url) this.announce("Kept as B. Change a parameter: A changes.");
+    if (other === this.place.url) announce("Kept as B. Change a parameter: A changes.");
     this.open(this.place.url, `vs=${encodeURIComponent(other)}&show=d`);
   }
 
-  /** Open another table or view: a step that Back undoes, unless it replaces the one before. */
-  open(url, fragment = "", isReplacing = false) {
+  /**
+   * Open another table or view: a step that Back undoes. What comes from a field that is still
+   * being changed replaces what came from it before.
+   */
+  open(url, fragment = "", field = null) {
     this.write();
     const target = new URL(url, location);
     if (String(fragment)) target.hash = fragment;
-    const way = isReplacing ? "replaceState" : "pushState";
-    if (target.href !== location.href) history[way](null, "", target);
+    const isSame = target.href === location.href || (field && field === history.state);
+    history[isSame ? "replaceState" : "pushState"](field, "", target);
     return this.render();
   }
 
@@ -98,7 +93,7 @@ class Page {
     this.writing = null;
     const fragment = this.place.view.toString().replaceAll("%2C", ",");
     const address = location.pathname + location.search;
-    history.replaceState(null, "", fragment ? `${address}#${fragment}` : address);
+    history.replaceState(history.state, "", fragment ? `${address}#${fragment}` : address);
   }
 
   /** Return the description of a table; that of the first one came with the page. */
@@ -109,11 +104,6 @@ class Page {
     return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
   }
 
-  /** Say something to those who do not see the page. */
-  announce(text) {
-    this.status.textContent = text;
-  }
-
   async render() {
     const place = (this.place = placeOf(location));
     this.bar.hidden = !place.isTable;
@@ -121,16 +111,15 @@ class Page {
     this.request.value = place.url;
     this.faults.replaceChildren();
     this.mark();
-    this.panel.refuse([]);
     if (!this.aside.hidden) this.panel.show(place);
     try {
       const module = await import(`./${place.kind.toLowerCase()}.js`);
       if (place !== this.place) return;
       const view = (this.views[place.kind] ??= new module[`${place.kind}View`](this));
-      if (this.view !== view) this.view?.close();
+      if (this.view !== view) this.view?.close?.();
       this.view = view;
       this.stage.replaceChildren(view.element);
-      await view.show(place);
+      await view.show?.(place);
     } catch (error) {
       if (place === this.place && error.name !== "AbortError") this.refuse(error);
     }
@@ -141,30 +130,19 @@ class Page {
     const { kind, isHome, isTable, url, view } = this.place;
     const table = isHome ? "/" : url;
     const other = view.get("vs") ?? (isHome ? url.replace("factor=32", "factor=8") : url);
-    const targets = { Table: table, Compare: `${table}#vs=${encodeURIComponent(other)}&show=d` };
-    for (const link of this.links) {
-      const name = link.textContent;
-      link.href = targets[name] ?? `/#view=${name.toLowerCase()}`;
-      link.ariaCurrent = name === kind ? "page" : null;
-    }
-    const subject = isHome && kind === "Table" ? "Exact positional encodings" : isTable && url;
+    const [toTable, toComparison] = this.links.children;
+    toTable.href = table;
+    toComparison.href = `${table}#vs=${encodeURIComponent(other)}&show=d`;
+    for (const link of this.links.children)
+      link.ariaCurrent = link.textContent === kind ? "page" : null;
     this.tagline.hidden = !isHome || kind !== "Table";
+    const subject = this.tagline.hidden ? isTable && url : "Exact positional encodings";
     document.title = `${subject || kind} · posref`;
   }
 
   /** Show what went wrong above the view. */
   fail(error) {
-    const faults = error.errors?.length ? error.errors : [{ detail: error.message }];
-    const [fault] = copied("fault").children;
-    fault.firstChild.textContent = error.errors ? error.title : "The page failed";
-    const link = (url) => h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
-    for (const { detail, url, suggestion } of faults) {
-      const path = suggestion?.startsWith("/") && suggestion;
-      fault.append(h("p", {}, detail));
-      if (url || path) fault.append(link(url ?? path));
-    }
-    if (error.instead) fault.append(link(error.instead));
-    this.faults.replaceChildren(fault);
+    this.faults.replaceChildren(fault(error));
   }
 
   /** Show what went wrong in the place of a table, and faults of parameters at their fields. */
@@ -172,7 +150,8 @@ class Page {
     this.fail(error);
     if (!this.place.isTable) return;
     this.stage.replaceChildren(copied("empty"));
-    this.panel.refuse(error.errors ?? []);
+    this.place.faults = error.errors ?? [];
+    this.panel.form.refuse(this.place.faults);
   }
 
   /** Follow a link to a table without loading the page anew: a key in memory stays. */
@@ -184,20 +163,6 @@ class Page {
     if (link.origin !== location.origin || !isPage) return;
     event.preventDefault();
     this.open(link.href);
-  }
-
-  /** Return the key that a person gives. */
-  askForKey() {
-    const title = this.hasAsked ? "This key is not known" : "This server asks for a key";
-    const dialog = openDialog(title, copied("key"));
-    this.hasAsked = true;
-    return new Promise((resolve, reject) => {
-      dialog.addEventListener("close", () => {
-        const detail = "This server answers with a key only. Load the page anew to give one.";
-        if (dialog.returnValue) resolve(dialog.querySelector("input").value.trim());
-        else reject(new Problem(401, { title: "No key", detail }));
-      });
-    });
   }
 }
 

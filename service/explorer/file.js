@@ -15,20 +15,36 @@ import {
   code,
   details,
   givenIn,
+  joined,
+  layersText,
   list,
   muted,
   paragraph,
   posted,
-  refused,
+  showing,
   takeFiles,
 } from "./given.js";
-import { Problem, bytes, copied, copyText, h, json, real, request, whole } from "./lib.js";
+import {
+  Problem,
+  announce,
+  bytes,
+  copyText,
+  fault,
+  fill,
+  h,
+  json,
+  partsOf,
+  real,
+  request,
+  whole,
+} from "./lib.js";
 import { DifferenceSource, TableSource, exactText } from "./sources.js";
 import { MatrixPane, buttons, isUpright } from "./table.js";
 
 const WINDOW = 1024;
 const MOST_BYTES = 2 ** 26;
 const MOST_IDENTIFIED_BYTES = 2 ** 24;
+const TENSORS = "application/vnd.safetensors";
 const EXAMPLE = "/rope?head_dim=64&seq_len=512&pack=concat&rope_theta=";
 const RAW =
   "It is neither npy nor safetensors. If it holds elements alone, say their shape and type.";
@@ -47,17 +63,24 @@ const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
 function verdictOf({ verdict, sentence, mistakes = [], wrapper }) {
   const isOther = verdict === "equal" && wrapper;
   const [kind, text, own] = VERDICTS[isOther ? "packed" : verdict];
-  const keys = ({ keys: all = {} }) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
-  const engines = (each) => each.keys && details("In engines", list("muted", keys(each)));
-  const todo = mistakes.map((each) => [paragraph(each.correction), engines(each)]);
-  todo.push((isOther?.notes ?? []).map((note) => paragraph(note)));
-  const head = [h("b", {}, text), h("h1", {}, sentence ?? own)];
-  return h("div", { class: `verdict ${kind}` }, head, todo);
+  const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
+  const todo = mistakes.map((each) => [
+    paragraph(each.correction),
+    each.keys && details("In engines", list("muted", keys(each.keys))),
+  ]);
+  return h(
+    "div",
+    { class: `verdict ${kind}` },
+    h("b", {}, text),
+    h("h1", {}, sentence ?? own),
+    todo,
+    isOther?.notes?.map((note) => paragraph(note)),
+  );
 }
 
 /** Return a call as a link, and to copy. */
 function call(name, url) {
-  const copy = () => copyText("Address", new URL(url, location).href);
+  const copy = ({ target }) => copyText(name, new URL(url, location).href, target);
   const link = [h("a", { href: url }, code(url)), button("Copy", copy, "quiet")];
   return h("p", { class: "call" }, h("span", {}, name), link);
 }
@@ -67,7 +90,8 @@ function diagnosis(report) {
   const { verdict, findings = [], alternatives = [], wrapper = {}, groups = [] } = report;
   const { correct, yours, arithmetic, checked: seen, sampled, scores = [] } = report;
   const or = ({ mistakes }) => paragraph(`Or: ${mistakes.map((each) => each.sentence).join(" ")}`);
-  const group = (each) => details([...each.arrays, each.layers].join(", "), diagnosis(each));
+  const group = (each) =>
+    details(joined(...each.arrays, layersText(each.layers ?? [])), diagnosis(each));
   const vs = correct && yours && `${correct.url}#vs=${encodeURIComponent(yours.url)}&show=d`;
   // The sentence of an array that is not explained is that of its first finding.
   const more = findings.map((each, at) => (at || verdict !== "none") && each.sentence);
@@ -122,31 +146,28 @@ function evidence({ good_to: good, largest, array }, first) {
   ]);
 }
 
+/** Return those of some arrays that a report, or its first group with a mistake, is about. */
+function examined(arrays, { arrays: patterns, layers = [] }) {
+  if (!patterns) return arrays;
+  // A pattern is the first name of cosines and sines that were examined together.
+  const stem = (name) => name.replace(/cos|sin/, "");
+  const stems = patterns.map((each) => stem(each.replace("*", layers[0])));
+  return arrays.filter(({ name }) => stems.includes(stem(name)));
+}
+
 /** The view. */
 export class FileView {
   constructor(app) {
-    this.app = app;
-    this.element = copied("file").firstElementChild;
-    const changed = () => this.read();
-    const take = (file) => this.take(file);
-    [this.told, this.array, this.found] = [".muted", "select", ".found"].map((each) =>
-      this.element.querySelector(each),
-    );
-    [this.raw, this.layer] = this.element.querySelectorAll("form");
-    this.raw.onchange = this.layer.onchange = this.array.onchange = changed;
-    this.raw.onsubmit = this.layer.onsubmit = (event) => event.preventDefault();
-    this.expected = new Description(this.element.querySelector(".description"), changed);
-    this.found.querySelector("button").onclick = () => this.example();
+    Object.assign(this, { app, pane: new MatrixPane() }, partsOf("file"));
+    this.read = showing(this.found, (signal) => this.examine(signal));
+    this.raw.onchange = this.layer.onchange = this.array.onchange = this.read;
+    this.expected = new Description(this.description, this.read);
+    this.example.onclick = () => this.tryOne();
     this.report = h("div", { class: "report" });
-    this.pane = new MatrixPane();
-    takeFiles(this.element, take);
+    takeFiles(this.element, (file) => this.take(file));
   }
 
-  async show() {}
-
-  close() {}
-
-  async example() {
+  async tryOne() {
     const made = await request(`${EXAMPLE}10000`, { headers: { Accept: "application/x-npy" } });
     this.expected.set(`${EXAMPLE}500000`);
     await this.take(new File([await made.blob()], "mine.npy"));
@@ -154,31 +175,27 @@ export class FileView {
 
   /** Read the header of a file and choose an array. */
   async take(file) {
-    this.reading?.abort();
-    this.file = null;
+    this.file = file;
     this.told.textContent = file.name;
-    try {
-      Object.assign(this, { arrays: await readArrays(file), file });
-    } catch (error) {
-      return this.found.replaceChildren(refused(error));
-    }
-    const all = this.arrays ?? [];
+    this.arrays = readArrays(file);
+    const held = await this.arrays.catch(() => []);
+    if (this.file !== file) return;
+    const all = held ?? [];
     const option = (each, value) => h("option", { value }, `${each.name}: ${sizeText(each)}`);
-    const options = all.map(option);
-    options.push(h("option", { value: "all" }, `all ${all.length} together`));
-    this.array.replaceChildren(...options);
+    fill(this.array, all.map(option), h("option", { value: "all" }, `all ${all.length} together`));
     const likely = all.findIndex(({ name }) => /pos|rot|freq|cos|sin/i.test(name));
     const areParts = ["cos", "sin"].every((part) => all.some(({ name }) => name.includes(part)));
     this.array.value = all.length === 2 && areParts ? "all" : Math.max(likely, 0);
     this.array.hidden = all.length < 2;
-    this.raw.hidden = this.arrays !== null;
+    this.raw.hidden = held !== null;
     await this.read();
   }
 
   /** Return the chosen arrays; one without a header is what its form says. */
-  chosen() {
-    const { file, arrays } = this;
-    if (arrays) return this.array.value === "all" ? arrays : [arrays[this.array.value]];
+  async chosen() {
+    const { file, array } = this;
+    const arrays = await this.arrays;
+    if (arrays) return array.value === "all" ? arrays : [arrays[array.value]];
     const given = givenIn(this.raw);
     if (!given.has("shape")) throw new Problem(0, { title: "No header", detail: RAW });
     const shape = given.get("shape").split(",").map(Number);
@@ -186,88 +203,69 @@ export class FileView {
     return [checked({ name: file.name, dtype, shape, file, first: 0 })];
   }
 
-  /** Return arrays as a file to send, with a model beside them; of large ones the first rows. */
-  async sent(arrays, model) {
-    const limit = (this.expected.content ? MOST_BYTES : MOST_IDENTIFIED_BYTES) / arrays.length;
-    const tensor = async (array) => {
-      const length = lengthOf(array, limit);
-      const name = arrays.length > 1 ? array.name : "x";
-      const shape = array.shape.length ? [length, ...array.shape.slice(1)] : [];
-      return { ...array, name, shape, bytes: await bytesOf(array, length) };
-    };
-    const tensors = await Promise.all(arrays.map(tensor));
-    const [length, all] = [tensors[0].shape[0], arrays[0].shape[0]];
-    const part = length < all ? `; its first ${whole(length)} rows of ${whole(all)} are sent` : "";
-    const about = arrays.length > 1 ? `${arrays.length} arrays` : sizeText(arrays[0]);
-    this.told.textContent = `${this.file.name}: ${about}, ${bytes(this.file.size)}${part}`;
-    if (model) {
-      const content = await new Blob([model]).arrayBuffer();
-      const shape = [content.byteLength];
-      tensors.push({ name: "model", dtype: "uint8", shape, bytes: content });
-    }
-    return safetensors(tensors);
-  }
-
-  /** Examine what is given and show the report; a later call ends this one. */
-  async read() {
+  /** Examine what is given and show the report. */
+  async examine(signal) {
     const { content } = this.expected;
     const isUrl = typeof content === "string" && /^(https?:\/)?\//.test(content);
     this.layer.hidden = !content || isUrl;
-    if (!this.file) return;
-    this.reading?.abort();
-    const { signal } = (this.reading = new AbortController());
-    try {
-      const arrays = this.chosen();
-      const body = await this.sent(arrays, isUrl ? null : content);
-      const source = await sourceOf(arrays[0]).catch(refused);
-      if (signal.aborted) return;
-      const isDrawn = !(source instanceof Element);
-      this.report.replaceChildren(muted("Examined …"));
-      const drawn = isDrawn ? [this.pane.choices, this.pane.element] : [source];
-      this.found.replaceChildren(this.report, ...drawn);
-      if (isDrawn) this.draw({ File: source });
-      const query = this.layer.hidden ? new URLSearchParams() : givenIn(this.layer);
-      if (isUrl) query.set("to", content.replace(/^https?:\/\/[^/]*/, ""));
-      const options = posted(body, signal, "application/vnd.safetensors");
-      const report = await json(`/${content ? "diagnose" : "identify"}?${query}`, options);
-      const parts = content ? diagnosis(report) : identity(report);
-      this.report.replaceChildren(...parts.flat(3).filter(Boolean));
-      this.app.announce(this.report.querySelector("h1").textContent);
-      if (!isDrawn) return;
-      const groups = report.groups ?? [];
-      const one = groups.find(({ verdict }) => verdict !== "equal") ?? groups[0] ?? report;
-      const own = arrays.filter(({ name }) => one.arrays?.includes(name) ?? true);
-      await this.compare(one, own, signal);
-    } catch (error) {
-      if (!signal.aborted) this.found.replaceChildren(refused(error));
-    }
+    if (!this.file) return undefined;
+    const arrays = await this.chosen();
+    const limit = (content ? MOST_BYTES : MOST_IDENTIFIED_BYTES) / arrays.length;
+    const [length, all] = [lengthOf(arrays[0], limit), arrays[0].shape[0] ?? 1];
+    const part = length < all ? `; its first ${whole(length)} rows of ${whole(all)} are sent` : "";
+    const about = arrays.length > 1 ? `${arrays.length} arrays` : sizeText(arrays[0]);
+    this.told.textContent = `${this.file.name}: ${about}, ${bytes(this.file.size)}${part}`;
+    const body = await sent(arrays, limit, isUrl ? null : content);
+    const source = await sourceOf(arrays[0]).catch(fault);
+    if (signal.aborted) return undefined;
+    const isDrawn = !(source instanceof Element);
+    fill(this.report, muted("Examined …"));
+    fill(this.found, this.report, isDrawn ? [this.pane.choices, this.pane.element] : source);
+    if (isDrawn) this.draw({ File: source });
+    const query = this.layer.hidden ? new URLSearchParams() : givenIn(this.layer);
+    if (isUrl) query.set("to", content.replace(/^https?:\/\/[^/]*/, ""));
+    const report = await json(
+      `/${content ? "diagnose" : "identify"}?${query}`,
+      posted(body, signal, TENSORS),
+    );
+    fill(this.report, content ? diagnosis(report) : identity(report));
+    announce(this.report.querySelector("h1").textContent);
+    if (isDrawn) await this.compare(report, arrays, signal);
+    return undefined;
   }
 
   /** Compare with the table that is meant, mark the first difference, and show both. */
-  async compare({ correct, hypotheses = [], nearest, ...report }, arrays, signal) {
-    const { url, post } = correct ?? hypotheses[0] ?? nearest ?? {};
+  async compare(report, arrays, signal) {
+    const own = report.groups?.find(({ verdict }) => verdict !== "equal") ?? report;
+    const { wrapper, mistakes = [], arithmetic = "exact", hypotheses = [], nearest } = own;
+    const { url, post } = own.correct ?? hypotheses[0] ?? nearest ?? {};
     if (!url || post) return;
     const to = new URL(url, location);
-    const { wrapper, mistakes = [], arithmetic = "exact" } = report;
     const isOrder = mistakes.some((each) => each.name === "layout-swapped");
     if (wrapper?.pack && !isOrder) to.searchParams.set("pack", wrapper.pack);
-    const query = new URLSearchParams({ to: to.pathname + to.search });
-    // A table made in float32 is off by as much as its largest angle is rounded.
-    const rows = arrays[0].shape.at(-2) ?? arrays[0].shape[0];
-    if (!/exact|float64/.test(arithmetic)) query.set("atol", rows * 2 ** -22);
-    const options = posted(await this.sent(arrays), signal, "application/vnd.safetensors");
-    const compared = await json(`/compare?${query}`, options).catch(() => ({}));
-    if (signal.aborted) return;
-    const reports = compared.arrays ?? { [arrays[0].name]: compared };
-    const array = arrays.find(({ name }) => reports[name]?.first_beyond) ?? arrays[0];
-    const own = reports[array.name] ?? {};
-    const first = report.verdict === "equal" ? null : own.first_beyond;
-    if (own.array) this.report.append(evidence(own, first) || "");
-    const description = await this.app.describe(query.get("to"));
-    const Table = new TableSource(description, { part: array.name });
+    const table = to.pathname + to.search;
+    const description = await this.app.describe(table).catch(() => null);
+    const held = examined(arrays, own);
+    // What is known of a rotation is no table to draw.
+    if (!description || !held.length) return;
+    const compared = async (array) => {
+      const part = description.view.parts.find((each) => array.name.endsWith(each));
+      const query = new URLSearchParams({ to: part ? `${table}&part=${part}` : table });
+      // A table made in float32 is off by as much as its largest angle is rounded.
+      const rows = array.shape.at(-2) ?? array.shape[0];
+      if (!/exact|float64/.test(arithmetic)) query.set("atol", rows * 2 ** -22);
+      const options = posted(await sent([array], MOST_BYTES), signal, TENSORS);
+      return { array, part, found: await json(`/compare?${query}`, options).catch(() => ({})) };
+    };
+    const all = await Promise.all(held.map(compared));
+    const { array, part, found } = all.find((each) => each.found.first_beyond) ?? all[0];
+    const first = own.verdict === "equal" ? null : found.first_beyond;
+    const Table = new TableSource(description, { part });
     const isTurned = mistakes.some((each) => each.name === "transposed");
-    const File = await sourceOf(array, own.array && !isTurned && description);
-    const isAlike = own.array && Table.columns.count === File.columns.count;
+    const File = await sourceOf(array, found.array && !isTurned && description);
+    if (signal.aborted) return;
+    if (found.array) fill(this.report, ...this.report.childNodes, evidence(found, first));
+    const isAlike = found.array && Table.columns.count === File.columns.count;
     const both = isAlike ? { Difference: new DifferenceSource(File, Table) } : {};
     const toRow = (sum, each, axis) => sum * array.shape[axis] + each;
     const mark = first &&
@@ -279,19 +277,39 @@ export class FileView {
     this.draw({ File, Table, ...both }, description, mark);
   }
 
-  /** Draw one of some sources; the others can be chosen. */
-  draw(sources, description, mark, name = "File", isNew = true) {
-    const choose = (other) => this.draw(sources, description, mark, other, false);
+  /** Draw the file, with a mark; the other sources can be chosen. */
+  draw(sources, description, mark) {
     const names = Object.keys(sources);
-    this.pane.choices.replaceChildren(buttons("Shown", names, name, choose));
+    const choose = (name) => {
+      fill(this.pane.choices, buttons("Shown", names, name, choose));
+      this.pane.show({
+        panels: [{ source: sources[name], name }],
+        description: name === "Table" ? description : {},
+        isUpright: !description || isUpright(description),
+        marks: mark ? [mark] : [],
+      });
+    };
     this.pane.choices.hidden = names.length < 2;
-    const own = name === "Table" ? description : {};
-    const panels = [{ source: sources[name], name }];
-    const upright = !description || isUpright(description);
-    const marks = mark ? [mark] : [];
-    this.pane.show({ panels, description: own, isUpright: upright, marks });
-    if (!mark || !isNew) return;
+    choose("File");
+    if (!mark) return;
     this.pane.heatmap.place(mark);
     this.pane.heatmap.window(WINDOW);
   }
+}
+
+/** Return arrays as a file to send, of each as many rows as a limit allows, with a model. */
+async function sent(arrays, limit, model = null) {
+  const tensor = async (array) => {
+    const length = lengthOf(array, limit);
+    const name = arrays.length > 1 ? array.name : "x";
+    const shape = array.shape.length ? [length, ...array.shape.slice(1)] : [];
+    return { ...array, name, shape, bytes: await bytesOf(array, length) };
+  };
+  const tensors = await Promise.all(arrays.map(tensor));
+  if (model) {
+    const content = await new Blob([model]).arrayBuffer();
+    const shape = [content.byteLength];
+    tensors.push({ name: "model", dtype: "uint8", shape, bytes: content });
+  }
+  return safetensors(tensors);
 }

@@ -1,6 +1,6 @@
-// What a person gives: text that is pasted, files that are dropped or chosen. And what is refused.
+// What a person gives: text that is pasted, files that are dropped or chosen. And what is answered.
 
-import { bytes, h } from "./lib.js";
+import { bytes, fault, fill, h } from "./lib.js";
 
 const READ_AFTER = 250;
 const HEAD_BYTES = 2 ** 25;
@@ -18,6 +18,17 @@ export function list(kind, items) {
   return there.length > 0 && h("ul", { class: kind }, there);
 }
 
+/** Return what there is of some texts as one. */
+export const joined = (...texts) => texts.filter(Boolean).join(" · ");
+
+/** Return numbers of layers in words, with runs of them as ranges. */
+export function layersText(numbers) {
+  const ends = numbers.filter((each, at) => numbers[at + 1] !== each + 1);
+  const starts = numbers.filter((each, at) => numbers[at - 1] !== each - 1);
+  const ranges = starts.map((each, at) => (each === ends[at] ? each : `${each}–${ends[at]}`));
+  return ranges.length > 0 && `layers ${ranges.join(", ")}`;
+}
+
 /** Return what is given in a form, without empty fields. */
 export function givenIn(form) {
   return new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
@@ -31,14 +42,19 @@ export function posted(body, signal, type = "application/json") {
 /** Return the page of a table by its link in a report, which may end in an extension. */
 export const pageOf = (url) => url.replace(/^([^.?]+)\.\w+/, "$1");
 
-/** Return what a problem says: each fault with its place and the repaired URL. */
-export function refused({ title = "This cannot be done", message, errors = [] }) {
-  const fault = ({ detail, pointer, url }) => {
-    const link = url && h("a", { href: url }, "Open ", code(url));
-    return paragraph(pointer && [code(pointer), " "], detail, " ", link);
+/**
+ * Return what fills an element with what `make(signal)` returns, or with why it fails; nothing
+ * changes where it returns undefined. A later call ends the one before, whose signal is aborted.
+ */
+export function showing(element, make) {
+  let last = new AbortController();
+  return async () => {
+    last.abort();
+    last = new AbortController();
+    const { signal } = last;
+    const made = await make(signal).catch(fault);
+    if (made && !signal.aborted) fill(element, made);
   };
-  const faults = (errors.length ? errors : [{ detail: message }]).map(fault);
-  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title), faults);
 }
 
 /** Have an element take files: dropped onto it, or chosen by its first button for that. */

@@ -37,7 +37,13 @@ function filled(element, props, children) {
     else if (value !== null && value !== undefined && value !== false)
       element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((each) => (each ?? false) !== false));
+  return fill(element, children);
+}
+
+/** Put children into an element, as `h` does, in place of those that it has. */
+export function fill(element, ...children) {
+  const there = children.flat(Infinity).filter((each) => (each ?? false) !== false);
+  element.replaceChildren(...there);
   return element;
 }
 
@@ -46,46 +52,70 @@ export function copied(id) {
   return document.getElementById(id).content.cloneNode(true);
 }
 
-/** Open a dialog with a title; it is gone from the page when it closes. */
-export function openDialog(title, ...children) {
-  const heading = h("h2", { id: "dialog-title" }, title);
-  const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, heading, children);
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
-  return dialog;
+/** Return the elements of a copy of a template, or of a node, with a data-name, by that name. */
+export function partsOf(of) {
+  const node = typeof of === "string" ? copied(of) : of;
+  const all = [...node.querySelectorAll("[data-name]")];
+  return Object.fromEntries(all.map((each) => [each.dataset.name, each]));
 }
 
-/** Put a text into the clipboard, and return true; where that is refused, show it to be copied. */
-export async function copyText(name, text) {
+/** Say something to those who do not see the page. */
+export function announce(text) {
+  document.getElementById("told").textContent = text;
+}
+
+/** Return what an error says: each fault with its place, and a link to the repaired request. */
+export function fault({ title = "The page failed", message, errors = [], instead }) {
+  const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
+  const said = ({ detail, pointer, url, suggestion }) => [
+    h("p", {}, pointer && [h("code", {}, pointer), " "], detail),
+    open(url ?? (suggestion?.startsWith("/") && suggestion)),
+  ];
+  const faults = (errors.length ? errors : [{ detail: message }]).map(said);
+  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title), faults, open(instead));
+}
+
+/** Open the dialog of a template under a title, and return its parts; closed, it is gone. */
+function openDialog(id, title) {
+  const parts = partsOf(id);
+  parts.title.textContent = title;
+  parts.dialog.addEventListener("close", () => parts.dialog.remove());
+  document.body.append(parts.dialog);
+  parts.dialog.showModal();
+  return parts;
+}
+
+/** Copy a text, which its button shows; where there is no clipboard, show it to be copied by hand. */
+export async function copyText(name, text, button) {
   try {
     await navigator.clipboard.writeText(text);
-    return true;
   } catch {
-    showText(name, text);
-    return false;
+    const { area } = openDialog("text", name);
+    area.value = text;
+    area.select();
+    return;
   }
-}
-
-/** Show a text in a dialog, selected. */
-export function showText(name, text) {
-  const area = h("textarea", { readonly: true, rows: "14", "aria-label": name }, text);
-  const close = h("button", { class: "primary" }, "Close");
-  openDialog(name, area, h("form", { method: "dialog", class: "buttons" }, close));
-  area.select();
+  announce(`${name} copied.`);
+  button.classList.add("copied");
+  setTimeout(() => button.classList.remove("copied"), 1500);
 }
 
 let key = "";
-let asked = null;
+let asking = null;
 
-/**
- * Set what asks a person for an API key: an async function of no arguments. The key is kept in
- * memory alone.
- */
-export function askForKeyBy(ask) {
-  asked = async () => {
-    key = await ask();
-  };
+/** Ask a person for the key of the server, which is kept in memory alone. */
+function askForKey() {
+  const title = key ? "This key is not known" : "This server asks for a key";
+  const { dialog, given } = openDialog("key", title);
+  return new Promise((resolve, reject) => {
+    dialog.addEventListener("close", () => {
+      asking = null;
+      key = given.value.trim();
+      const detail = "This server answers with a key only. Load the page anew to give one.";
+      if (dialog.returnValue) resolve();
+      else reject(new Problem(401, { title: "No key", detail }));
+    });
+  });
 }
 
 /** Return the response to a request with status 2xx; throws Problem for any other. */
@@ -100,8 +130,8 @@ export async function request(url, options = {}) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: "The server does not answer. Is it still running?" });
   }
-  if (response.status === 401 && asked) {
-    if (used === key) await asked();
+  if (response.status === 401) {
+    if (used === key) await (asking ??= askForKey());
     return request(url, options);
   }
   if (response.ok) return response;
@@ -149,14 +179,10 @@ export function real(value, digits = 4) {
   return String(Number(value.toPrecision(digits))).replace("-", "−");
 }
 
-/** Return a number of bytes with its unit. */
+const UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];
+
+/** Return a whole number of bytes with its unit. */
 export function bytes(value) {
-  const units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
-  let number = Number(value);
-  let unit = 0;
-  while (number >= 1000 && unit < units.length - 1) {
-    number /= 1000;
-    unit += 1;
-  }
-  return `${unit ? real(number, 3) : number} ${units[unit]}`;
+  const unit = Math.floor((String(BigInt(value)).length - 1) / 3);
+  return `${real(Number(value) / 1000 ** unit, 3)} ${UNITS[unit]}`;
 }

@@ -1,31 +1,22 @@
 // "Copy as": programs that fetch the table on the page, a link, the numbers in sight, a picture.
 
 import { axisTicks } from "./charts.js";
-import { copied, copyText, h, real, request, showText } from "./lib.js";
+import { announce, copyText, h, partsOf, real, request } from "./lib.js";
 
-// What the programs call the types of elements. Floats of two bytes are printed as their bits.
-const NAMES = ["size", "struct", "script", "go", "rust", "cast", "accessor", "ctype", "format"];
-const TYPES = {
-  float32: [4, "f", "Float32", "float32", "f32", "", "Float", "float", "%.9g"],
-  float64: [8, "d", "Float64", "float64", "f64", "", "Double", "double", "%.17g"],
-  float16: [2, "H", "Uint16", "uint16", "u16", "(int) ", "Char", "uint16_t", "%u"],
-  int32: [4, "i", "Int32", "int32", "i32", "", "Int", "int32_t", "%d"],
-  int64: [8, "q", "BigInt64", "int64", "i64", "", "Long", "int64_t", "%ld"],
-};
-TYPES.bfloat16 = TYPES.float16;
-TYPES.complex64 = TYPES.float32;
-TYPES.complex128 = TYPES.float64;
-
-/** Return the text of a program that prints the first numbers of three rows of a table. */
-export function program(template, url, dtype, shape) {
-  const values = Object.fromEntries(NAMES.map((name, at) => [name, TYPES[dtype][at]]));
-  values.row = shape.slice(1).reduce((a, b) => a * b, dtype.startsWith("complex") ? 2 : 1);
-  values.columns = Math.min(values.row, 8);
-  values.url = url;
-  const bits = values.size === 2 ? `, read as the bits of ${dtype}` : "";
-  values.about = `${shape.join(" × ")}, ${dtype}, little-endian, rows in order${bits}`;
-  const isName = new RegExp(`\\$(${Object.keys(values).join("|")})`, "g");
-  return template.replace(isName, (_, name) => values[name]);
+/** Return the program in a language that prints the first numbers of three rows of a table. */
+async function program(language, url, dtype, shape) {
+  const texts = await (await request(new URL("programs.txt", import.meta.url))).text();
+  const section = (name) => texts.split(`== ${name}\n`)[1].split(/^== /m)[0];
+  const [names, ...rows] = section("types")
+    .split("\n")
+    .map((each) => each.split(/ +/));
+  const type = rows.find(([name]) => name === dtype);
+  const values = Object.fromEntries(names.map((name, at) => [name, type[at]]));
+  const row = shape.slice(1).reduce((a, b) => a * b, dtype.startsWith("complex") ? 2 : 1);
+  const bits = values.size === "2" ? `, read as the bits of ${dtype}` : "";
+  const about = `${shape.join(" × ")}, ${dtype}, little-endian, rows in order${bits}`;
+  Object.assign(values, { row, url, about, columns: Math.min(row, 8) });
+  return section(language).replace(/\$([a-z]+)/g, (text, name) => values[name] ?? text);
 }
 
 const WHOLE_BYTES = 256e6;
@@ -34,52 +25,39 @@ const WHOLE_BYTES = 256e6;
 export class CopyMenu {
   /** @param {{description: object, pane: object}} view the view, and what it shows */
   constructor(app, view) {
-    this.app = app;
-    this.view = view;
-    this.element = copied("copy").firstElementChild;
-    [this.button, this.menu] = this.element.children;
-    this.items = [...this.menu.children];
-    this.button.addEventListener("click", () => this.toggle(this.menu.hidden));
-    this.menu.addEventListener("click", (event) => this.run(event.target.textContent));
-    this.element.addEventListener("keydown", (event) => this.move(event));
-    this.element.addEventListener("focusout", (event) => {
-      if (!this.element.contains(event.relatedTarget)) this.toggle(false);
+    Object.assign(this, { app, view }, partsOf("copy"));
+    this.menu.onclick = ({ target }) => this.run(target);
+    this.menu.ontoggle = ({ newState }) => {
+      if (newState === "open" && !this.menu.matches(":focus-within"))
+        this.menu.firstElementChild.focus();
+    };
+    this.element.onkeydown = (event) => this.move(event);
+    this.menu.addEventListener("focusout", ({ relatedTarget }) => {
+      if (!this.element.contains(relatedTarget)) this.menu.hidePopover();
     });
   }
 
-  toggle(isOpen) {
-    this.menu.hidden = !isOpen;
-    this.button.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) this.items[0].focus();
-  }
-
+  /** Put the focus on another item; the menu opens and closes as popovers do. */
   move(event) {
-    const at = this.items.indexOf(document.activeElement);
-    const last = this.items.length - 1;
-    const targets = { ArrowDown: at + 1, ArrowUp: at < 0 ? last : at - 1, Home: 0, End: last };
-    if (event.key === "Escape" && !this.menu.hidden) {
-      this.toggle(false);
-      this.button.focus();
-    } else if (event.key in targets) {
-      this.toggle(true);
-      this.items[(targets[event.key] + last + 1) % (last + 1)].focus();
-    } else return;
+    const items = [...this.menu.children];
+    const at = items.indexOf(document.activeElement);
+    const next = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: -1 }[event.key];
+    if (next === undefined) return;
     event.preventDefault();
+    this.menu.showPopover();
+    items.at(next % items.length).focus();
   }
 
-  async run(name) {
-    const others = { Link: "link", Numbers: "numbers", Picture: "picture" };
-    this.toggle(false);
-    this.button.focus();
-    try {
-      await this[others[name.split(" ")[0]] ?? "program"](name);
-    } catch (error) {
-      showText(name, error.message);
-    }
+  /** Do what an item of the menu says. */
+  async run({ value, textContent: name }) {
+    if (!value) return;
+    this.menu.hidePopover();
+    if (value === "picture") await this.save();
+    else await copyText(name, await this[value](name), this.button);
   }
 
-  /** Copy the program for the table; for the rows in sight, where the table is large. */
-  async program(name) {
+  /** Return the program for the table; for the rows in sight, where the table is large. */
+  program(language) {
     const { description, pane } = this.view;
     const { arrays, view } = description;
     const { path, query } = this.app.place;
@@ -90,42 +68,26 @@ export class CopyMenu {
       const sight = pane.window("bin");
       [url, shape, dtype] = [sight.url, [sight.rows.count, sight.columns.count], view.dtype];
     }
-    const texts = await (await request(new URL("programs.txt", import.meta.url))).text();
-    const template = texts.split(/^== /m).find((each) => each.startsWith(`${name}\n`));
-    const text = program(
-      template.slice(name.length + 1),
-      new URL(url, location).href,
-      dtype,
-      shape,
-    );
-    await this.copy(name, text);
+    return program(language, new URL(url, location).href, dtype, shape);
   }
 
-  async link() {
+  link() {
     this.app.write();
-    await this.copy("Link", location.href);
+    return location.href;
   }
 
   async numbers() {
     const { url } = this.view.pane.window("csv");
-    const response = await request(url, { headers: { Accept: "text/csv" } });
-    await this.copy("Numbers", await response.text());
+    return (await request(url, { headers: { Accept: "text/csv" } })).text();
   }
 
-  async picture() {
+  async save() {
     const sheet = picture(this.view.pane, decodeURI(this.app.place.url));
     const blob = await new Promise((resolve) => sheet.toBlob(resolve));
     const link = h("a", { href: URL.createObjectURL(blob), download: "posref.png" });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    this.app.announce("The picture is saved.");
-  }
-
-  async copy(name, text) {
-    if (!(await copyText(name, text))) return;
-    this.app.announce(`${name} copied.`);
-    this.button.firstChild.textContent = "Copied";
-    setTimeout(() => (this.button.firstChild.textContent = "Copy as"), 1500);
+    announce("The picture is saved.");
   }
 }
 

@@ -200,7 +200,7 @@ export class TableSource extends ArraySource {
     const isAll = isWhole && !this.description.parameters.channels;
     const more = [
       parts.length && ["part", this.part],
-      leading?.parameter && [leading.parameter, this.head],
+      leading?.parameter && [leading.parameter, new Labels(leading).at(this.head)],
       down.parameter && [down.parameter, this.rows.select(rows)],
       across.parameter && !isAll && [across.parameter, this.columns.select(columns)],
     ];

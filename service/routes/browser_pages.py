@@ -217,7 +217,7 @@ def _view(path: str) -> str:
     """Return the URL of the page at which a file for a POST can be dropped."""
     if path in REPORTS:
         return f"/#view={_VIEWS.get(path, 'model')}"
-    return f"/#view=post&entry={path[1:].replace('/', ':')}"
+    return f"/#view=post&entry={path[1:]}"
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ def test_a_page_of_a_post_alone_leads_to_where_a_file_can_be_dropped(client: Cli
         "/identify": "/#view=file",
         "/model": "/#view=model",
         "/rope/config": "/#view=model",
-        "/encoding/mask": "/#view=post&entry=encoding:mask",
+        "/encoding/mask": "/#view=post&entry=encoding/mask",
     }
 
     for path, view in views.items():

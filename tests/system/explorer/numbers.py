@@ -21,6 +21,10 @@ class Numbers:
         path, _, query = self.description["url"].partition("?")
         named = view["parts"] or parse_qs(urlsplit(view["url"]).query).get("part", [])
         part = f"&part={named[0]}" if named and "part=" not in query else ""
+        leading = view["leading"] or {}
+        if leading.get("values"):
+            # Its matrices do not follow each other in the file.
+            part += f"&{leading['parameter']}={leading['values'].split(',')[0]}"
         self._server, self._target = server, f"{path}.bin?{query}{part}"
         self._dtype = np.dtype(_DTYPES[array["dtype"]])
         self.rows, self.columns = int(view["rows"]["count"]), int(view["columns"]["count"])

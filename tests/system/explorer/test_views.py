@@ -27,7 +27,7 @@ VIEWS = {
     "unknown": ("/ropes", 404),
     "model": ("/#view=model", 200),
     "file": ("/#view=file", 200),
-    "post": ("/#view=post&entry=encoding:apply", 200),
+    "post": ("/#view=post&entry=encoding/apply", 200),
     **{f"learn {story}": (f"/#view=learn&story={story}&step=3", 200)
        for story in ("positions", "scaling", "layout")},
 }  # fmt: skip
