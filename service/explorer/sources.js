@@ -31,28 +31,27 @@ export function exactText(value, dtype) {
 /** The numbers that rows or columns stand for: equidistant ones, or runs of them as listed. */
 class Labels {
   constructor({ axis, count, first = 0, step = 1, values = null }) {
-    const even = { first: BigInt(first), step: BigInt(step), count: BigInt(count) };
+    Object.assign(this, { axis, count: BigInt(count), isEven: !values });
+    const even = { first: BigInt(first), step: BigInt(step), count: this.count };
     this.runs = values ? values.split(",").map(runOf) : [even];
-    Object.assign(this, { axis, count: even.count, isEven: !values });
+    let before = 0n;
+    for (const run of this.runs) {
+      run.before = before;
+      before += run.count;
+    }
   }
 
   /** Return the label of an index: a BigInt, or the text of a fraction. */
   at(index) {
-    let rest = BigInt(index);
-    for (const { first, step, count } of this.runs) {
-      if (rest < count) return step ? first + rest * step : first;
-      rest -= count;
-    }
-    return BigInt(index);
+    const { first, step, before } = this.runs.findLast((run) => run.before <= index);
+    return step ? first + (BigInt(index) - before) * step : first;
   }
 
   /** Return the index of a label; null if there is none. */
   find(label) {
-    let before = 0n;
-    for (const { first, step, count } of this.runs) {
+    for (const { first, step, count, before } of this.runs) {
       const index = step ? (label - first) / step : -1n;
       if (index >= 0n && index < count && first + index * step === label) return before + index;
-      before += count;
     }
     return null;
   }
@@ -157,15 +156,16 @@ export class TableSource extends ArraySource {
     this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
     const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
     if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
-    this.frequencies = this.load(frequencies);
+    this.frequencies = this.load(description);
   }
 
-  /** Fetch the frequencies of the pairs, and of which axis of a grid each is. */
-  async load(url) {
-    if (!url) return;
-    const { data } = await json(url);
-    const { wavelength: wavelengths, axis: axes } = data;
-    Object.assign(this, { radians: data.inv_freq ?? data.frequency, wavelengths, axes });
+  /** Fetch the frequencies of the pairs, the axis of a grid that each is of, and unscaled ones. */
+  async load({ frequencies, unscaled_frequencies: unscaled }) {
+    const urls = [frequencies, unscaled].map((url) => url && json(url));
+    const [own, before] = await Promise.all(urls);
+    const { inv_freq, frequency, wavelength: wavelengths, axis: axes } = own?.data ?? {};
+    const unscaledWavelengths = before?.data.wavelength;
+    Object.assign(this, { radians: inv_freq ?? frequency, wavelengths, axes, unscaledWavelengths });
   }
 
   /** Return the means of as many rows as the stride, of those in their middles. */
@@ -236,14 +236,6 @@ export class DifferenceSource {
     this.hasMeans = origins.every((each) => each.hasMeans);
     this.mostRows = Math.min(...origins.map((each) => each.mostRows));
     this.frequencies = Promise.all(origins.map((each) => each.frequencies));
-  }
-
-  get wavelengths() {
-    return this.origins[0].wavelengths;
-  }
-
-  get axes() {
-    return this.origins[0].axes;
   }
 }
 

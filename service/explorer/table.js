@@ -1,8 +1,8 @@
 // The view of a table: readout, colour bar, heat map, curves, wavelengths and the vector of a pair.
 
-import { Curves, Dial, logChart } from "./charts.js";
+import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { bytes, copied, count, h, json, real, svg, whole } from "./lib.js";
+import { bytes, copied, count, h, real, svg, whole } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -96,7 +96,7 @@ export class MatrixPane {
     this.edge.before(map.element);
     [this.title, this.keeper] = find(".curves-title").children;
     this.keeper.onclick = () => map.keep();
-    this.curves = new Curves(find(".curves-plot"));
+    this.curves = find(".curves-plot");
     const where = find(".where");
     [this.goalName, this.goal, this.axisNames] = where.querySelectorAll("span, input");
     where.onsubmit = (event) => this.go(event);
@@ -110,10 +110,10 @@ export class MatrixPane {
   }
 
   /**
-   * Show panels as Heatmap.show does, with the fragment, marks `{row, text}`, the source of B where a
-   * difference is shown, and width / height of images. The first source has the description.
+   * Show panels as Heatmap.show does, with the fragment, marks `{row, column, text}`, and width / height
+   * of images. The first source has the description.
    */
-  show({ panels, marks = [], view, other, aspect = null, ...known }) {
+  show({ panels, marks = [], view, aspect = null, ...known }) {
     const [{ source }] = panels;
     const map = this.heatmap;
     const axes = [source.rows, source.columns].map((each) => `${each.axis} ${each.count}`).join();
@@ -121,7 +121,7 @@ export class MatrixPane {
     const fragment = view ?? new URLSearchParams();
     const description = known.description ?? source.description ?? {};
     const upright = known.isUpright ?? (!aspect && isUpright(description));
-    Object.assign(this, { source, description, other, axes, states: {} });
+    Object.assign(this, { source, description, axes, states: {} });
     Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
     const isIndex = Boolean(description.is_index) && !source.isDifference;
     map.show({ panels, isUpright: upright, isIndex, keeps });
@@ -138,7 +138,6 @@ export class MatrixPane {
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
     this.goalName.textContent = `Go to ${source.rows.axis}`;
-    this.loadFrequencies(source);
   }
 
   /** Put window and cursor where the fragment says, or where a table begins. */
@@ -152,18 +151,6 @@ export class MatrixPane {
     columns.set(number("col", 0), Number(number("cols", upright ? columns.count : FIRST_ROWS)));
     rows.cursor = rows.limit(number("row", rows.index(1 / 3)));
     columns.cursor = columns.limit(number("ch", columns.index(1 / 6)));
-  }
-
-  async loadFrequencies(source) {
-    const url = this.description.unscaled_frequencies;
-    this.before = null;
-    try {
-      const [unscaled] = await Promise.all([url && json(url), source.frequencies]);
-      if (this.source === source) this.before = unscaled?.data.wavelength;
-    } catch (error) {
-      this.heatmap.tiles.failure ??= error;
-    }
-    this.heatmap.redraw();
   }
 
   /** Write window and cursor into the fragment. */
@@ -279,28 +266,21 @@ export class MatrixPane {
       : panels.map((_, panel) => this.line(current, panel));
     const series = points.map((each, at) => ({ points: each, series: at }));
     const [low, high] = [scale.low, scale.high].sort((a, b) => a - b);
-    this.curves.draw({ axis, series, low, high });
+    drawCurves(this.curves, { axis, series, low, high });
     const isKept = this.kept.includes(current);
     this.keeper.hidden = !isOne || y.count === 1n;
     this.keeper.ariaPressed = String(isKept);
     if (!this.isNew("title", lines, isKept, y.labels.axis, isOne)) return;
     const name = (line) => whole(y.labels.at(line));
     const drop = (line, at) => {
+      const about = { class: `quiet name-${at + 1}`, "aria-label": `Let ${name(line)} go` };
       const onclick = () => this.keep(line) ?? this.keeper.focus();
-      const about = { "aria-label": `Let ${y.labels.axis} ${name(line)} go`, onclick };
-      return h(
-        "button",
-        { type: "button", class: `quiet name-${at + 1}`, ...about },
-        name(line),
-        " ×",
-      );
+      return h("button", { type: "button", ...about, onclick }, `${name(line)} ×`);
     };
     const both = ["A", "B"].map((each, at) => h("b", { class: `name-${at}` }, each));
-    this.title.replaceChildren(
-      h("b", {}, y.labels.axis),
-      y.count > 1n ? h("b", { class: isOne && "name-0" }, name(current)) : "",
-      ...(isOne ? lines.slice(1).map(drop) : both),
-    );
+    const own = y.count > 1n && h("b", { class: isOne && "name-0" }, name(current));
+    const names = [h("b", {}, y.labels.axis), own, isOne ? lines.slice(1).map(drop) : both];
+    this.title.replaceChildren(...names.flat().filter(Boolean));
   }
 
   /** Draw the largest difference at each place of x, and of each channel along the right edge. */
@@ -328,7 +308,7 @@ export class MatrixPane {
     if (this.isNew("title", where))
       this.title.replaceChildren(h("b", {}, "Largest difference"), ` ${where}`);
     const points = [...across].sort((a, b) => a[0] - b[0]);
-    this.curves.draw({ axis, series: [{ points, series: "most" }], low, high, isLog: true });
+    drawCurves(this.curves, { axis, series: [{ points, series: "most" }], low, high, isLog: true });
     const height = field.clientHeight;
     const half = (y.stride / y.span / 2) * height;
     const bars = [...down].map(([place, value]) => {
@@ -340,24 +320,22 @@ export class MatrixPane {
 
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
-    const { other, before, source } = this;
-    const { wavelengths, axes, channels } = source;
+    const [{ wavelengths, unscaledWavelengths, axes, channels }, other] = this.source.origins;
     const marker = channels.pairAt(Number(columns.cursor))?.pair ?? null;
     const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
-    const more = other?.wavelengths ?? before;
-    if (!wavelengths || !this.isNew("wavelengths", marker, window, width, !more)) return;
+    if (!wavelengths || !this.isNew("wavelengths", marker, window, width)) return;
     const series = [{ values: wavelengths, axes }];
-    if (more) series.push({ values: more, series: more === before ? 2 : 1, axes });
+    if (other) series.push({ values: other.wavelengths ?? [], series: 1, axes: other.axes });
+    else if (unscaledWavelengths) series.push({ values: unscaledWavelengths, series: 2, axes });
     const trained = Number(this.description.trained_length);
     // Where a grid has several axes, rows are not positions.
     const lines = axes ? [] : [{ value: window, text: "window" }];
     if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
     const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
     const label = `Wavelength of each pair, from ${first} to ${last} positions`;
-    const title = h("h2", {}, "Wavelength", h("small", {}, " positions a turn"));
     const chart = logChart({ series, lines, marker, width, height: 174, label });
-    this.wavelengths.replaceChildren(title, chart);
+    this.wavelengths.replaceChildren(this.wavelengths.firstElementChild, chart);
   }
 
   drawLegend() {
@@ -380,8 +358,8 @@ export class MatrixPane {
   /** Say what is under the cursor: at once where single rows are drawn, else when it rests. */
   read() {
     const { cursor, panels } = this.heatmap;
-    const { wavelengths, channels } = this.source;
     const sources = panels.flatMap(({ source }) => source.origins);
+    const [{ wavelengths, channels }] = sources;
     const pair = channels.pairAt(Number(cursor.column));
     const placesOf = (from) => [[from, cursor.column], ...(pair ? from.placesOf(pair) : [])];
     const places = sources.map(placesOf);
@@ -412,7 +390,7 @@ export class MatrixPane {
   /** Write the readout and turn the dial; `numbers` are value, cosine and sine of each source. */
   say(sources, pair, numbers) {
     const { rows, columns, range } = this.heatmap;
-    const { wavelengths, axes } = this.source;
+    const [{ wavelengths, axes }] = sources;
     const item = (name, value, unit = "") => h("span", {}, `${name} `, h("b", {}, value), unit);
     const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
     const values = sources.map(({ dtype, part }, at) => {
