@@ -33,7 +33,7 @@ function differing({ parameters: a }, { parameters: b }) {
   const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
   const differ = names.filter((name) => text(a[name]) !== text(b[name]));
   const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`);
-  return changes.join(", ") || "The parameters are the same.";
+  return changes.length ? `${changes.join(", ")}.` : "The parameters are the same.";
 }
 
 /** Two tables at their addresses: A at that of the page, B in the fragment. */

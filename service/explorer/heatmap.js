@@ -110,7 +110,10 @@ export class Heatmap {
     [this.field] = this.element.children;
     [this.canvas, this.overlay, this.message] = this.field.children;
     [this.told, this.again, this.single, this.closer] = this.message.children;
-    this.again.onclick = () => this.retry();
+    this.again.onclick = () => {
+      this.tiles.failure = null;
+      this.redraw();
+    };
     this.single.onclick = () => this.setMean(false);
     this.closer.onclick = () => this.window(2048);
     for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
@@ -299,11 +302,6 @@ export class Heatmap {
         "many times in a column.";
     if (this.told.textContent !== text) this.told.textContent = text;
     [this.again.hidden, this.single.hidden, this.closer.hidden] = [!failure, failure, failure];
-  }
-
-  retry() {
-    this.tiles.failure = null;
-    this.redraw();
   }
 
   setMean(isMean) {

@@ -130,18 +130,19 @@ export class ArraySource {
 
   /** Return the numbers of windows `{start, count, stride}` of rows and of columns, row by row. */
   async read(rows, columns) {
-    const places = [Number(rows.start), rows.stride, Number(columns.start), columns.stride];
-    return picked(this.numbers, Number(this.columns.count), places, rows.count, columns.count);
+    return picked(this.numbers, Number(this.columns.count), rows, columns);
   }
 }
 
-/** Return a window of a matrix of so many columns, by first and stride of rows and of columns. */
-function picked(numbers, width, [row, rowStep, column, columnStep], rows, columns) {
-  if (numbers.length === rows * columns) return numbers;
-  const result = new numbers.constructor(rows * columns);
-  for (let at = 0; at < result.length; at += 1) {
-    const [down, across] = [Math.floor(at / columns), at % columns];
-    result[at] = numbers[(row + down * rowStep) * width + column + across * columnStep];
+/** Return windows of the rows and columns of a matrix of so many columns. */
+function picked(numbers, width, rows, columns) {
+  if (numbers.length === rows.count * columns.count) return numbers;
+  const result = new numbers.constructor(rows.count * columns.count);
+  const place = ({ start, stride }, at) => Number(start) + at * stride;
+  for (let row = 0, to = 0; row < rows.count; row += 1) {
+    const from = place(rows, row) * width;
+    for (let column = 0; column < columns.count; column += 1, to += 1)
+      result[to] = numbers[from + place(columns, column)];
   }
   return result;
 }
@@ -203,8 +204,9 @@ export class TableSource extends ArraySource {
 
   async read(rows, columns, signal) {
     const { leading, rows: down, columns: across } = this.view;
+    const { count, stride } = rows;
     const width = across.parameter ? columns.count : Number(this.columns.count);
-    const height = down.parameter ? rows.count : (rows.count - 1) * rows.stride + 1;
+    const height = down.parameter ? count : (count - 1) * stride + 1;
     const isStacked = leading && !leading.parameter;
     const each = down.parameter ? BigInt(height) : this.rows.count;
     const first = (isStacked ? BigInt(this.head) * each : 0n) + (down.parameter ? 0n : rows.start);
@@ -217,9 +219,13 @@ export class TableSource extends ArraySource {
     const bytes = await response.arrayBuffer();
     const isWhole = headers.Range && response.status === 200;
     const numbers = decode(isWhole ? bytes.slice(Number(start), Number(end)) : bytes, this.dtype);
-    const places = [0, down.parameter ? 1 : rows.stride];
-    places.push(...(across.parameter ? [0, 1] : [Number(columns.start), columns.stride]));
-    return picked(numbers, width, places, rows.count, columns.count);
+    const own = { start: 0, count, stride: down.parameter ? 1 : stride };
+    return picked(
+      numbers,
+      width,
+      own,
+      across.parameter ? { ...columns, start: 0, stride: 1 } : columns,
+    );
   }
 }
 
