@@ -164,9 +164,7 @@ export class Heatmap {
 
   /** Return what to fetch of a source, `more` tiles beyond the edges. */
   wanted(source, more = 0) {
-    const across = this.isUpright
-      ? this.columns.windows(TILE_COLUMNS)
-      : this.columns.windows(TILE_ROWS, more);
+    const across = this.columns.windows(TILE_COLUMNS, more);
     const tile = (rows) => (columns) => {
       const place = [rows.stride, columns.stride, rows.start, columns.start];
       return { key: `${source.id} ${place.join(" ")}`, source, rows, columns };
