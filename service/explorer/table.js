@@ -156,11 +156,11 @@ export class MatrixPane {
   /** Write window and cursor into the fragment. */
   moved() {
     const { rows, columns, isMean } = this.heatmap;
-    const texts = (axis) => [axis.base, Math.round(axis.span), axis.cursor].map(String);
-    const [[at, span, row], [from, width, ch]] = [texts(rows), texts(columns)];
+    const [span, width] = [rows, columns].map((axis) => Math.round(axis.span));
     const isAll = columns.span === Number(columns.count);
-    const [col, cols] = isAll ? [null, null] : [from, width];
-    this.look({ at, rows: span, row, ch, col, cols, mode: isMean ? null : "single" });
+    const across = isAll ? { col: null, cols: null } : { col: columns.base, cols: width };
+    const cursor = { row: rows.cursor, ch: columns.cursor };
+    this.look({ at: rows.base, rows: span, ...cursor, ...across, mode: isMean ? null : "single" });
   }
 
   /** Keep the curve of a channel, or let it go. */
@@ -302,8 +302,8 @@ export class MatrixPane {
     const most = Math.max(0, ...down.values());
     const high = 10 ** Math.ceil(Math.log10(most || 1));
     const low = high * 1e-6;
-    const found = most ? `up to ${real(most, 3)} in sight` : "none: A and B are equal in sight";
-    const where = `at ${partly(axis) || `each ${axis.labels.axis}`}: ${found}`;
+    const found = most ? real(most, 3) : "none";
+    const where = `in sight: ${found}, at ${partly(axis) || `each ${axis.labels.axis}`}`;
     this.keeper.hidden = true;
     if (this.isNew("title", where))
       this.title.replaceChildren(h("b", {}, "Largest difference"), ` ${where}`);
@@ -348,11 +348,11 @@ export class MatrixPane {
       box.style.backgroundColor = `rgb(${scale.colours[scale.step(index)]})`;
       return h("li", {}, box, String(index));
     };
+    const [title, list, rest] = this.legend.children;
     const more = indices.length - LEGEND;
-    const title = h("h2", {}, "Index", h("small", {}, ` ${whole(indices.length)} in sight`));
-    const list = h("ul", {}, indices.slice(0, LEGEND).map(swatch));
-    const rest = h("small", {}, more > 0 ? `and ${whole(more)} more` : "");
-    this.legend.replaceChildren(title, list, rest);
+    title.lastChild.textContent = `${whole(indices.length)} in sight`;
+    list.replaceChildren(...indices.slice(0, LEGEND).map(swatch));
+    rest.textContent = more > 0 ? `and ${whole(more)} more` : "";
   }
 
   /** Say what is under the cursor: at once where single rows are drawn, else when it rests. */
@@ -450,7 +450,9 @@ export class TableView {
   /** Show the table of a place; throws the Problem that the server has with it. */
   async show(place) {
     const turn = (this.turn = {});
+    const { view } = place;
     const description = await this.app.describe(place.url);
+    const source = await chosenSource(description, view);
     if (turn !== this.turn) return;
     this.description = description;
     const { arrays, formats, axes } = description;
@@ -461,17 +463,9 @@ export class TableView {
     this.facts.textContent = `${names}${arrays[0].dtype} · ${bytes(size)}`;
     const link = ({ extension, url }) => h("a", { href: url, download: true }, extension);
     this.formats.replaceChildren(...formats.map(link));
-    await this.draw(place, turn);
-  }
-
-  async draw(place, turn) {
-    const { description } = this;
-    const { view } = place;
-    const source = await chosenSource(description, view);
-    if (turn !== this.turn) return;
     const changed = (changes) => {
       this.app.look(changes);
-      this.draw(place, turn);
+      this.show(place);
     };
     this.pane.choices.replaceChildren(...choices(description.view, view, changed));
     const [width, height] = [...(description.view.grid ?? [])].reverse();
