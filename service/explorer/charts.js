@@ -87,34 +87,29 @@ function frame([left, right, bottom], rows, columns) {
   return [...across, ...below].flat();
 }
 
-/** Curves under the map, on its x axis, with the labels of that axis. */
-export class Curves {
-  /** Make curves in an SVG element. */
-  constructor(element) {
-    this.svg = element;
-  }
-
-  /** Draw series `{points: [fraction, number][], series}` between two numbers over an axis. */
-  draw({ axis, series, low, high, isLog = false }) {
-    const width = this.svg.clientWidth - GUTTER;
-    const height = this.svg.clientHeight - 30;
-    const scaled = (value) => (isLog ? Math.log10(Math.max(value, low)) : value);
-    const [bottom, top] = [scaled(low), scaled(high)];
-    const y = (value) => 6 + (height - 6) * (1 - (scaled(value) - bottom) / (top - bottom || 1));
-    const x = (fraction) => GUTTER + fraction * width;
-    const even = [high, (low + high) / 2, low].map((value) => [value, short(value)]);
-    const rows = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [y(value), text]);
-    const ticks = axisTicks(axis, axis.labels, width / 110);
-    const columns = ticks.map(({ fraction, text }) => [x(fraction), text]);
-    const curves = series.map(({ points, series: style }) => {
-      const places = points.map(([at, value]) => [x(at), y(value)]);
-      return line(`series series-${style}`, path(places));
-    });
-    const at = axis.fraction();
-    const hair = at >= 0 && at <= 1 ? [line("marker", `M${x(at).toFixed(1)} 0v${height}`)] : [];
-    const parts = frame([GUTTER, GUTTER + width, height], rows, columns);
-    this.svg.replaceChildren(...parts, ...curves.reverse(), ...hair);
-  }
+/**
+ * Draw curves into an SVG element, on an axis of the map with its labels: series
+ * `{points: [fraction, number][], series}` between two numbers.
+ */
+export function drawCurves(element, { axis, series, low, high, isLog = false }) {
+  const width = element.clientWidth - GUTTER;
+  const height = element.clientHeight - 30;
+  const scaled = (value) => (isLog ? Math.log10(Math.max(value, low)) : value);
+  const [bottom, top] = [scaled(low), scaled(high)];
+  const y = (value) => 6 + (height - 6) * (1 - (scaled(value) - bottom) / (top - bottom || 1));
+  const x = (fraction) => GUTTER + fraction * width;
+  const even = [high, (low + high) / 2, low].map((value) => [value, short(value)]);
+  const rows = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [y(value), text]);
+  const ticks = axisTicks(axis, axis.labels, width / 110);
+  const columns = ticks.map(({ fraction, text }) => [x(fraction), text]);
+  const curves = series.map(({ points, series: style }) => {
+    const places = points.map(([at, value]) => [x(at), y(value)]);
+    return line(`series series-${style}`, path(places));
+  });
+  const at = axis.fraction();
+  const hair = at >= 0 && at <= 1 ? [line("marker", `M${x(at).toFixed(1)} 0v${height}`)] : [];
+  const parts = frame([GUTTER, GUTTER + width, height], rows, columns);
+  element.replaceChildren(...parts, ...curves.reverse(), ...hair);
 }
 
 /**

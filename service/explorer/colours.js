@@ -34,36 +34,34 @@ function rgb(lightness, chroma, hue) {
   });
 }
 
-/** Return the colour of t from −1 to 1: neutral at 0, blue above, red below. */
-function signed(t, dark) {
-  const size = Math.abs(t);
-  const lightness = dark ? 0.19 + 0.61 * size : 0.975 - 0.575 * size;
-  return rgb(lightness, 0.155 * Math.min(1, 1.25 * size), t < 0 ? BELOW : ABOVE);
-}
-
-/** Return the colour of t from 0 to 1 for tables with one sign: from pale green to deep blue. */
-function ramp(t, dark) {
-  const lightness = dark ? 0.24 + 0.66 * t : 0.955 - 0.635 * t;
-  return rgb(lightness, 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t)), 165 + 110 * t);
-}
-
-/** Return a colour of the palette of indices: neighbours differ in hue and in lightness. */
-function indexed(index, dark) {
-  // The hues of indices 8, 13, 21 and 34 apart are near each other; 5 has none of them as multiple.
-  const lightness = (dark ? 0.46 : 0.5) + 0.09 * ((2 * index) % 5);
-  return rgb(lightness, 0.12, ABOVE + GOLDEN * index);
-}
+/** What returns the colour of t from 0 to 1, or of an index, by kind of scale. */
+const KINDS = {
+  // Neutral in the middle, blue above, red below.
+  signed(t, dark) {
+    const size = Math.abs(2 * t - 1);
+    const lightness = dark ? 0.19 + 0.61 * size : 0.975 - 0.575 * size;
+    return rgb(lightness, 0.155 * Math.min(1, 1.25 * size), t < 0.5 ? BELOW : ABOVE);
+  },
+  // For tables with one sign: from pale green to deep blue.
+  ramp(t, dark) {
+    const lightness = dark ? 0.24 + 0.66 * t : 0.955 - 0.635 * t;
+    return rgb(lightness, 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t)), 165 + 110 * t);
+  },
+  // Neighbours differ in hue and in lightness.
+  index(index, dark) {
+    // The hues of indices 8, 13, 21 and 34 apart are near; none of them is a multiple of 5.
+    const lightness = (dark ? 0.46 : 0.5) + 0.09 * ((2 * index) % 5);
+    return rgb(lightness, 0.12, ABOVE + GOLDEN * index);
+  },
+};
 
 /** The scale of a heat map: which number has which colour. */
 export class Scale {
   /** Make a "signed", "ramp" or "index" scale from the number of the first colour to the last's. */
   constructor(kind, low, high) {
     Object.assign(this, { kind, low, high, dark: isDark() });
-    const colour = (_, step) => {
-      const t = step / (STEPS - 1);
-      if (kind === "index") return indexed(step % PALETTE, this.dark);
-      return kind === "signed" ? signed(2 * t - 1, this.dark) : ramp(t, this.dark);
-    };
+    const place = (step) => (kind === "index" ? step % PALETTE : step / (STEPS - 1));
+    const colour = (_, step) => KINDS[kind](place(step), this.dark);
     const neutral = this.dark ? [58, 61, 66] : [214, 216, 219];
     this.colours = [...Array.from({ length: STEPS }, colour), neutral];
     // A pixel of ImageData as one number, on the little-endian machines that browsers run on.

@@ -8,10 +8,12 @@ const SHOWN = { a: "A", b: "B", ab: "Both", d: "A − B" };
 /** The server compares tables as a whole up to so many bytes. */
 const WHOLE_BYTES = 128e6;
 
-/** Return in words what two sources have in common, and whether they have. */
+/** Return in words what two sources have in common, and the panels in which they can be shown. */
 function common(a, b) {
+  const [A, B] = [a, b].map((source, at) => ({ source, name: "AB"[at], label: "AB"[at] }));
+  const panels = { a: [A], b: [B] };
   const [one, other] = [a, b].map(({ rows, columns }) => `${rows.axis} × ${columns.axis}`);
-  if (one !== other) return [`A is ${one}, B is ${other}: they have no numbers in common.`, false];
+  if (one !== other) return [`A is ${one}, B is ${other}: they have no numbers in common.`, panels];
   const cut = ["rows", "columns"].filter((each) => a[each].count !== b[each].count);
   const parts = cut.map((each) => {
     const counts = [a[each].count, b[each].count].sort((own, theirs) => (own < theirs ? -1 : 1));
@@ -20,7 +22,9 @@ function common(a, b) {
   const [first, second] = [a.rows.at(0n), b.rows.at(0n)];
   const shift = `A begins at ${a.rows.axis} ${first}, B at ${second}: rows are compared in order.`;
   const notes = [parts.length && `Compared: ${parts.join(", ")}.`, first !== second && shift];
-  return [notes.filter(Boolean).join(" "), true];
+  if (!cut.length) panels.ab = [A, B];
+  panels.d = [{ source: new DifferenceSource(a, b), name: "A minus B", label: "A − B" }];
+  return [notes.filter(Boolean).join(" "), panels];
 }
 
 /** Return in words the parameters in which two descriptions differ. */
@@ -65,29 +69,23 @@ export class CompareView {
     const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
     if (turn !== this.turn) return;
     [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
-    const [note, isPossible] = common(...sources);
-    this.note.replaceChildren(isPossible ? `${differing(...descriptions)} ${note}` : note);
-    this.draw(place, descriptions[0].view, sources, isPossible);
+    const [note, panels] = common(...sources);
+    this.note.replaceChildren(panels.d ? `${differing(...descriptions)} ${note}` : note);
+    this.draw(place, descriptions[0].view, panels);
     const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;
     const [one, other] = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
     if (isShort && one === other) this.measure(turn, both);
   }
 
-  /** Draw A, B, both, or their difference, and the switch between them. */
-  draw(place, of, [a, b], isPossible) {
-    const { view } = place;
-    const isSame = a.rows.count === b.rows.count && a.columns.count === b.columns.count;
-    const [A, B] = [a, b].map((source, at) => ({ source, name: "AB"[at], label: "AB"[at] }));
-    const panels = { a: [A], b: [B] };
-    if (isPossible && isSame) panels.ab = [A, B];
-    const names = { name: "A minus B", label: "A − B" };
-    if (isPossible) panels.d = [{ source: new DifferenceSource(a, b), ...names }];
+  /** Draw one of the choices of panels, and the switch between them. */
+  draw(place, of, panels) {
     const kinds = Object.keys(panels);
-    const show = kinds.includes(view.get("show")) ? view.get("show") : kinds.at(-1);
+    const asked = place.view.get("show");
+    const show = kinds.includes(asked) ? asked : kinds.at(-1);
     const choose = (text) => {
       this.app.look({ show: kinds.find((each) => SHOWN[each] === text) });
-      this.draw(place, of, [a, b], isPossible);
+      this.draw(place, of, panels);
     };
     const changed = (changes) => {
       this.app.look(changes);
@@ -95,9 +93,12 @@ export class CompareView {
     };
     const texts = kinds.map((each) => SHOWN[each]);
     const shown = buttons("Shown", texts, SHOWN[show], choose);
-    this.pane.choices.replaceChildren(...choices({ ...of, grid: null }, view, changed), shown);
+    this.pane.choices.replaceChildren(
+      ...choices({ ...of, grid: null }, place.view, changed),
+      shown,
+    );
     this.element.hidden = false;
-    this.pane.show({ panels: panels[show], view, other: show === "d" ? b : null });
+    this.pane.show({ panels: panels[show], view: place.view });
   }
 
   /** Say what the server finds in all numbers. */

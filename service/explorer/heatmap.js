@@ -3,7 +3,7 @@
 import { axisTicks } from "./charts.js";
 import { Scale, isDark } from "./colours.js";
 import { Tiles } from "./sources.js";
-import { copied, h, svg, whole } from "./lib.js";
+import { copied, svg, whole } from "./lib.js";
 
 /** A stride is a power of 3, the largest that keeps a cell at or under so many CSS pixels. */
 const CELL_PIXELS = 1.5;
@@ -109,6 +109,13 @@ export class Heatmap {
     [this.element] = copied("map").children;
     [this.field] = this.element.children;
     [this.canvas, this.overlay, this.message] = this.field.children;
+    [this.told, this.again, this.single, this.closer] = this.message.children;
+    this.again.onclick = () => {
+      this.tiles.failure = null;
+      this.redraw();
+    };
+    this.single.onclick = () => this.setMean(false);
+    this.closer.onclick = () => this.window(2048);
     for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
     this.element.heatmap = this;
     new ResizeObserver(() => this.redraw()).observe(this.field);
@@ -147,27 +154,17 @@ export class Heatmap {
     if (this.panels.length) this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
-  /** Return the boxes of the panels in CSS pixels: one over the other, or side by side. */
+  /** Return the boxes of the panels in CSS pixels: one over the other, on one x axis. */
   boxes() {
     const { length } = this.panels;
-    const { isUpright } = this;
-    const { clientWidth, clientHeight } = this.field;
-    const part = (size) => (size - GAP * (length - 1)) / length;
-    const [width, height] = isUpright
-      ? [clientWidth, part(clientHeight)]
-      : [part(clientWidth), clientHeight];
-    const place = (at) => (isUpright ? [0, at * (height + GAP)] : [at * (width + GAP), 0]);
-    return this.panels.map((_, at) => {
-      const [left, top] = place(at);
-      return { left, top, width, height };
-    });
+    const { clientWidth: width, clientHeight } = this.field;
+    const height = (clientHeight - GAP * (length - 1)) / length;
+    return this.panels.map((_, at) => ({ left: 0, top: at * (height + GAP), width, height }));
   }
 
   /** Return what to fetch of a source, `more` tiles beyond the edges. */
   wanted(source, more = 0) {
-    const across = this.isUpright
-      ? this.columns.windows(TILE_COLUMNS)
-      : this.columns.windows(TILE_ROWS, more);
+    const across = this.columns.windows(TILE_COLUMNS, more);
     const tile = (rows) => (columns) => {
       const place = [rows.stride, columns.stride, rows.start, columns.start];
       return { key: `${source.id} ${place.join(" ")}`, source, rows, columns };
@@ -197,9 +194,8 @@ export class Heatmap {
     context.imageSmoothingEnabled = false;
     this.panels.forEach(({ source }, panel) => {
       const box = Object.values(boxes[panel]).map((each) => each * ratio);
-      const others = isReady
-        ? []
-        : [...tiles.kept.values()].filter((tile) => tile.source === source);
+      const isCoarser = (tile) => !isReady && tile.source === source;
+      const others = [...tiles.kept.values()].filter(isCoarser);
       others.sort((a, b) => b.rows.stride * b.columns.stride - a.rows.stride * a.columns.stride);
       context.save();
       context.beginPath();
@@ -258,20 +254,20 @@ export class Heatmap {
     const { x, y } = this;
     const path = (name, d) => svg("path", { class: name, d });
     const text = (name, left, top, words) => svg("text", { class: name, x: left, y: top }, words);
-    const parts = boxes.flatMap(({ left, top, width, height }, panel) => {
-      const isIn = (fraction) => fraction >= 0 && fraction <= 1;
-      const ticks = !left && y.count > 1n ? axisTicks(y, y.labels, height / 40) : [];
-      const [across, down] = x.cursor === null ? [NaN, NaN] : [x.fraction(), y.fraction()];
-      const [at, under] = [left + across * width, top + down * height];
-      const row = isIn(down) && !this.isUpright ? `M${left} ${under}h${width}` : "";
+    const isIn = (fraction) => fraction >= 0 && fraction <= 1;
+    const [across, down] = x.cursor === null ? [NaN, NaN] : [x.fraction(), y.fraction()];
+    const parts = boxes.map(({ top, width, height }, panel) => {
+      const ticks = y.count > 1n ? axisTicks(y, y.labels, height / 40) : [];
+      const [at, under] = [across * width, top + down * height];
+      const row = isIn(down) && !this.isUpright ? `M0 ${under}h${width}` : "";
       const { label } = this.panels[panel];
       const marks = this.marks.map((mark) => {
-        const [place] = this.turned({ rows: mark.row, columns: mark.column ?? 0n });
+        const [place] = this.turned({ rows: mark.row, columns: mark.column });
         const from = x.fraction(place, 0);
-        const line = left + from * width;
-        const name = text("mark-name", line + (from > 0.7 ? -5 : 5), top + 16, mark.text);
-        if (from > 0.7) name.setAttribute("text-anchor", "end");
-        return isIn(from) && [path("mark", `M${line} ${top}v${height}`), name];
+        const [beside, anchor] = from > 0.7 ? [-5, "end"] : [5, "start"];
+        const name = text("mark-name", from * width + beside, top + 16, mark.text);
+        name.setAttribute("text-anchor", anchor);
+        return isIn(from) && [path("mark", `M${from * width} ${top}v${height}`), name];
       });
       return [
         ticks.map((tick) => path("tick", `M-5 ${top + tick.fraction * height}h5`)),
@@ -279,10 +275,10 @@ export class Heatmap {
         isIn(across) && path("hair", `M${at} ${top}v${height}${row}`),
         isIn(across) && isIn(down) && svg("circle", { class: "cursor", cx: at, cy: under, r: 4.5 }),
         marks,
-        label && text("panel-name", left + 6, top + 18, label),
+        label && text("panel-name", 6, top + 18, label),
       ];
     });
-    this.overlay.replaceChildren(...parts.flat(2).filter(Boolean));
+    this.overlay.replaceChildren(...parts.flat(3).filter(Boolean));
   }
 
   /** Say what state the map is in, and why nothing is to be seen. */
@@ -296,25 +292,14 @@ export class Heatmap {
     const least = this.source.isDifference ? 0 : NOTHING * this.scale.high;
     const isFaint = ({ isMean, low, high }) => isMean && Math.max(-low, high) < least;
     const isNothing = isReady && stride > 1 && this.inSight.flat().every(isFaint);
-    const told = failure ?? (isNothing ? stride : null);
-    if (told === this.told) return;
-    this.told = told;
-    this.message.hidden = told === null;
-    const button = (text, onclick) => h("button", { class: "outlined", onclick }, text);
-    const [title, text, ...ways] = failure
-      ? [failure.title, failure.message, button("Try again", () => this.retry())]
-      : [
-          `The mean of ${whole(stride)} ${this.source.rows.axis}s is 0`,
-          "for every channel: each turns many times in a column.",
-          button("Single positions", () => this.setMean(false)),
-          button("Zoom to 2\u2009048", () => this.window(2048)),
-        ];
-    this.message.replaceChildren(h("p", {}, h("b", {}, title), ` ${text}`), ...ways);
-  }
-
-  retry() {
-    this.tiles.failure = null;
-    this.redraw();
+    this.message.hidden = !failure && !isNothing;
+    if (this.message.hidden) return;
+    const text = failure
+      ? `${failure.title}: ${failure.message}`
+      : `The mean of ${whole(stride)} ${this.source.rows.axis}s is 0 for every channel: each turns ` +
+        "many times in a column.";
+    if (this.told.textContent !== text) this.told.textContent = text;
+    [this.again.hidden, this.single.hidden, this.closer.hidden] = [!failure, failure, failure];
   }
 
   setMean(isMean) {
@@ -334,8 +319,8 @@ export class Heatmap {
   }
 
   /** Return row and column of a place on the canvas in CSS pixels; null outside. */
-  cellAt(x, y) {
-    const [across, down] = this.fractions([x, y]);
+  cellAt(point) {
+    const [across, down] = this.fractions(point);
     if (Math.min(across, down) < 0 || Math.max(across, down) >= 1) return null;
     const [row, column] = this.turned({ rows: this.x.index(across), columns: this.y.index(down) });
     return { row, column };
@@ -344,7 +329,7 @@ export class Heatmap {
   /** Return the place of a point of the canvas in its panel, as fractions. */
   fractions([x, y]) {
     const [{ width, height }] = this.boxes();
-    return [(x % (width + GAP)) / width, (y % (height + GAP)) / height];
+    return [x / width, (y % (height + GAP)) / height];
   }
 
   /** Return a source's number as it was fetched; undefined if no tile in sight has it. */
@@ -399,7 +384,7 @@ export class Heatmap {
 
   pointermove({ pointerId, pointerType, offsetX, offsetY }) {
     if (!this.panels.length) return;
-    const cell = pointerType === "mouse" && this.cellAt(offsetX, offsetY);
+    const cell = pointerType === "mouse" && this.cellAt([offsetX, offsetY]);
     if (!this.pointers.has(pointerId)) return void (cell && this.place(cell));
     const before = this.held();
     this.pointers.set(pointerId, [offsetX, offsetY]);
@@ -415,7 +400,7 @@ export class Heatmap {
   pointerup({ pointerId, shiftKey, offsetX, offsetY }) {
     const isClick = this.pointers.size === 1 && this.travel < 4;
     this.pointers.delete(pointerId);
-    const cell = isClick && this.cellAt(offsetX, offsetY);
+    const cell = isClick && this.cellAt([offsetX, offsetY]);
     if (cell) this.place(cell);
     if (cell && shiftKey) this.keep();
   }

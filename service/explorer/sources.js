@@ -33,28 +33,27 @@ const signOf = (step) => (step < 0n ? -1n : 1n);
 /** The numbers that rows or columns stand for: equidistant ones, or runs of them as listed. */
 class Labels {
   constructor({ axis, count, first = 0, step = 1, values = null }) {
-    const even = { first: BigInt(first), step: BigInt(step), count: BigInt(count) };
+    Object.assign(this, { axis, count: BigInt(count), isEven: !values });
+    const even = { first: BigInt(first), step: BigInt(step), count: this.count };
     this.runs = values ? values.split(",").map(runOf) : [even];
-    Object.assign(this, { axis, count: even.count, isEven: !values });
+    let before = 0n;
+    for (const run of this.runs) {
+      run.before = before;
+      before += run.count;
+    }
   }
 
   /** Return the label of an index: a BigInt, or the text of a fraction. */
   at(index) {
-    let rest = BigInt(index);
-    for (const { first, step, count } of this.runs) {
-      if (rest < count) return step ? first + rest * step : first;
-      rest -= count;
-    }
-    return BigInt(index);
+    const { first, step, before } = this.runs.findLast((run) => run.before <= index);
+    return step ? first + (BigInt(index) - before) * step : first;
   }
 
   /** Return the index of a label; null if there is none. */
   find(label) {
-    let before = 0n;
-    for (const { first, step, count } of this.runs) {
+    for (const { first, step, count, before } of this.runs) {
       const index = step ? (label - first) / step : -1n;
       if (index >= 0n && index < count && first + index * step === label) return before + index;
-      before += count;
     }
     return null;
   }
@@ -137,18 +136,19 @@ export class ArraySource {
 
   /** Return the numbers of windows `{start, count, stride}` of rows and of columns, row by row. */
   async read(rows, columns) {
-    const places = [Number(rows.start), rows.stride, Number(columns.start), columns.stride];
-    return picked(this.numbers, Number(this.columns.count), places, rows.count, columns.count);
+    return picked(this.numbers, Number(this.columns.count), rows, columns);
   }
 }
 
-/** Return a window of a matrix of so many columns, by first and stride of rows and of columns. */
-function picked(numbers, width, [row, rowStep, column, columnStep], rows, columns) {
-  if (numbers.length === rows * columns) return numbers;
-  const result = new numbers.constructor(rows * columns);
-  for (let at = 0; at < result.length; at += 1) {
-    const [down, across] = [Math.floor(at / columns), at % columns];
-    result[at] = numbers[(row + down * rowStep) * width + column + across * columnStep];
+/** Return windows of the rows and columns of a matrix of so many columns. */
+function picked(numbers, width, rows, columns) {
+  if (numbers.length === rows.count * columns.count) return numbers;
+  const result = new numbers.constructor(rows.count * columns.count);
+  const place = ({ start, stride }, at) => Number(start) + at * stride;
+  for (let row = 0, to = 0; row < rows.count; row += 1) {
+    const from = place(rows, row) * width;
+    for (let column = 0; column < columns.count; column += 1, to += 1)
+      result[to] = numbers[from + place(columns, column)];
   }
   return result;
 }
@@ -163,15 +163,16 @@ export class TableSource extends ArraySource {
     this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
     const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
     if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
-    this.frequencies = this.load(frequencies);
+    this.frequencies = this.load(description);
   }
 
-  /** Fetch the frequencies of the pairs, and of which axis of a grid each is. */
-  async load(url) {
-    if (!url) return;
-    const { data } = await json(url);
-    const { wavelength: wavelengths, axis: axes } = data;
-    Object.assign(this, { radians: data.inv_freq ?? data.frequency, wavelengths, axes });
+  /** Fetch the frequencies of the pairs, the axis of a grid that each is of, and unscaled ones. */
+  async load({ frequencies, unscaled_frequencies: unscaled }) {
+    const urls = [frequencies, unscaled].map((url) => url && json(url));
+    const [own, before] = await Promise.all(urls);
+    const { inv_freq, frequency, wavelength: wavelengths, axis: axes } = own?.data ?? {};
+    const unscaledWavelengths = before?.data.wavelength;
+    Object.assign(this, { radians: inv_freq ?? frequency, wavelengths, axes, unscaledWavelengths });
   }
 
   /** Return the means of as many rows as the stride, of those in their middles. */
@@ -210,8 +211,9 @@ export class TableSource extends ArraySource {
 
   async read(rows, columns, signal) {
     const { leading, rows: down, columns: across } = this.view;
+    const { count, stride } = rows;
     const width = across.parameter ? columns.count : Number(this.columns.count);
-    const height = down.parameter ? rows.count : (rows.count - 1) * rows.stride + 1;
+    const height = down.parameter ? count : (count - 1) * stride + 1;
     const isStacked = leading && !leading.parameter;
     const each = down.parameter ? BigInt(height) : this.rows.count;
     const first = (isStacked ? BigInt(this.head) * each : 0n) + (down.parameter ? 0n : rows.start);
@@ -224,9 +226,13 @@ export class TableSource extends ArraySource {
     const bytes = await response.arrayBuffer();
     const isWhole = headers.Range && response.status === 200;
     const numbers = decode(isWhole ? bytes.slice(Number(start), Number(end)) : bytes, this.dtype);
-    const places = [0, down.parameter ? 1 : rows.stride];
-    places.push(...(across.parameter ? [0, 1] : [Number(columns.start), columns.stride]));
-    return picked(numbers, width, places, rows.count, columns.count);
+    const own = { start: 0, count, stride: down.parameter ? 1 : stride };
+    return picked(
+      numbers,
+      width,
+      own,
+      across.parameter ? { ...columns, start: 0, stride: 1 } : columns,
+    );
   }
 }
 
@@ -243,14 +249,6 @@ export class DifferenceSource {
     this.hasMeans = origins.every((each) => each.hasMeans);
     this.mostRows = Math.min(...origins.map((each) => each.mostRows));
     this.frequencies = Promise.all(origins.map((each) => each.frequencies));
-  }
-
-  get wavelengths() {
-    return this.origins[0].wavelengths;
-  }
-
-  get axes() {
-    return this.origins[0].axes;
   }
 }
 

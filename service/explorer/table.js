@@ -1,8 +1,8 @@
 // The view of a table: readout, colour bar, heat map, curves, wavelengths and the vector of a pair.
 
-import { Curves, Dial, logChart } from "./charts.js";
+import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { bytes, copied, count, h, json, real, svg, whole } from "./lib.js";
+import { bytes, copied, count, h, real, svg, whole } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -99,7 +99,7 @@ export class MatrixPane {
     this.edge.before(map.element);
     [this.title, this.keeper] = find(".curves-title").children;
     this.keeper.onclick = () => map.keep();
-    this.curves = new Curves(find(".curves-plot"));
+    this.curves = find(".curves-plot");
     const where = find(".where");
     [this.goalName, this.goal, this.axisNames] = where.querySelectorAll("span, input");
     where.onsubmit = (event) => this.go(event);
@@ -113,10 +113,10 @@ export class MatrixPane {
   }
 
   /**
-   * Show panels as Heatmap.show does, with the fragment, marks `{row, text}`, the source of B where a
-   * difference is shown, and width / height of images. The first source has the description.
+   * Show panels as Heatmap.show does, with the fragment, marks `{row, column, text}`, and width / height
+   * of images. The first source has the description.
    */
-  show({ panels, marks = [], view, other, aspect = null, ...known }) {
+  show({ panels, marks = [], view, aspect = null, ...known }) {
     const [{ source }] = panels;
     const map = this.heatmap;
     const axes = [source.rows, source.columns].map((each) => `${each.axis} ${each.count}`).join();
@@ -124,7 +124,7 @@ export class MatrixPane {
     const fragment = view ?? new URLSearchParams();
     const description = known.description ?? source.description ?? {};
     const upright = known.isUpright ?? (!aspect && isUpright(description));
-    Object.assign(this, { source, description, other, axes, states: {} });
+    Object.assign(this, { source, description, axes, states: {} });
     Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
     const isIndex = Boolean(description.is_index) && !source.isDifference;
     map.show({ panels, isUpright: upright, isIndex, keeps });
@@ -142,7 +142,6 @@ export class MatrixPane {
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
     this.goalName.textContent = `Go to ${source.rows.axis}`;
-    this.loadFrequencies(source);
   }
 
   /** Put window and cursor where the fragment says, or where a table begins. */
@@ -158,26 +157,14 @@ export class MatrixPane {
     columns.cursor = columns.limit(number("ch", columns.index(1 / 6)));
   }
 
-  async loadFrequencies(source) {
-    const url = this.description.unscaled_frequencies;
-    this.before = null;
-    try {
-      const [unscaled] = await Promise.all([url && json(url), source.frequencies]);
-      if (this.source === source) this.before = unscaled?.data.wavelength;
-    } catch (error) {
-      this.heatmap.tiles.failure ??= error;
-    }
-    this.heatmap.redraw();
-  }
-
   /** Write window and cursor into the fragment. */
   moved() {
     const { rows, columns, isMean } = this.heatmap;
-    const texts = (axis) => [axis.base, Math.round(axis.span), axis.cursor].map(String);
-    const [[at, span, row], [from, width, ch]] = [texts(rows), texts(columns)];
+    const [span, width] = [rows, columns].map((axis) => Math.round(axis.span));
     const isAll = columns.span === Number(columns.count);
-    const [col, cols] = isAll ? [null, null] : [from, width];
-    this.look({ at, rows: span, row, ch, col, cols, mode: isMean ? null : "single" });
+    const across = isAll ? { col: null, cols: null } : { col: columns.base, cols: width };
+    const cursor = { row: rows.cursor, ch: columns.cursor };
+    this.look({ at: rows.base, rows: span, ...cursor, ...across, mode: isMean ? null : "single" });
   }
 
   /** Keep the curve of a channel, or let it go. */
@@ -297,7 +284,7 @@ export class MatrixPane {
       : panels.map((_, panel) => this.line(current, panel));
     const series = points.map((each, at) => ({ points: each, series: at }));
     const [low, high] = [scale.low, scale.high].sort((a, b) => a - b);
-    this.curves.draw({ axis, series, low, high });
+    drawCurves(this.curves, { axis, series, low, high });
     const isKept = this.kept.includes(current);
     this.keeper.hidden = !isOne || y.count === 1n;
     this.keeper.ariaPressed = String(isKept);
@@ -305,22 +292,14 @@ export class MatrixPane {
     if (!this.isNew("title", lines, isKept, y.labels.axis, isOne, mean)) return;
     const name = (line) => whole(y.labels.at(line));
     const drop = (line, at) => {
+      const about = { class: `quiet name-${at + 1}`, "aria-label": `Let ${name(line)} go` };
       const onclick = () => this.keep(line) ?? this.keeper.focus();
-      const about = { "aria-label": `Let ${y.labels.axis} ${name(line)} go`, onclick };
-      return h(
-        "button",
-        { type: "button", class: `quiet name-${at + 1}`, ...about },
-        name(line),
-        " ×",
-      );
+      return h("button", { type: "button", ...about, onclick }, `${name(line)} ×`);
     };
     const both = ["A", "B"].map((each, at) => h("b", { class: `name-${at}` }, each));
-    this.title.replaceChildren(
-      h("b", {}, y.labels.axis),
-      y.count > 1n ? h("b", { class: isOne && "name-0" }, name(current)) : "",
-      ...(isOne ? lines.slice(1).map(drop) : both),
-      mean,
-    );
+    const own = y.count > 1n && h("b", { class: isOne && "name-0" }, name(current));
+    const names = [h("b", {}, y.labels.axis), own, isOne ? lines.slice(1).map(drop) : both, mean];
+    this.title.replaceChildren(...names.flat().filter(Boolean));
   }
 
   /** Draw the largest difference at each place of x, and of each channel along the right edge. */
@@ -342,13 +321,13 @@ export class MatrixPane {
     const most = Math.max(0, ...down.values());
     const high = 10 ** Math.ceil(Math.log10(most || 1));
     const low = high * 1e-6;
-    const found = most ? `up to ${real(most, 3)} in sight` : "none: A and B are equal in sight";
-    const where = `at ${partly(axis) || `each ${axis.labels.axis}`}: ${found}`;
+    const found = most ? real(most, 3) : "none";
+    const where = `in sight: ${found}, at ${partly(axis) || `each ${axis.labels.axis}`}`;
     this.keeper.hidden = true;
     if (this.isNew("title", where))
       this.title.replaceChildren(h("b", {}, "Largest difference"), ` ${where}`);
     const points = [...across].sort((a, b) => a[0] - b[0]);
-    this.curves.draw({ axis, series: [{ points, series: "most" }], low, high, isLog: true });
+    drawCurves(this.curves, { axis, series: [{ points, series: "most" }], low, high, isLog: true });
     const height = field.clientHeight;
     const half = (y.stride / y.span / 2) * height;
     const bars = [...down].map(([place, value]) => {
@@ -360,24 +339,22 @@ export class MatrixPane {
 
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
-    const { other, before, source } = this;
-    const { wavelengths, axes, channels } = source;
+    const [{ wavelengths, unscaledWavelengths, axes, channels }, other] = this.source.origins;
     const marker = channels.pairAt(Number(columns.cursor))?.pair ?? null;
     const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
-    const more = other?.wavelengths ?? before;
-    if (!wavelengths || !this.isNew("wavelengths", marker, window, width, !more)) return;
+    if (!wavelengths || !this.isNew("wavelengths", marker, window, width)) return;
     const series = [{ values: wavelengths, axes }];
-    if (more) series.push({ values: more, series: more === before ? 2 : 1, axes });
+    if (other) series.push({ values: other.wavelengths ?? [], series: 1, axes: other.axes });
+    else if (unscaledWavelengths) series.push({ values: unscaledWavelengths, series: 2, axes });
     const trained = Number(this.description.trained_length);
     // Where a grid has several axes, rows are not positions.
     const lines = axes ? [] : [{ value: window, text: "window" }];
     if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
     const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
     const label = `Wavelength of each pair, from ${first} to ${last} positions`;
-    const title = h("h2", {}, "Wavelength", h("small", {}, " positions a turn"));
     const chart = logChart({ series, lines, marker, width, height: 174, label });
-    this.wavelengths.replaceChildren(title, chart);
+    this.wavelengths.replaceChildren(this.wavelengths.firstElementChild, chart);
   }
 
   drawLegend() {
@@ -390,18 +367,18 @@ export class MatrixPane {
       box.style.backgroundColor = `rgb(${scale.colours[scale.step(index)]})`;
       return h("li", {}, box, String(index));
     };
+    const [title, list, rest] = this.legend.children;
     const more = indices.length - LEGEND;
-    const title = h("h2", {}, "Index", h("small", {}, ` ${whole(indices.length)} in sight`));
-    const list = h("ul", {}, indices.slice(0, LEGEND).map(swatch));
-    const rest = h("small", {}, more > 0 ? `and ${whole(more)} more` : "");
-    this.legend.replaceChildren(title, list, rest);
+    title.lastChild.textContent = `${whole(indices.length)} in sight`;
+    list.replaceChildren(...indices.slice(0, LEGEND).map(swatch));
+    rest.textContent = more > 0 ? `and ${whole(more)} more` : "";
   }
 
   /** Say what is under the cursor: at once where single rows are drawn, else when it rests. */
   read() {
     const { cursor, panels } = this.heatmap;
-    const { wavelengths, channels } = this.source;
     const sources = panels.flatMap(({ source }) => source.origins);
+    const [{ wavelengths, channels }] = sources;
     const pair = channels.pairAt(Number(cursor.column));
     const placesOf = (from) => [[from, cursor.column], ...(pair ? from.placesOf(pair) : [])];
     const places = sources.map(placesOf);
@@ -432,7 +409,7 @@ export class MatrixPane {
   /** Write the readout and turn the dial; `numbers` are value, cosine and sine of each source. */
   say(sources, pair, numbers) {
     const { rows, columns, range } = this.heatmap;
-    const { wavelengths, axes } = this.source;
+    const [{ wavelengths, axes }] = sources;
     const item = (name, value, unit = "") => h("span", {}, `${name} `, h("b", {}, value), unit);
     const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
     const values = sources.map(({ dtype, part }, at) => {
@@ -492,7 +469,9 @@ export class TableView {
   /** Show the table of a place; throws the Problem that the server has with it. */
   async show(place) {
     const turn = (this.turn = {});
+    const { view } = place;
     const description = await this.app.describe(place.url);
+    const source = await chosenSource(description, view);
     if (turn !== this.turn) return;
     this.description = description;
     const { arrays, formats, axes } = description;
@@ -503,17 +482,9 @@ export class TableView {
     this.facts.textContent = `${names}${arrays[0].dtype} · ${bytes(size)}`;
     const link = ({ extension, url }) => h("a", { href: url, download: true }, extension);
     this.formats.replaceChildren(...formats.map(link));
-    await this.draw(place, turn);
-  }
-
-  async draw(place, turn) {
-    const { description } = this;
-    const { view } = place;
-    const source = await chosenSource(description, view);
-    if (turn !== this.turn) return;
     const changed = (changes) => {
       this.app.look(changes);
-      this.draw(place, turn);
+      this.show(place);
     };
     this.pane.choices.replaceChildren(...choices(description.view, view, changed));
     const [width, height] = [...(description.view.grid ?? [])].reverse();
