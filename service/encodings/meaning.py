@@ -51,24 +51,24 @@ class ChannelColumns:
     axis: str | None = None
 
     @classmethod
-    def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
-        """Return the columns of a row of sines and cosines."""
+    def of(cls, channels: Channels, first: int = 0) -> "tuple[ChannelColumns, ...]":
+        """Return the columns of a row of sines and cosines that begin at the first one."""
         (index, is_sine), width = channels.indices(), channels.width - channels.zeros
         found = []
         for part in dict.fromkeys(is_sine[:width].tolist()):
             every = np.flatnonzero(is_sine[:width] == part)
             # Channels side by side may have the same frequency.
             repeats = int((index[every] != index[every[0]]).argmax()) or 1
-            for first in range(repeats):
-                left = every[first::repeats]
+            for repeat in range(repeats):
+                left = every[repeat::repeats]
                 while left.size:
                     steps = np.diff([left, index[left]])
                     count = 1 + int(np.append((steps != steps[:, :1]).any(axis=0), True).argmax())
                     step, pair_step = steps[:, 0].tolist() if count > 1 else (1, 1)
-                    start, pair = int(left[0]), int(index[left[0]])
+                    start, pair = first + int(left[0]), int(index[left[0]])
                     found.append(cls("sin" if part else "cos", start, step, count, pair, pair_step))
                     left = left[count:]
-        zeros = [cls(None, width, 1, channels.zeros)] if channels.zeros else []
+        zeros = [cls(None, first + width, 1, channels.zeros)] if channels.zeros else []
         return (*found, *zeros)
 
 
