@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 import orjson
 from pydantic import Field, TypeAdapter
 
+from service.analysis.array import TableRequest
 from service.delivery.endpoints import ABSENT, Endpoint, NoInput, Report
 from service.delivery.openapi.components import object_schema
 from service.delivery.openapi.operations import example_request
@@ -30,9 +30,9 @@ from service.encodings.family import (
 from service.encodings.meaning import NamedVariant, sections
 from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidParameters, shortened
-from service.grammar import to_query
 from service.numerics.tables import Document
 from service.routes import ENDPOINTS
+from service.routes.table_urls import url_of
 from service.settings import Settings
 
 _GROUPS = {
@@ -182,7 +182,11 @@ def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dic
         return entry | _table_of(family, variant)
     query, body = example_request(ENDPOINTS[family.path])
     required = object_schema(family).get("required", [])
-    return entry | {"example": _url(family, query), "body": body, "required": required}
+    return entry | {
+        "example": url_of(TableRequest(family.path[1:], query)),
+        "body": body,
+        "required": required,
+    }
 
 
 def _title(family: type[Family]) -> str:
@@ -215,7 +219,7 @@ def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any
     table = read_parameters(family, query)
     document, meaning, axes = table.resolve(), table.meaning(), table.axes
     return {
-        "example": _url(family, query),
+        "example": url_of(TableRequest(family.path[1:], query)),
         "required": required,
         "axes": [axis.partition("(")[0] for axis in document.axes or axes],
         "value_range": meaning.value_range,
@@ -228,11 +232,6 @@ def _read(family: type[TableFamily], query: Mapping[str, Any]) -> Document | Non
     with suppress(InvalidParameters):
         return read_parameters(family, query).resolve()
     return None
-
-
-def _url(family: type[Family], query: Mapping[str, Any]) -> str:
-    text = urlencode({name: to_query(value) for name, value in query.items()}, safe=",:")
-    return f"{family.path}?{text}" if text else family.path
 
 
 # The members of a schema that have the same meaning for a parameter, with their names here.
