@@ -4,11 +4,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
+from pydantic import ConfigDict
 
-from service.numerics.phasors import Channels
+from service.numerics.phasors import Channels, Component
 from service.numerics.positions import AnyPositions
 from service.numerics.tables import ParameterValue
 
@@ -35,14 +36,16 @@ class ChannelColumns:
     """Equidistant columns of a table with the same content.
 
     Attributes:
-        part: ``sin`` or ``cos``; None for coordinates, angles and zeros.
+        part: None for coordinates, angles and zeros; of several arrays, that of the first one.
         start, step, count: the columns.
         pair: the number of the frequency of the first column; None for zeros.
         pair_step: what is added to it from a column to the next.
         axis: the axis of the grid along which its positions are; None if there is no grid.
     """
 
-    part: str | None
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    part: Component | None
     start: int
     step: int
     count: int
