@@ -4,12 +4,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import ConfigDict
 
-from service.numerics.phasors import Channels, Component
+from service.numerics.phasors import Channels
 from service.numerics.positions import AnyPositions
 from service.numerics.tables import ParameterValue
 
@@ -45,7 +45,7 @@ class ChannelColumns:
 
     __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
 
-    part: Component | None
+    part: Literal["cos", "sin"] | None
     start: int
     step: int
     count: int

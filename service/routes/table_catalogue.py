@@ -259,8 +259,9 @@ def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, s
     """Return the key of each parameter of a family by its name; new ones are added to ``known``."""
     keys = {}
     for name, schema in object_schema(family)["properties"].items():
-        is_in_body = name in family.body_only or schema.get("type") == "array" or "$ref" in schema
-        if is_in_body or name == "revision":
+        is_in_body = name in family.body_only or schema["description"].startswith("In a body:")
+        is_object = schema.get("type") == "array" or "$ref" in schema
+        if is_in_body or is_object or name == "revision":
             continue
         described = {
             "name": name,

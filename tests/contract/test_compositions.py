@@ -79,7 +79,7 @@ def problem(answer: Response, status: int, name: str) -> dict[str, Any]:
     assert list(content) == ["type", "title", "status", "detail", "errors"]
     assert (content["type"], content["status"]) == (f"urn:posref:problem:{name}", status)
     for fault in content["errors"]:
-        assert set(fault) <= {"parameter", "pointer", "value", "detail"}
+        assert set(fault) <= {"parameter", "pointer", "value", "detail", "suggestion"}
         assert fault["detail"]
     return content
 
