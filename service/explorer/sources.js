@@ -186,7 +186,7 @@ export class TableSource extends ArraySource {
     const isAll = columns.stride === 1 && BigInt(columns.count) === this.columns.count;
     const more = [
       parts.length && ["part", this.part],
-      leading?.parameter && [leading.parameter, this.head],
+      leading?.parameter && [leading.parameter, leading.values?.split(",")[this.head] ?? this.head],
       down.parameter && [down.parameter, this.rows.select(rows)],
       across.parameter && !isAll && [across.parameter, this.columns.select(columns)],
     ];
