@@ -57,6 +57,7 @@ _LARGE: Mapping[str, Sequence[str]] = {
     "width": ("48",),
     "grid": ("32,48", "4,24,24"),
     "window_size": ("32,32",),
+    "axis": ("y",),
 }
 """Values of usual models, the first possible of which replaces that of a short example."""
 
