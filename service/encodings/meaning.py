@@ -4,9 +4,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from pydantic import ConfigDict
 
 from service.numerics.phasors import Channels
 from service.numerics.positions import AnyPositions
@@ -35,14 +36,16 @@ class ChannelColumns:
     """Equidistant columns of a table with the same content.
 
     Attributes:
-        part: ``sin`` or ``cos``; None for coordinates, angles and zeros.
+        part: None for coordinates, angles and zeros; of several arrays, that of the first one.
         start, step, count: the columns.
         pair: the number of the frequency of the first column; None for zeros.
         pair_step: what is added to it from a column to the next.
         axis: the axis of the grid along which its positions are; None if there is no grid.
     """
 
-    part: str | None
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    part: Literal["cos", "sin"] | None
     start: int
     step: int
     count: int
@@ -51,24 +54,24 @@ class ChannelColumns:
     axis: str | None = None
 
     @classmethod
-    def of(cls, channels: Channels) -> "tuple[ChannelColumns, ...]":
-        """Return the columns of a row of sines and cosines."""
+    def of(cls, channels: Channels, first: int = 0) -> "tuple[ChannelColumns, ...]":
+        """Return the columns of a row of sines and cosines that begin at the first one."""
         (index, is_sine), width = channels.indices(), channels.width - channels.zeros
         found = []
         for part in dict.fromkeys(is_sine[:width].tolist()):
             every = np.flatnonzero(is_sine[:width] == part)
             # Channels side by side may have the same frequency.
             repeats = int((index[every] != index[every[0]]).argmax()) or 1
-            for first in range(repeats):
-                left = every[first::repeats]
+            for repeat in range(repeats):
+                left = every[repeat::repeats]
                 while left.size:
                     steps = np.diff([left, index[left]])
                     count = 1 + int(np.append((steps != steps[:, :1]).any(axis=0), True).argmax())
                     step, pair_step = steps[:, 0].tolist() if count > 1 else (1, 1)
-                    start, pair = int(left[0]), int(index[left[0]])
+                    start, pair = first + int(left[0]), int(index[left[0]])
                     found.append(cls("sin" if part else "cos", start, step, count, pair, pair_step))
                     left = left[count:]
-        zeros = [cls(None, width, 1, channels.zeros)] if channels.zeros else []
+        zeros = [cls(None, first + width, 1, channels.zeros)] if channels.zeros else []
         return (*found, *zeros)
 
 

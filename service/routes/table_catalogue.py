@@ -8,19 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 import orjson
 from pydantic import Field, TypeAdapter
 
-from service.delivery.endpoints import (
-    ABSENT,
-    COMPOSITIONS,
-    TRANSFORMS,
-    Endpoint,
-    NoInput,
-    Report,
-)
+from service.analysis.array import TableRequest
+from service.delivery.endpoints import ABSENT, Endpoint, NoInput, Report
 from service.delivery.openapi.components import object_schema
 from service.delivery.openapi.operations import example_request
 from service.delivery.parameters import nearest, parse_query, read_parameters
@@ -32,14 +25,14 @@ from service.encodings.family import (
     RealPositionList,
     Reals,
     TableFamily,
-    impossible,
     optional,
 )
 from service.encodings.meaning import NamedVariant, sections
 from service.encodings.registry import FAMILIES
-from service.errors import InvalidParameters
-from service.grammar import to_query
+from service.errors import Fault, InvalidParameters, shortened
 from service.numerics.tables import Document
+from service.routes import ENDPOINTS
+from service.routes.table_urls import url_of
 from service.settings import Settings
 
 _GROUPS = {
@@ -64,6 +57,7 @@ _LARGE: Mapping[str, Sequence[str]] = {
     "width": ("48",),
     "grid": ("32,48", "4,24,24"),
     "window_size": ("32,32",),
+    "axis": ("y",),
 }
 """Values of usual models, the first possible of which replaces that of a short example."""
 
@@ -141,13 +135,11 @@ def report_catalogue(parameters: CatalogueParameters, _: Settings) -> Catalogue:
     entries = [entry for entry in whole.entries if entry.id == chosen]
     if not entries:
         near = nearest(chosen, [entry.id for entry in whole.entries])
-        rule = f"there is no such entry; did you mean {near}?" if near else "there is no such entry"
-        raise impossible("entry", chosen, rule)
-    keys = entries[0].parameters
+        rule = "there is no such entry" + (f"; did you mean {near}?" if near else "")
+        raise InvalidParameters(Fault("entry", shortened(chosen), rule, suggestion=near))
     groups = [group for group in whole.groups if group.id == entries[0].group]
-    return Catalogue(
-        groups=groups, parameters={key: whole.parameters[key] for key in keys}, entries=entries
-    )
+    known = {key: whole.parameters[key] for key in entries[0].parameters}
+    return Catalogue(groups=groups, parameters=known, entries=entries)
 
 
 @cache
@@ -189,12 +181,13 @@ def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dic
     }
     if issubclass(family, TableFamily):
         return entry | _table_of(family, variant)
-    endpoint = next(
-        group[family.path] for group in (TRANSFORMS, COMPOSITIONS) if family.path in group
-    )
-    query, body = example_request(endpoint)
+    query, body = example_request(ENDPOINTS[family.path])
     required = object_schema(family).get("required", [])
-    return entry | {"example": _url(family, query), "body": body, "required": required}
+    return entry | {
+        "example": url_of(TableRequest(family.path[1:], query)),
+        "body": body,
+        "required": required,
+    }
 
 
 def _title(family: type[Family]) -> str:
@@ -227,7 +220,7 @@ def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any
     table = read_parameters(family, query)
     document, meaning, axes = table.resolve(), table.meaning(), table.axes
     return {
-        "example": _url(family, query),
+        "example": url_of(TableRequest(family.path[1:], query)),
         "required": required,
         "axes": [axis.partition("(")[0] for axis in document.axes or axes],
         "value_range": meaning.value_range,
@@ -242,43 +235,42 @@ def _read(family: type[TableFamily], query: Mapping[str, Any]) -> Document | Non
     return None
 
 
-def _url(family: type[Family], query: Mapping[str, Any]) -> str:
-    text = urlencode({name: to_query(value) for name, value in query.items()}, safe=",:")
-    return f"{family.path}?{text}" if text else family.path
-
-
-_BOUNDS = {
+# The members of a schema that have the same meaning for a parameter, with their names here.
+_SAME = {
     "minimum": "minimum",
     "maximum": "maximum",
     "exclusiveMinimum": "exclusive_minimum",
     "multipleOf": "multiple_of",
+    "enum": "choices",
+    "description": "description",
+}
+_KINDS: Mapping[str, tuple[Any, ...]] = {
+    "integers": (Integers,),
+    "numbers": (Reals,),
+    "positions": (PositionList, RealPositionList),
 }
 _LISTS = {
     TypeAdapter(kind).json_schema()["pattern"]: name
-    for name, kind in {
-        "integers": Integers,
-        "numbers": Reals,
-        "positions": PositionList,
-    }.items()
-} | {TypeAdapter(RealPositionList).json_schema()["pattern"]: "positions"}
+    for name, kinds in _KINDS.items()
+    for kind in kinds
+}
 
 
 def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Return the key of each parameter of a family by its name; new ones are added to ``known``."""
     keys = {}
     for name, schema in object_schema(family)["properties"].items():
-        is_in_body = name in family.body_only or schema.get("type") == "array" or "$ref" in schema
-        if is_in_body or name == "revision":
+        is_in_body = name in family.body_only or schema["description"].startswith("In a body:")
+        is_object = schema.get("type") == "array" or "$ref" in schema
+        if is_in_body or is_object or name == "revision":
             continue
         described = {
             "name": name,
             "type": _LISTS.get(schema.get("pattern"), schema.get("type", "string")),
-            **{own: schema[theirs] for theirs, own in _BOUNDS.items() if theirs in schema},
-            **({"choices": schema["enum"]} if "enum" in schema else {}),
-            "description": schema["description"],
+            **{own: schema[theirs] for theirs, own in _SAME.items() if theirs in schema},
             "example": schema.get("examples", [None])[0],
+            **_default(schema),
         }
-        described |= _default(schema)
         same = (key for key in known if known[key] == described)
         keys[name] = next(same, f"{name}@{family.path}" if name in known else name)
         known[keys[name]] = described

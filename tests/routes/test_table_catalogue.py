@@ -141,7 +141,16 @@ def test_one_entry_has_its_documentation(client: Client) -> None:
     assert set(entry["docs"]) == {"formula", "source", "bound", "trap"}
     assert {**entry, "docs": None} == {**ENTRIES["rope:llama3"], "docs": None}
     assert set(answer["parameters"]) == set(entry["parameters"])
-    assert "rope:llama3?" in client.get("/catalogue?entry=rope:lama3").json()["detail"]
+    (fault,) = client.get("/catalogue?entry=rope:lama3").json()["errors"]
+    assert fault["suggestion"] == "rope:llama3"
+
+
+def test_titles_and_examples_stand_alone() -> None:
+    assert ENTRIES["relative:alibi:original"]["title"] == "ALiBi, original"
+    assert ENTRIES["rope:default"]["title"] == "RoPE, default"
+    assert len({entry["title"] for entry in ENTRIES.values()}) == len(ENTRIES)
+    assert ENTRIES["encoding:whisper"]["example"].endswith("&seq_len=1500&d_model=384")
+    assert CATALOGUE["parameters"]["rope_type"]["default"] == "default"
 
 
 def test_the_catalogue_is_small_on_the_wire(client: Client) -> None:

@@ -9,7 +9,7 @@ This module is long because all conventions, with source, formula and trap, are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -112,8 +112,7 @@ class SpreadSinusoids(Sinusoids):
     @property
     def columns(self) -> tuple[ChannelColumns, ...]:
         first = int(self.has_coordinates)
-        own = (replace(each, start=each.start + first) for each in super().columns)
-        return *(ChannelColumns(None, 0, 1, 1),) * first, *own
+        return *(ChannelColumns(None, 0, 1, 1),) * first, *ChannelColumns.of(self.channels, first)
 
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
         return {"seq_len": positions.count}

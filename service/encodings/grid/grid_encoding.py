@@ -230,23 +230,14 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
         return {"channels_first": False} if self.has_channels_first else {}
 
     def meaning(self) -> Meaning:
-        layout, every = self.layout, lanes(self.layout.blocks, self.grid.d_model)
-        columns = tuple(
-            ChannelColumns(
-                None if lane.content == "coordinate" else lane.content,
-                lane.channels.start,
-                lane.channels.step,
-                len(lane.channels),
-                0,
-                1,
-                lane.axis,
-            )
-            for lane in every
-            if lane.channels
-        )
+        layout, columns = self.layout, []
+        for lane in lanes(layout.blocks, self.grid.d_model):
+            part, count = None if lane.content == "coordinate" else lane.content, len(lane.channels)
+            place = lane.channels.start, lane.channels.step, count
+            columns += [ChannelColumns(part, *place, 0, 1, lane.axis)] if count else []
         is_by_rows = [*layout.along] == [*self.grid.lengths] and not layout.zero_rows
         lengths = tuple(self.grid.lengths.values()) if is_by_rows else ()
-        return Meaning(columns, (-1, 1), grid=lengths)
+        return Meaning(tuple(columns), (-1, 1), grid=lengths)
 
     def table(self) -> Table:
         layout, width = self.layout, self.grid.d_model

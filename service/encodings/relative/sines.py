@@ -6,7 +6,8 @@ the left. The relative shift rearranges scores by relative position as scores by
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -97,14 +98,10 @@ class RelativeSines(ChannelTable):
         return Channels(("sin", "cos"), self.is_interleaved, width=2 * self.rule.count)
 
     def meaning(self) -> Meaning:
-        columns, directions = ChannelColumns.of(self.row_channels), len(self.axes) - 1
-        every = [
-            replace(run, start=run.start + number * self.row_channels.width)
-            for number in range(directions)
-            for run in columns
-        ]
-        path = "/encoding/frequencies"
-        return Meaning(tuple(every), (-1, 1), is_steady=True, frequencies=path)
+        channels, directions = self.row_channels, range(len(self.axes) - 1)
+        several = (ChannelColumns.of(channels, number * channels.width) for number in directions)
+        columns = tuple(chain.from_iterable(several))
+        return Meaning(columns, (-1, 1), is_steady=True, frequencies="/encoding/frequencies")
 
     def table(self) -> Table:
         channels, positions = self.row_channels, self.positions()

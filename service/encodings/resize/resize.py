@@ -92,8 +92,8 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
     @classmethod
     def variants(cls) -> Iterator[NamedVariant]:
         for name, own in CONVENTIONS.items():
-            takes = {*()} if own.options else {"mode", "scale_factor", *DEFAULTS, "a"}
-            takes |= {"spatial_merge_size"} if own.merge is not None else set()
+            takes = [] if own.options else ["mode", "scale_factor", *DEFAULTS, "a"]
+            takes += [] if own.merge is None else ["spatial_merge_size"]
             example = cls.example if name == "torch" else "old_size=14&size=16"
             yield NamedVariant.of(name, example, takes)
 

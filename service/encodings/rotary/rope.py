@@ -492,7 +492,7 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
             first_line = (rule.__doc__ or "").partition("\n")[0]
             yield NamedVariant(
                 rule.variant or rule.rope_type,
-                "seq_len=50",
+                f"{rule.example}&seq_len=50",
                 {"rope_type": rule.rope_type},
                 takes,
                 rule.published,

@@ -182,7 +182,7 @@ class RotaryRule(RotaryFrequencies):
         not_in_configs: the keys that are table parameters but occur in no config.
         only_in_configs: the numeric config keys that are not table parameters.
         example: an example query of ``/rope/frequencies`` for this rule, without rope_type.
-        published: that of a published model.
+        published: the sizes of a published model, in place of those of the example.
         rotary_dim: the number of rotary channels, r, which is even.
         rope_theta: the base of the frequencies, b.
     """
@@ -198,7 +198,7 @@ class RotaryRule(RotaryFrequencies):
     not_in_configs: ClassVar[tuple[str, ...]] = ()
     only_in_configs: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str]
-    published: ClassVar[str]
+    published: ClassVar[str] = ""
 
     rotary_dim: int
     rope_theta: float
@@ -313,7 +313,6 @@ class Default(RotaryRule, name="default"):
     """
 
     example: ClassVar[str] = "head_dim=4"
-    published: ClassVar[str] = "head_dim=128&rope_theta=500000"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     freq_factors: FreqFactors = ()
@@ -336,7 +335,6 @@ class Linear(RotaryRule, name="linear"):
     """
 
     example: ClassVar[str] = "head_dim=4&factor=4"
-    published: ClassVar[str] = "head_dim=128&factor=4"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     factor: Factor
@@ -425,7 +423,6 @@ class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
     """
 
     example: ClassVar[str] = "head_dim=4&alpha=1000"
-    published: ClassVar[str] = "head_dim=128&alpha=1000"
 
     alpha: Annotated[Real, _factor("For dynamic, in place of factor: a fixed NTK scaling.", 1000)]
 
@@ -444,7 +441,6 @@ class Ntk(RotaryRule, name="ntk"):
     """
 
     example: ClassVar[str] = "head_dim=4&factor=4"
-    published: ClassVar[str] = "head_dim=128&factor=4"
     intermediate_names: ClassVar[tuple[str, ...]] = ("effective_base",)
 
     factor: Factor
