@@ -184,7 +184,8 @@ def _canonical(table: TableUrl, document: Document) -> TableUrl:
 
 def _frequencies(meaning: Meaning, values: Mapping[str, ParameterValue]) -> str | None:
     """Return the URL of the frequencies of the pairs of a table with these parameters."""
-    if meaning.frequencies is None:
+    has_pairs = not meaning.columns or any(each.pair is not None for each in meaning.columns)
+    if meaning.frequencies is None or not has_pairs:
         return None
     known = RESOURCES[meaning.frequencies].parameters.model_fields.keys()
     own = {name: value for name, value in values.items() if name in known - {"part"}}
