@@ -1,0 +1,96 @@
+"""What moves, stays and can be kept on the page of a table."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.system.explorer.browser import Tab
+
+pytestmark = pytest.mark.system
+
+TABLE = "/rope?head_dim=64&seq_len=2000000&pack=concat"
+MOST_SHIFT = 0.02
+SHIFTS = """window.shifts = []
+new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(each => each.value)))
+  .observe({type: "layout-shift", buffered: true})"""
+CURSOR = "() => String(document.querySelector('main .map').heatmap.rows.cursor)"
+IN_SIGHT = """() => {
+  const {rows} = document.querySelector("main .map").heatmap
+  return [String(rows.base), rows.span, String(rows.cursor)].map(Number)
+}"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("target", ["/", "/#view=learn"])
+def test_nothing_jumps_while_a_page_loads(
+    target: str, width: int, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(viewport={"width": width, "height": 740})
+    tab.page.add_init_script(SHIFTS)
+
+    tab.open(target)
+    tab.settle()
+
+    assert sum(tab.value("() => window.shifts")) <= MOST_SHIFT
+
+
+def test_a_curve_is_kept_and_let_go_by_buttons(tab: Tab) -> None:
+    tab.open(TABLE)
+    tab.wait_for_map()
+    keep = tab.page.get_by_role("button", name="Keep")
+
+    keep.click()
+    tab.page.locator("main .map canvas").press("ArrowDown")
+
+    kept = tab.page.locator(".curves-title button", has_text="×")
+    kept.wait_for()
+    kept.click()
+    kept.wait_for(state="detached")
+
+
+@pytest.mark.parametrize(("typed", "row"), [("1e6", 10**6), ("2^20+3", 2**20 + 3), ("7 000", 7000)])
+def test_a_typed_position_is_gone_to(typed: str, row: int, tab: Tab) -> None:
+    tab.open(TABLE)
+    tab.wait_for_map()
+    goal = tab.page.get_by_label("Go to position")
+
+    goal.fill(typed)
+    goal.press("Enter")
+
+    tab.wait_for(f"row => ({CURSOR})() === row", str(row))
+
+
+def test_a_position_that_is_not_there_is_refused_with_those_that_are(tab: Tab) -> None:
+    tab.open(TABLE)
+    tab.wait_for_map()
+    goal = tab.page.get_by_label("Go to position")
+
+    goal.fill("2000000")
+    goal.press("Enter")
+
+    message = goal.evaluate("input => input.validationMessage")
+    assert "1\u2009999\u2009999" in message
+
+
+def test_the_cursor_goes_with_the_window_by_page_up(tab: Tab) -> None:
+    tab.open(TABLE)
+    tab.wait_for_map()
+    tab.page.locator("main .map canvas").focus()
+
+    tab.press("End")
+    tab.press("PageUp")
+
+    base, span, cursor = tab.value(IN_SIGHT)
+    assert base <= cursor < base + span
+
+
+def test_all_of_a_table_without_a_selection_of_rows_is_bounded(tab: Tab) -> None:
+    tab.open("/encoding/grid?convention=mae&height=400&width=600&d_model=512")
+    tab.wait_for_map()
+
+    tab.page.get_by_role("button", name="Show all").click()
+    tab.settle()
+
+    _, span, _ = tab.value(IN_SIGHT)
+    assert span < 400 * 600
+    assert "at once" in tab.page.locator(".pane-bar .note").inner_text()
