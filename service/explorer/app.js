@@ -32,10 +32,7 @@ class Page {
     this.place = placeOf(location);
     this.views = {};
     this.panel = new EncodingPanel(this, this.encoding);
-    this.catalogue.then(
-      (catalogue) => (this.panel.catalogue = catalogue),
-      (error) => this.fail(error),
-    );
+    this.catalogue.catch((error) => this.fail(error));
     this.skip.onclick = () => document.getElementById("page").focus();
     this.bar.onsubmit = () =>
       this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");

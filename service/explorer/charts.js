@@ -3,7 +3,7 @@
 import { copied, power, real, svg, whole } from "./lib.js";
 
 /** Labels at the left of maps and curves take so many pixels. */
-export const GUTTER = 41;
+const GUTTER = 41;
 const LONG = 10n ** 7n;
 
 /** Return the step of 1, 2 or 5 times a power of 10 that is no smaller than a number. */

@@ -1,7 +1,7 @@
 // The colour of a number: a perceptually uniform map for light and dark pages, and a palette.
 
 /** How many steps the maps have; the last colour of a table of colours is the neutral one. */
-export const STEPS = 511;
+const STEPS = 511;
 
 const ABOVE = 255;
 const BELOW = 32;

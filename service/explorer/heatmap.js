@@ -134,6 +134,8 @@ export class Heatmap {
     if (!keeps) this.rows = new Axis(source.rows, source.mostRows);
     if (!keeps) this.columns = new Axis(source.columns);
     [this.rows.labels, this.columns.labels] = [source.rows, source.columns];
+    this.rows.most = Math.min(Number(source.rows.count), source.mostRows);
+    if (this.rows.span > this.rows.most) this.rows.set(this.rows.base, this.rows.span);
     [this.x, this.y] = this.turned(this);
     this.tiles.failure = null;
     this.canvas.ariaLabel = `Heat map of ${panels.map(({ name }) => name).join(" and ")}`;

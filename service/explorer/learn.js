@@ -152,6 +152,7 @@ export class LearnView {
   }
 
   close() {
+    this.turn = null;
     document.removeEventListener("keydown", this.press);
   }
 }

@@ -133,7 +133,7 @@ export class MatrixPane {
     this.kept = lines.filter((each) => each < Number(map.y.count)).slice(0, KEPT);
     const hasPairs = source.channels.havePairs && upright;
     const [run] = source.channels.runs;
-    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length === 1;
+    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length < 2;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
     this.legend.hidden = !isIndex;
     this.rail.hidden = !hasPairs && !isIndex;
