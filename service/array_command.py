@@ -130,7 +130,7 @@ def _report(endpoint: Endpoint, options: argparse.Namespace) -> Report:
 def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> Report:
     """Return the report about two tables; raises PosrefError."""
     of_files = ("at", "layer", "tensor", "shape", "dtype", "start", "positions")
-    rule = "goes with a file, and the array is that of a table's URL"
+    rule = "goes with a file, but have is the URL of a table"
     refuse([Fault(f"--{name}", None, rule) for name in of_files if getattr(options, name)])
     assert endpoint.by_get is not None
     urls = {"have": options.have, "to": options.to}

@@ -126,6 +126,9 @@ class Parameters(BaseModel):
     body_only: ClassVar[frozenset[str]] = frozenset()
     """Parameters that go with no sent array: OpenAPI has them in the JSON body alone."""
 
+    not_in_queries: ClassVar[frozenset[str]] = frozenset()
+    """Parameters whose values a query cannot hold: the catalogue leaves them out."""
+
     @property
     def planning_seconds(self) -> float:
         """The processor seconds of planning that the length of a body does not tell."""
@@ -168,19 +171,16 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
     return get_args(field.annotation)
 
 
-def impossible(
-    parameter: str, value: object, rule: str, suggestion: str | None = None
-) -> InvalidParameters:
+def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     """Return the error for a parameter that cannot be combined with the other parameters.
 
     Args:
         parameter: the name of the parameter.
         value: its value; None if the parameter is missing.
         rule: the detail of the error.
-        suggestion: the value that is likely meant.
     """
     sent = None if value is None else shortened(grammar.to_query(value))
-    return InvalidParameters(Fault(parameter, sent, rule, suggestion=suggestion))
+    return InvalidParameters(Fault(parameter, sent, rule))
 
 
 def exclusion_faults(

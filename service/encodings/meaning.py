@@ -4,10 +4,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from service.numerics.phasors import Channels
 from service.numerics.positions import AnyPositions
@@ -33,25 +33,32 @@ class Selection:
 
 @dataclass(frozen=True)
 class ChannelColumns:
-    """Equidistant columns of a table with the same content.
-
-    Attributes:
-        part: None for coordinates, angles and zeros; of several arrays, that of the first one.
-        start, step, count: the columns.
-        pair: the number of the frequency of the first column; None for zeros.
-        pair_step: what is added to it from a column to the next.
-        axis: the axis of the grid along which its positions are; None if there is no grid.
-    """
+    """Equidistant columns of a table with the same content."""
 
     __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
 
-    part: Literal["cos", "sin"] | None
+    part: Annotated[
+        Literal["cos", "sin"] | None,
+        Field(
+            description="Null for coordinates, angles and zeros. If the table has several arrays, "
+            "the part of the first."
+        ),
+    ]
     start: int
     step: int
     count: int
-    pair: int | None = None
+    pair: Annotated[
+        int | None,
+        Field(description="The number of the first column's frequency; null for zeros."),
+    ] = None
     pair_step: int = 0
-    axis: str | None = None
+    axis: Annotated[
+        str | None,
+        Field(
+            description="The axis of the grid along which the positions are; null if there is no "
+            "grid, or if the frequencies name it."
+        ),
+    ] = None
 
     @classmethod
     def of(cls, channels: Channels, first: int = 0) -> "tuple[ChannelColumns, ...]":
@@ -109,7 +116,7 @@ class NamedVariant:
         name: its name; empty for all of a family.
         example: a valid query, without ``fixed``.
         fixed: the parameters by which a request chooses it.
-        takes: its parameters that other variants refuse; they refuse all that only others take.
+        takes: the parameters that it accepts and at least one other variant refuses.
         published: the sizes of a published model, in place of those of the example.
         summary: one line; empty for that of the family.
         docs: its formula, source and trap, in place of those of the family.

@@ -37,6 +37,13 @@ function differing({ parameters: a }, { parameters: b }) {
   return `${changes.join(", ")}.`;
 }
 
+/** Return what throws a Problem with B: no field of A is at fault, and B repaired is compared. */
+const ofOther = (a) => (problem) => {
+  const link = (url) => url && `${a}#vs=${encodeURIComponent(url)}`;
+  const errors = problem.errors?.map((each) => ({ ...each, parameter: null, url: link(each.url) }));
+  throw Object.assign(problem, { errors });
+};
+
 /** Two tables at their addresses: A at that of the page, B in the fragment. */
 export class CompareView {
   constructor(app) {
@@ -54,10 +61,7 @@ export class CompareView {
       view.set("vs", other);
       app.open(url, view.toString());
     };
-    find("form").onsubmit = (event) => {
-      event.preventDefault();
-      open(app.place.url, this.b.value.trim());
-    };
+    find("form").onsubmit = () => open(app.place.url, this.b.value.trim());
     this.swap.onclick = () => open(this.b.value.trim(), app.place.url);
   }
 
@@ -65,7 +69,8 @@ export class CompareView {
   async show(place) {
     const turn = (this.turn = {});
     const both = [place.url, place.view.get("vs") ?? place.url];
-    const descriptions = await Promise.all(both.map((url) => this.app.describe(url)));
+    const [one, other] = both.map((url) => this.app.describe(url));
+    const descriptions = await Promise.all([one, other.catch(ofOther(place.url))]);
     const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
     if (turn !== this.turn) return;
     [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
@@ -74,8 +79,8 @@ export class CompareView {
     this.draw(place, descriptions[0].view, panels);
     const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;
-    const [one, other] = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
-    if (isShort && one === other) this.measure(turn, both);
+    const shapes = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
+    if (isShort && shapes[0] === shapes[1]) this.measure(turn, both);
   }
 
   /** Draw one of the choices of panels, and the switch between them. */

@@ -50,7 +50,7 @@ const RAW =
   "It is neither npy nor safetensors. If it holds elements alone, say their shape and type.";
 const VERDICTS = {
   equal: ["good", "Right"],
-  packed: ["doubt", "Right numbers, in another order"],
+  packed: ["doubt", "Right numbers, packed otherwise"],
   diagnosed: ["bad", "Mistake found"],
   identified: ["good", "Identified", "This is a table of this server."],
   ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
@@ -61,8 +61,8 @@ const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
 
 /** Return the verdict in words, and what to do. */
 function verdictOf({ verdict, sentence, mistakes = [], wrapper }) {
-  const isOther = verdict === "equal" && wrapper;
-  const [kind, text, own] = VERDICTS[isOther ? "packed" : verdict];
+  const isEqual = verdict === "equal";
+  const [kind, text, own] = VERDICTS[isEqual && wrapper?.pack ? "packed" : verdict];
   const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const todo = mistakes.map((each) => [
     paragraph(each.correction),
@@ -74,7 +74,7 @@ function verdictOf({ verdict, sentence, mistakes = [], wrapper }) {
     h("b", {}, text),
     h("h1", {}, sentence ?? own),
     todo,
-    isOther?.notes?.map((note) => paragraph(note)),
+    isEqual && wrapper?.notes?.map((note) => paragraph(note)),
   );
 }
 
@@ -248,8 +248,8 @@ export class FileView {
     const held = examined(arrays, own);
     // What is known of a rotation is no table to draw.
     if (!description || !held.length) return;
-    const compared = async (array) => {
-      const part = description.view.parts.find((each) => array.name.endsWith(each));
+    const { parts } = description.view;
+    const compared = async ([array, part]) => {
       const query = new URLSearchParams({ to: part ? `${table}&part=${part}` : table });
       // A table made in float32 is off by as much as its largest angle is rounded.
       const rows = array.shape.at(-2) ?? array.shape[0];
@@ -257,8 +257,19 @@ export class FileView {
       const options = posted(await sent([array], MOST_BYTES), signal, TENSORS);
       return { array, part, found: await json(`/compare?${query}`, options).catch(() => ({})) };
     };
-    const all = await Promise.all(held.map(compared));
-    const { array, part, found } = all.find((each) => each.found.first_beyond) ?? all[0];
+    const choices = held.flatMap((array) => {
+      const named = parts.filter((part) => array.name.endsWith(part));
+      const possible = named.length ? named : parts.length ? parts : [undefined];
+      return possible.map((part) => [array, part]);
+    });
+    const all = await Promise.all(choices.map(compared));
+    // An array that is named after no part is the one that it is closest to.
+    const error = ({ found }) => found.largest?.absolute?.error ?? Infinity;
+    const closest = held.map((array) => {
+      const own = all.filter((each) => each.array === array);
+      return own.sort((a, b) => error(a) - error(b))[0];
+    });
+    const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];
     const first = own.verdict === "equal" ? null : found.first_beyond;
     const Table = new TableSource(description, { part });
     const isTurned = mistakes.some((each) => each.name === "transposed");

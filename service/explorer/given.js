@@ -1,4 +1,4 @@
-// What a person gives: text that is pasted, files that are dropped or chosen. And what is answered.
+// What a person gives, as text or as files, and the elements that show what is answered.
 
 import { bytes, fault, fill, h } from "./lib.js";
 
@@ -18,7 +18,7 @@ export function list(kind, items) {
   return there.length > 0 && h("ul", { class: kind }, there);
 }
 
-/** Return what there is of some texts as one. */
+/** Return the texts that are not empty, joined by dots. */
 export const joined = (...texts) => texts.filter(Boolean).join(" · ");
 
 /** Return numbers of layers in words, with runs of them as ranges. */
@@ -82,6 +82,7 @@ export class Description {
     this.hint = this.area.placeholder;
     this.area.oninput = () => {
       this.file = null;
+      this.area.placeholder = this.hint;
       clearTimeout(this.waiting);
       this.waiting = setTimeout(changed, READ_AFTER);
     };

@@ -85,7 +85,7 @@ function openDialog(id, title) {
   return parts;
 }
 
-/** Copy a text, which its button shows; where there is no clipboard, show it to be copied by hand. */
+/** Copy a text and mark its button; without a clipboard, open a dialog with the text. */
 export async function copyText(name, text, button) {
   try {
     await navigator.clipboard.writeText(text);

@@ -61,6 +61,7 @@ export class PostView {
     };
     await choose(names[0]);
     const json = h("pre", { tabindex: "0" }, text.slice(0, MOST_TEXT));
-    return [this.pane.choices, this.pane.element, details("As JSON", json)];
+    const isShown = !this.form.hidden;
+    return isShown && [this.pane.choices, this.pane.element, details("As JSON", json)];
   }
 }

@@ -52,8 +52,12 @@ export class CopyMenu {
   async run({ value, textContent: name }) {
     if (!value) return;
     this.menu.hidePopover();
-    if (value === "picture") await this.save();
-    else await copyText(name, await this[value](name), this.button);
+    try {
+      if (value === "picture") await this.save();
+      else await copyText(name, await this[value](name), this.button);
+    } catch (error) {
+      this.app.fail(error);
+    }
   }
 
   /** Return the program for the table; for the rows in sight, where the table is large. */

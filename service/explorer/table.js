@@ -2,7 +2,7 @@
 
 import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { bytes, copied, count, h, real, svg, whole } from "./lib.js";
+import { Problem, bytes, copied, count, h, real, svg, whole } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -13,6 +13,7 @@ const KEPT = 3;
 const REST_MILLISECONDS = 70;
 const EDGE_WIDTH = 40;
 const LEGEND = 64;
+const NO_ADDRESS = "The numbers of an image have no address of their own: show the rows.";
 const UNITS = {
   wavelength: " positions",
   inv_freq: " rad a position",
@@ -36,7 +37,8 @@ export async function chosenSource(description, view) {
   const numbers = await source.read({ start, count: width * height, stride: 1 }, channel);
   const rows = { axis: "row", count: height };
   const columns = { axis: "column", count: width };
-  return new ArraySource(numbers, { rows, columns, dtype: source.dtype, range: source.range });
+  const { dtype, range } = source;
+  return new ArraySource(numbers, { rows, columns, dtype, range, part });
 }
 
 /** Return a row of buttons of which one is pressed. */
@@ -102,7 +104,7 @@ export class MatrixPane {
     this.curves = find(".curves-plot");
     const where = find(".where");
     [this.goalName, this.goal, this.axisNames] = where.querySelectorAll("span, input");
-    where.onsubmit = (event) => this.go(event);
+    where.onsubmit = () => this.go();
     this.goal.oninput = () => this.goal.setCustomValidity("");
     [this.overview, this.thumb] = main.querySelectorAll(".overview, .thumb");
     this.overview.onpointerdown = (event) => this.jump(event);
@@ -182,8 +184,7 @@ export class MatrixPane {
   }
 
   /** Put the cursor on the row that is typed. */
-  go(event) {
-    event.preventDefault();
+  go() {
     const { rows } = this.source;
     const label = numberOf(this.goal.value);
     const row = label === null ? null : rows.find(label);
@@ -293,7 +294,10 @@ export class MatrixPane {
     const name = (line) => whole(y.labels.at(line));
     const drop = (line, at) => {
       const about = { class: `quiet name-${at + 1}`, "aria-label": `Let ${name(line)} go` };
-      const onclick = () => this.keep(line) ?? this.keeper.focus();
+      const onclick = () => {
+        this.keep(line);
+        this.keeper.focus();
+      };
       return h("button", { type: "button", ...about, onclick }, `${name(line)} ×`);
     };
     const both = ["A", "B"].map((each, at) => h("b", { class: `name-${at}` }, each));
@@ -437,7 +441,7 @@ export class MatrixPane {
     this.dial.show({ pair: pair.pair, position, fraction, steps, radius, vectors });
   }
 
-  /** Return address and windows of what is in sight, in any format. */
+  /** Return address and windows of what is in sight, in any format; throws Problem of images. */
   window(format) {
     const cells = ({ base, span, offset, count: all, stride }) => {
       const length = Math.min(Math.ceil(span + offset), Number(all - base));
@@ -445,7 +449,8 @@ export class MatrixPane {
     };
     const [rows, columns] = [cells(this.heatmap.rows), cells(this.heatmap.columns)];
     const [source] = this.source.origins;
-    return { url: source.address?.(rows, columns, format), rows, columns };
+    if (!source.address) throw new Problem(0, { title: "Nothing to copy", detail: NO_ADDRESS });
+    return { url: source.address(rows, columns, format), rows, columns };
   }
 }
 

@@ -319,7 +319,7 @@ class ConfigWarning:
 
 
 def fault(pointer: str, value: object, rule: str, near: str | None = None) -> Fault:
-    """Return a fault whose detail begins with the name of the key, and ends with what is meant."""
+    """Return a fault whose detail begins with the name of the key and ends with the near word."""
     name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
     sent = None if value is None else shortened(value)
     detail = f"{shortened(name)} {rule}{asking(near)}"

@@ -547,7 +547,7 @@ def _require_rope(place: KeyPlace, name: str | None) -> None:
     of_type = "without model_type" if name is None else f"for model_type {shortened(name)}"
     missing = "no width of a head" if has_base else "no rotary base and no frequency rule"
     detail = f"no positional encoding is known {of_type}: the config has {missing}{hint}"
-    raise ModelNotKnown(detail, place.at("model_type"), name and shortened(name), (*near, None)[0])
+    raise ModelNotKnown(detail, place.at("model_type"), name and shortened(name), *near[:1])
 
 
 def _warn_type(name: str | None, place: KeyPlace) -> None:

@@ -102,8 +102,8 @@ class Description(Report):
     unscaled_frequencies: Url | None
     trained_length: Digits | None
     channels: list[ChannelColumns] | None = Field(
-        description="The channels of the table, of which the columns of the view are all, or those "
-        "that its url selects."
+        description="The channels of the table. The columns of the view are all of them, or those "
+        "that the URL selects."
     )
     view: TableView
 
@@ -212,8 +212,9 @@ def _view(table: TableUrl) -> dict[str, Any]:
     lengths = dict(zip(names, first.shape, strict=True))
     stacked = [name for name in names if name in _STACKED and len(names) > family.row_axes][:1]
     others = [name for name in names if name not in stacked]
+    leading = stacked if any(lengths[name] > 1 for name in stacked) else []
     rows, columns = others[: family.row_axes], others[family.row_axes :]
-    known, appended = family.selections(), {"part"} if len(parts) > 1 else set()
+    known = family.selections()
 
     def place(axes: Sequence[str]) -> tuple[Selection | None, Places | None]:
         """Return how places along an axis are selected, and what they are if not 0, 1, …."""
@@ -225,7 +226,6 @@ def _view(table: TableUrl) -> dict[str, Any]:
     def described(axes: Sequence[str], name: str) -> dict[str, Any]:
         """Return an axis of matrices, of which several axes may be the places."""
         way, places = place(axes)
-        appended.update((way.parameter, *way.replaces) if way else ())
         first, step = _series(places) or (0, 1)
         is_listed = way is not None and places is not None and not _series(places)
         return {
@@ -237,15 +237,17 @@ def _view(table: TableUrl) -> dict[str, Any]:
             "values": to_query(places).replace("e+", "e") if is_listed else None,
         }
 
-    view = {
-        "leading": described(stacked, "") if any(lengths[name] > 1 for name in stacked) else None,
-        "rows": described(rows, "token"),
-        "columns": described(columns, columns[-1] if columns else "value"),
-    }
+    appended = {"part"} if len(parts) > 1 else set()
+    for axes in (leading, rows, columns):
+        way, _ = place(axes)
+        appended |= {way.parameter, *way.replaces} if way else set()
     are_waves = meaning.frequencies and meaning.columns and all(c.part for c in meaning.columns)
     is_series = _series(place(rows)[1])
     url = {name: value for name, value in values.items() if name not in appended}
-    return view | {
+    return {
+        "leading": described(leading, "") if leading else None,
+        "rows": described(rows, "token"),
+        "columns": described(columns, columns[-1] if columns else "value"),
         "url": url_of(TableRequest(table.request.resource, url), RAW.extension),
         "dtype": first.dtype.name,
         "parts": parts if len(parts) > 1 else [],

@@ -541,9 +541,11 @@ def _document(
                 raise InvalidParameters(Fault(name, sent, rule)) from error
             pointers = [each for each in found.sources if each[:1] in {"", "/"}] if found else []
             pointer, detail = pointers[0] if pointers else "", fault.detail
+            is_own = found is not None and found.origin == "config" and len(pointers) == 1
+            near = fault.suggestion if is_own else None
             if pointers[1:]:
                 detail = f"{detail}: it is computed from {' and '.join(pointers)}"
-            faults.append(replace(fault, where=pointer, detail=detail, in_body=True))
+            faults.append(Fault(pointer, fault.value, detail, in_body=True, suggestion=near))
         raise InvalidBody.at(*faults) from error
 
 

@@ -281,7 +281,9 @@ def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     except InvalidParameters as error:
         for fault in error.faults:
             origin = values.get(fault.where or "", values["rope_type"])
-            yield replace(fault, where=origin.pointer, in_body=True)
+            is_own = fault.where in values and origin.origin == "config"
+            near = fault.suggestion if is_own else None
+            yield Fault(origin.pointer, fault.value, fault.detail, in_body=True, suggestion=near)
 
 
 def settings_at(

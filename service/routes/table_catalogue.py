@@ -57,9 +57,19 @@ _LARGE: Mapping[str, Sequence[str]] = {
     "width": ("48",),
     "grid": ("32,48", "4,24,24"),
     "window_size": ("32,32",),
-    "axis": ("y",),
 }
 """Values of usual models, the first possible of which replaces that of a short example."""
+
+_SPELLINGS = {
+    "Alibi": "ALiBi",
+    "Deberta": "DeBERTa",
+    "Fire": "FIRE",
+    "Kerple": "KERPLE",
+    "Rope": "RoPE",
+    "SwinV2": "Swin V2",
+    "TransformerXL": "Transformer-XL",
+}
+"""Words of class names that are written in another way in texts."""
 
 # Parameters in place of which one of these is given.
 _REPLACED = {"positions": "seq_len", "timesteps": "num_timesteps"}
@@ -191,15 +201,9 @@ def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dic
 
 
 def _title(family: type[Family]) -> str:
-    """Return the words of the name of a family, spelled as its documentation spells them."""
+    """Return the name of a family in words, with the usual spelling of proper names."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", family.__name__).split()
-    return " ".join(_spelled(word, f"{family.summary} {family.__doc__}") for word in words)
-
-
-def _spelled(word: str, text: str) -> str:
-    """Return a word as a text has it, with as many capitals as there are."""
-    found = re.finditer(rf"\b{word}(?![a-z])", text, re.IGNORECASE)
-    return max([word, *(each[0] for each in found)], key=lambda each: sum(map(str.isupper, each)))
+    return " ".join(_SPELLINGS.get(word, word) for word in words)
 
 
 def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any]:
@@ -260,9 +264,8 @@ def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, s
     """Return the key of each parameter of a family by its name; new ones are added to ``known``."""
     keys = {}
     for name, schema in object_schema(family)["properties"].items():
-        is_in_body = name in family.body_only or schema["description"].startswith("In a body:")
-        is_object = schema.get("type") == "array" or "$ref" in schema
-        if is_in_body or is_object or name == "revision":
+        is_left_out = name in {"revision", *family.body_only, *family.not_in_queries}
+        if is_left_out or schema.get("type") == "array" or "$ref" in schema:
             continue
         described = {
             "name": name,

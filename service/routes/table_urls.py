@@ -307,14 +307,15 @@ def repaired(
 
 def _changed(url: str, fault: Fault, meant: str) -> str:
     """Return a URL with what is meant in place of what a fault is about."""
-    path, _, query = url.partition("?")
+    _, _, path, query, _ = split_url(url)
     stem, dot, extension = path.partition(".")
     if fault.where is None:
         stem, _, own = meant.partition("?")
         query = "&".join(filter(None, (own, query)))
     elif fault.where == "extension":
         # A format that Accept has chosen is not in the URL.
-        extension, dot = extension.replace(fault.value or "", meant, 1) if dot else meant, "."
+        extension = extension.replace(fault.value or "", meant, 1) if dot else meant
+        dot = "."
     else:
         endpoint = RESOURCES.get(stem) or GET_REPORTS.get(stem)
         is_known = endpoint is not None and fault.where in endpoint.parameters.model_fields
@@ -329,12 +330,12 @@ def _changed(url: str, fault: Fault, meant: str) -> str:
 
 
 def _check(url: str, accept: str | None, settings: "Settings") -> None:
-    """Raise PosrefError unless a GET of a URL is valid; NotFound for reports that take long."""
+    """Raise PosrefError unless a GET of a URL is valid; comparisons take long and are not tried."""
     split = split_url(url)
     if (report := GET_REPORTS.get(split.path)) is not None:
         parameters = read_parameters(report.parameters, _query(split))
         if parameters.planning_seconds:
-            raise NotFound("the report takes too long to be tried")
+            raise NotFound("a comparison takes too long to be tried")
         report.answer_to(parameters, (), settings)
         return
     parsed = read_url(url)

@@ -79,10 +79,11 @@ def test_a_url_is_only_given_if_one_change_makes_it_valid(client: Client, url: s
     assert not [fault for fault in faults if "url" in fault]
 
 
-def test_a_description_has_the_repaired_url_that_it_is_about(client: Client) -> None:
+@pytest.mark.parametrize("host", ["", "https://host.example:8000"])
+def test_a_description_has_the_repaired_url_that_it_is_about(client: Client, host: str) -> None:
     url, repaired = "/encoding?seq_len=4&dmodel=512", "/encoding?seq_len=4&d_model=512"
 
-    fault = client.get(f"/describe?url={quote(url, safe='')}").json()["errors"][0]
+    fault = client.get(f"/describe?url={quote(host + url, safe='')}").json()["errors"][0]
 
     assert (fault["suggestion"], fault["url"]) == ("d_model", repaired)
 

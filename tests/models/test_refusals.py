@@ -213,11 +213,3 @@ def test_kinds_of_positions_of_published_configs_are_read_or_refused(
     client: Client, config: dict[str, Any], is_right: bool
 ) -> None:
     assert client.post("/model", json=config).status_code == (200 if is_right else 422)
-
-
-def test_a_misspelled_rule_and_model_type_have_what_is_meant_as_data(client: Client) -> None:
-    rule = client.post("/model", json=scaled(type="yran", factor=4.0)).json()
-    model = client.post("/model", json={"model_type": "whispr", "d_model": 384}).json()
-
-    assert [fault["suggestion"] for fault in rule["errors"]] == ["yarn"]
-    assert [fault["suggestion"] for fault in model["errors"]] == ["whisper"]

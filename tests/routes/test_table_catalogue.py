@@ -145,9 +145,10 @@ def test_one_entry_has_its_documentation(client: Client) -> None:
     assert fault["suggestion"] == "rope:llama3"
 
 
-def test_titles_and_examples_stand_alone() -> None:
+def test_titles_name_the_family_and_examples_have_the_sizes_of_a_published_model() -> None:
     assert ENTRIES["relative:alibi:original"]["title"] == "ALiBi, original"
     assert ENTRIES["rope:default"]["title"] == "RoPE, default"
+    assert ENTRIES["rope:apply"]["title"] == "RoPE Apply"
     assert len({entry["title"] for entry in ENTRIES.values()}) == len(ENTRIES)
     assert ENTRIES["encoding:whisper"]["example"].endswith("&seq_len=1500&d_model=384")
     assert CATALOGUE["parameters"]["rope_type"]["default"] == "default"

@@ -232,9 +232,10 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
     def meaning(self) -> Meaning:
         layout, columns = self.layout, []
         for lane in lanes(layout.blocks, self.grid.d_model):
-            part, count = None if lane.content == "coordinate" else lane.content, len(lane.channels)
-            place = lane.channels.start, lane.channels.step, count
-            columns += [ChannelColumns(part, *place, 0, 1, lane.axis)] if count else []
+            part = None if lane.content == "coordinate" else lane.content
+            start, step, count = lane.channels.start, lane.channels.step, len(lane.channels)
+            if count:
+                columns.append(ChannelColumns(part, start, step, count, 0, 1, lane.axis))
         is_by_rows = [*layout.along] == [*self.grid.lengths] and not layout.zero_rows
         lengths = tuple(self.grid.lengths.values()) if is_by_rows else ()
         return Meaning(tuple(columns), (-1, 1), grid=lengths)

@@ -64,6 +64,8 @@ def _per_axis(description: str, example: str) -> Any:
 class AxialAngles(AxisParameters, AxialSeries):
     """The coordinates of tokens along each axis, and the angles by the convention."""
 
+    not_in_queries: ClassVar[frozenset[str]] = frozenset({"positions"})
+
     grid: Integers | None = optional(
         "Number of tokens along each axis, as height,width or time,height,width; tokens are "
         "numbered along the last axis first. Required unless positions are given.",

@@ -86,6 +86,21 @@ def test_dropped_file_is_identified(tab: Tab, server: Server, tmp_path: Path) ->
     )
 
 
+def test_file_with_the_right_numbers_in_another_packing_is_not_called_right(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    cosines = f"{TABLE.replace('concat', 'interleaved')}&part=cos"
+    tab.open("/#view=file")
+    tab.page.get_by_label("What it should be").fill(TABLE)
+
+    tab.page.locator("input[type=file]").first.set_input_files(npy_of(server, cosines, tmp_path))
+
+    verdict = tab.page.locator(".verdict.doubt")
+    verdict.wait_for()
+    assert "cos alone" in verdict.inner_text()
+    tab.page.get_by_role("button", name="Difference").wait_for()
+
+
 def test_file_that_is_none_is_refused_in_words(tab: Tab, tmp_path: Path) -> None:
     path = tmp_path / "broken.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00 broken")

@@ -65,6 +65,34 @@ def test_link_of_a_fault_leads_to_the_repaired_table(new_tab: Callable[..., Tab]
     tab.expect_refusal(422)
 
 
+def test_a_fault_of_the_second_table_is_repaired_in_the_comparison(
+    new_tab: Callable[..., Tab],
+) -> None:
+    tab = new_tab()
+    wrong = quote("/rope?head_dim=64&seq_len=64&pack=concatt", safe="")
+    tab.open(f"/rope?head_dim=64&seq_len=64&pack=concat#vs={wrong}&show=d")
+    tab.role("alert").wait_for()
+
+    assert tab.page.locator("aside .wrong").count() == 0
+    tab.role("alert").get_by_role("link").click()
+
+    tab.wait_for_map()
+    assert tab.page.get_by_label("B", exact=True).input_value().endswith("pack=concat")
+    tab.expect_refusal(422)
+
+
+def test_numbers_of_an_image_are_not_copied_as_those_of_rows(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    tab.open("/encoding/grid?convention=mae&height=8&width=8&d_model=16#image=0")
+    tab.wait_for_map()
+
+    tab.page.get_by_role("button", name="Copy as").click()
+    tab.page.get_by_role("menuitem", name="Numbers in sight").click()
+
+    tab.role("alert").wait_for()
+    assert "show the rows" in tab.role("alert").inner_text()
+
+
 def test_documentation_of_an_encoding_is_shown_when_it_is_opened(
     new_tab: Callable[..., Tab], server: Server
 ) -> None:
