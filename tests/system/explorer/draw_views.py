@@ -37,7 +37,8 @@ def drawn(name: str, tab: Tab) -> bytes:
         tab.page.get_by_role("button", name="Try one with a mistake").click()
         tab.page.get_by_text("Mistake found").wait_for()
     tab.settle()
-    return tab.page.screenshot()
+    picture: bytes = tab.page.screenshot()
+    return picture
 
 
 @contextmanager
