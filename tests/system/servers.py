@@ -96,8 +96,12 @@ def counted(url: str, name: str, labels: Mapping[str, str]) -> int:
 
 
 def running(**settings: int | str) -> AbstractContextManager[Server]:
-    """Run a server of the source tree with default settings but for these (POSREF_NAME by name)."""
-    return running_program((sys.executable, "-m", "service"), ROOT, settings)
+    """Run a server of the source tree with default settings but for these (POSREF_NAME by name).
+
+    It stops without the time in which a balancer learns of it, unless a test sets that time.
+    """
+    changed = {"drain_seconds": 0, **settings}
+    return running_program((sys.executable, "-m", "service"), ROOT, changed)
 
 
 @contextmanager
