@@ -17,7 +17,7 @@ import {
   posted,
   showing,
 } from "./given.js";
-import { Problem, announce, fault, fill, h, json, partsOf, whole } from "./lib.js";
+import { Problem, announce, fault, fill, h, json, partsOf, real, whole } from "./lib.js";
 import { edit } from "./post.js";
 
 const ROPE = "rotary embedding";
@@ -28,13 +28,15 @@ const KINDS = {
   alibi: "ALiBi",
 };
 const FACTS = ["counts", "reason", "stored", "resize", "not_resized", "source"];
+const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
 const part = (...children) => h("section", { class: "part" }, children);
 
+/** Return a value in words; a long one opens to all of it. */
 function listed(value) {
   const text = Array.isArray(value) ? value.join(", ") : JSON.stringify(value).replaceAll('"', "");
-  return text.length > 80 ? `${text.slice(0, 60)} … (${value.length ?? text.length})` : text;
+  return text.length > 80 ? details(`${text.slice(0, 60)} … (${value.length})`, text) : text;
 }
 
 /** Return which layers have an encoding, in words. */
@@ -151,54 +153,66 @@ export class ModelView {
   /** Return the part of the report about an encoding. */
   encoding(encoding, signal) {
     const { id, kind, at, layout, layers, shape, links = {}, post, position_ids: ids } = encoding;
-    const page = pageOf(links.table ?? "");
-    const open = post
-      ? button("Open the table", () => edit(this.app, page, post), "primary")
-      : h("a", { class: "primary button", href: page }, "Open the table");
+    const regimes = encoding.regimes ?? [{ ...links, post }];
+    const open = ({ table: url, post: body, context_length: length }) => {
+      const text = length ? `Open up to ${whole(length)}` : "Open the table";
+      return body
+        ? button(text, () => edit(this.app, pageOf(url), body), "primary")
+        : h("a", { class: "primary button", href: pageOf(url) }, text);
+    };
     const chart = links.frequencies && h("div", { class: "chart-card" });
-    if (chart) this.draw(chart, encoding, signal).catch((error) => fill(chart, fault(error)));
+    if (chart)
+      this.draw(chart, regimes, encoding, signal).catch((error) => fill(chart, fault(error)));
     const fact = (name) => [h("dt", {}, name.replace("_", " ")), h("dd", {}, encoding[name])];
     const facts = FACTS.filter((name) => encoding[name]).map(fact);
     const number = ids?.post && button("Number tokens", () => edit(this.app, ids.url, ids.post));
-    const files = Object.entries(links).filter(([name]) => name !== "table" && name !== "apply");
+    const file = ([name, href]) => !NOT_FILES.includes(name) && h("a", { href }, name);
+    const files = (each) => {
+      const length = each.context_length && `Up to ${whole(each.context_length)}:`;
+      return !each.post && h("p", { class: "tries" }, length, Object.entries(each).map(file));
+    };
     const cells = (each) => [listed(each.value), origin(each)];
     const title = h("h2", {}, h("span", {}, KINDS[kind] ?? kind.replace("-", " ")), " ", code(id));
     const about = [layersOf(layers), layout && `layout ${layout}`, shape && shapeText(shape)];
     return part(
-      h("div", { class: "label" }, title, links.table && open),
+      h("div", { class: "label" }, title, links.table && regimes.map(open)),
       muted(joined(...about), " ", code(at)),
       !encoding.known && h("p", { class: "warning" }, h("b", {}, "Not known: "), ASSUMED),
       chart,
       table(["Parameter", "Value", "From"], encoding.values, cells),
       facts.length > 0 && h("dl", {}, facts),
       ids && paragraph(`Position ids: ${ids.rule ?? "not known"}.`),
-      h(
-        "p",
-        { class: "tries" },
-        !post && files.map(([name, href]) => h("a", { href }, name)),
-        number,
-      ),
+      regimes.map(files),
+      number && h("p", { class: "tries" }, number),
     );
   }
 
   /** Draw the wavelengths after and before scaling, with the trained length. */
-  async draw(chart, { id, links, post, regimes, values }, signal) {
-    const read = async ({ frequencies, post: body }) => {
-      const options = body ? posted(JSON.stringify(body), signal) : { signal };
+  async draw(chart, regimes, { id, values }, signal) {
+    const read = async ({ frequencies, post }) => {
+      const options = post ? posted(JSON.stringify(post), signal) : { signal };
       return (await json(frequencies, options)).data.wavelength;
     };
-    const told = post ? {} : await this.app.describe(pageOf(links.table));
+    const [{ post, table: url }] = regimes;
+    const told = post ? {} : await this.app.describe(pageOf(url));
     const { unscaled_frequencies: unscaled, trained_length: trained } = told;
-    const after = regimes ?? [{ frequencies: links.frequencies, post }];
     const before = unscaled ? [{ frequencies: unscaled }] : [];
-    const all = await Promise.all([...after, ...before].map(read));
-    const series = all.map((each, at) => ({ values: each, series: at < after.length ? at : 2 }));
+    const all = await Promise.all([...regimes, ...before].map(read));
+    const styles = [...regimes.keys(), 2];
+    const series = all.map((each, at) => ({ values: each, series: styles[at] }));
     const length = trained ?? values.max_position_embeddings?.value;
     const text = `${trained ? "trained" : "context"} ${whole(length)}`;
     const lines = length ? [{ value: Number(length), text }] : [];
     const shown = { series, lines, height: 230, label: `Wavelengths of ${id}` };
-    const scaled = unscaled && " after and before scaling (dashed)";
-    const title = muted(h("b", {}, "Wavelength"), scaled, ", in positions");
+    const names = regimes.map(({ context_length: most }) =>
+      most ? `up to ${whole(most)}` : unscaled && "after scaling",
+    );
+    const { attention_factor: times = 1 } = told.parameters ?? {};
+    const scaled = times !== 1 && ` · cos and sin × ${real(times)}`;
+    const named = [...names, unscaled && "before scaling"].map(
+      (name, at) => name && [" · ", h("b", { class: `name-${styles[at]}` }, name)],
+    );
+    const title = muted(h("b", {}, "Wavelength"), ", in positions", named, scaled);
     const draw = () => {
       const width = chart.clientWidth - 24;
       if (width > 0) chart.replaceChildren(title, logChart({ ...shown, width }));

@@ -32,6 +32,10 @@ Digits: TypeAlias = str
 """An integer, which may exceed 2^53, in decimal."""
 
 
+# Places that no parameter of the URL lists are listed up to this count.
+_MOST_LISTED = 4096
+
+
 class DescribeParameters(Parameters):
     """The parameters of ``GET /describe``."""
 
@@ -227,10 +231,13 @@ def _view(table: TableUrl) -> dict[str, Any]:
         """Return an axis of matrices, of which several axes may be the places."""
         way, places = place(axes)
         first, step = _series(places) or (0, 1)
-        is_listed = way is not None and places is not None and not _series(places)
+        count = prod(lengths[each] for each in axes)
+        is_uneven = places is not None and not _series(places)
+        is_listed = is_uneven and (way is not None or count <= _MOST_LISTED)
+        is_named = len(axes) == 1 and is_listed == is_uneven
         return {
-            "axis": axes[0] if len(axes) == 1 else name,
-            "count": str(prod(lengths[each] for each in axes)),
+            "axis": axes[0] if is_named else name,
+            "count": str(count),
             "first": str(first),
             "step": str(step),
             "parameter": way.parameter if way else None,
@@ -246,7 +253,7 @@ def _view(table: TableUrl) -> dict[str, Any]:
     url = {name: value for name, value in values.items() if name not in appended}
     return {
         "leading": described(leading, "") if leading else None,
-        "rows": described(rows, "token"),
+        "rows": described(rows, "token" if len(rows) != 1 else "row"),
         "columns": described(columns, columns[-1] if columns else "value"),
         "url": url_of(TableRequest(table.request.resource, url), RAW.extension),
         "dtype": first.dtype.name,

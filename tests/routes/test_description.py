@@ -114,6 +114,8 @@ URLS = [
 ]
 EVERY = pytest.mark.parametrize("url", URLS)
 
+CLAMPED = "/relative/transformer-xl?d_model=8&clamp_len=4"
+
 
 def described(url: str) -> dict[str, Any]:
     return describe(DescribeParameters(url=url), default_settings()).content()
@@ -227,6 +229,27 @@ def test_rows_by_range_are_rows_of_the_view_where_nothing_is_selected(url: str) 
 
     assert size(table) == count * int(view["rows"]["count"]) * int(view["columns"]["count"])
     assert table.dtype.name == view["dtype"]
+
+
+@pytest.mark.parametrize(
+    ("url", "axis", "name", "values"),
+    [
+        (
+            "/encoding/curves?d_model=64&seq_len=9&dimensions=4,9,10",
+            "columns",
+            "dimension",
+            "4,9,10",
+        ),
+        (f"{CLAMPED}&key_len=8", "rows", "position", "4,4,4,4,3:-1:-1"),
+        (f"{CLAMPED}&key_len=9007199254740992", "rows", "row", None),
+    ],
+)
+def test_axis_that_no_parameter_selects_states_its_places_or_counts_rows(
+    url: str, axis: str, name: str, values: str | None
+) -> None:
+    known = described(url)["view"][axis]
+
+    assert (known["axis"], known["values"], known["parameter"]) == (name, values, None)
 
 
 @EVERY

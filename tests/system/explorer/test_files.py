@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -32,6 +33,18 @@ GEMMA = {
     "rope_theta": 1000000.0,
     "rope_local_base_freq": 10000.0,
     "sliding_window": 1024,
+}
+PHI = {
+    "model_type": "phi3",
+    "hidden_size": 96,
+    "num_attention_heads": 8,
+    "original_max_position_embeddings": 4096,
+    "max_position_embeddings": 131072,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0, 1.0, 1.1, 1.2, 1.3, 1.4],
+        "long_factor": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
+    },
 }
 DROP = """async ([name, bytes]) => {
   const data = new DataTransfer()
@@ -129,6 +142,18 @@ def test_pasted_model_shows_a_chart_for_each_kind_of_layer(tab: Tab, server: Ser
     page = {"Accept": "text/html"}
     failed = {each for each in targets if server.request("HEAD", each, **page).status_code != 200}
     assert failed == set()
+
+
+def test_model_with_two_regimes_has_a_table_of_each(tab: Tab, server: Server) -> None:
+    tab.open("/#view=model")
+
+    paste(tab, "Model", PHI)
+
+    tab.page.locator(".chart-card .name-1").get_by_text("up to 131\u202f072").wait_for()
+    opened = [link.get_attribute("href") or "" for link in tab.page.get_by_text("Open up to").all()]
+    described = [server.get(f"/describe?{urlencode({'url': each})}").json() for each in opened]
+    assert [each["parameters"]["context_length"] for each in described] == [4096, 131072]
+    assert [each["parameters"]["seq_len"] for each in described] == [4096, 131072]
 
 
 def test_two_models_show_where_they_differ(tab: Tab) -> None:
