@@ -5,7 +5,7 @@ block by block as float64. ``compare`` finds the largest errors, the first error
 and the largest error of each row and of each column.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations, product
 from math import prod
@@ -82,6 +82,17 @@ class Alignment:
     def is_whole(self) -> bool:
         """True if every element of the array and of the table is compared."""
         return self.prefix is None and self.longer is None
+
+    def pairs_names(self, own: Sequence[str], others: Sequence[str]) -> bool:
+        """Return True if axes are paired with axes of the same names."""
+        if (len(own), len(others)) != (len(self.shape), len(self.table_shape)):
+            return False
+        pairs = [(axis, other) for other, axis in enumerate(self.axes) if axis is not None]
+        return all(
+            own[axis].partition("(")[0] == others[other].partition("(")[0]
+            for axis, other in pairs
+            if self.shape[axis] > 1
+        )
 
     def index(self, table_index: Shape) -> Shape:
         """Return the index in the array of the element with a given index in the table."""
@@ -509,17 +520,20 @@ def best_overlay(
     table: Table,
     axes: tuple[str, ...],
     tolerances: tuple[float | None, float | None],
+    own_axes: tuple[str, ...] = (),
 ) -> tuple[Overlay, Tolerance]:
     """Align an array with a table in the axis order that fits best, and return the tolerance.
 
-    The first order is taken unless another has less than half its misfit: smaller differences are
-    chance if the array fits in no order.
+    Axes that have names are paired with those of the same names where that is possible. The first
+    order is taken unless another has less than half its misfit: smaller differences are chance if
+    the array fits in no order.
 
     Args:
         array: the array.
         table: the table.
         axes: the names of the table's axes.
         tolerances: atol and rtol; None where the request has none.
+        own_axes: the names of the array's axes, if they have any.
 
     Raises:
         InvalidBody: no order of axes aligns the shapes, or only one of the two is complex.
@@ -536,7 +550,8 @@ def best_overlay(
             f"the array has the shape {array.shape}, and the table {table.shape}: shapes may "
             "differ by axes of length 1, by the order of axes, or along one axis"
         )
-    overlays = [Overlay(array, table, each) for each in ways]
+    named = [each for each in ways if each.pairs_names(own_axes, axes)]
+    overlays = [Overlay(array, table, each) for each in named or ways]
     seconds = overlays[0].seconds
     if seconds > MAX_SECONDS:
         rule = f"to names a table that is too large to compare: it takes {seconds:.0f} seconds"

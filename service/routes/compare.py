@@ -298,23 +298,39 @@ def compare_arrays(
     to = expected_url(parameters, content, parameters.to, settings)
     url, document = table_in_to(to)
     arrays = _by_name(to, document, content)
-    typed = {name: (array, _dtype_name(array, content)) for name, array in arrays.items()}
-    return report_of(parameters, url.request, document, typed, settings)
+    examined = {
+        name: ExaminedArray(array, _dtype_name(array, content)) for name, array in arrays.items()
+    }
+    return report_of(parameters, url.request, document, examined, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class ExaminedArray:
+    """An array that is compared.
+
+    Attributes:
+        table: its elements.
+        dtype_name: the name of their type; None for JSON numbers, which are rounded to the dtype of
+            the table.
+        axes: the names of its axes; empty if they have none.
+    """
+
+    table: StoredTable
+    dtype_name: str | None
+    axes: tuple[str, ...] = ()
 
 
 def report_of(
     parameters: ToleranceParameters,
     request: TableRequest,
     document: Document,
-    arrays: Mapping[str, tuple[StoredTable, str | None]],
+    arrays: Mapping[str, ExaminedArray],
     settings: Settings,
 ) -> CompareReport:
-    """Return the report about arrays, with the names of their types, by names in a document."""
+    """Return the report about arrays by their names in a document; raises PosrefError."""
     link = link_to(request, document, settings)
     link["to"] = link.pop("url")
-    reports = {
-        name: _compared(parameters, document, name, *array) for name, array in arrays.items()
-    }
+    reports = {name: _compared(parameters, document, name, each) for name, each in arrays.items()}
     if len(document.arrays) == 1:
         (single,) = reports.values()
         return CompareReport(**link, summary=single.sentence, **dict(single))
@@ -353,21 +369,14 @@ def _by_name(url: str, document: Document, content: Input) -> Mapping[str, Store
 
 
 def _compared(
-    parameters: ToleranceParameters,
-    document: Document,
-    name: str,
-    array: StoredTable,
-    dtype_name: str | None,
+    parameters: ToleranceParameters, document: Document, name: str, examined: ExaminedArray
 ) -> ArrayComparison:
-    """Compare an array with the one of this name in a document; raises PosrefError.
-
-    ``dtype_name`` is None for JSON numbers, which are rounded to the dtype of the table.
-    """
-    table = document.arrays[name]
-    if dtype_name is None:
+    """Compare an array with the one of this name in a document; raises PosrefError."""
+    table, array = document.arrays[name], examined.table
+    if examined.dtype_name is None:
         array = rounded_to(array, table.dtype)
     tolerances = (parameters.atol, parameters.rtol)
-    overlay, tolerance = best_overlay(array, table, document.axes, tolerances)
+    overlay, tolerance = best_overlay(array, table, document.axes, tolerances, examined.axes)
     shape, region = overlay.alignment.table_shape, overlay.alignment.region
     has_names = len(document.axes) == len(shape)
     axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
@@ -378,7 +387,7 @@ def _compared(
     chosen = document.places if "channels" in document.parameters else {}
     channels = None if columns is None else chosen.get(axes[columns])
     writer = _ReportWriter(comparison, overlay, axes, positions, channels)
-    return writer.report(dtype_name, parameters.epsilon or EPSILONS)
+    return writer.report(examined.dtype_name, parameters.epsilon or EPSILONS)
 
 
 def _column_axis(names: Iterable[str], rows: int) -> int | None:

@@ -7,7 +7,7 @@ from service.encodings.family import about
 from service.errors import Fault, InvalidBody, InvalidParameters, RequestTooLarge, shortened
 from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import Document, StoredTable, size
-from service.routes.compare import CompareReport, ToleranceParameters, report_of
+from service.routes.compare import CompareReport, ExaminedArray, ToleranceParameters, report_of
 from service.routes.table_urls import TableUrl, table_in_to
 from service.settings import Settings
 
@@ -67,7 +67,8 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
     arrays = {}
     for name, table in zip(others, have.arrays.values(), strict=True):
         elements = table.read(0, size(table)).reshape(table.shape)
-        arrays[name] = StoredTable(elements, table.dtype), table.dtype.name
+        stored = StoredTable(elements, table.dtype)
+        arrays[name] = ExaminedArray(stored, table.dtype.name, have.axes)
     try:
         return report_of(parameters, url.request, to, arrays, settings)
     except InvalidBody as error:

@@ -464,6 +464,7 @@ def get(client: Client, have: str, to: str, **parameters: str) -> Any:
     return answer.json()
 
 
+BOTH = ("true", "false")
 TABLES_OF_URLS = [
     (ROPE, f"{ROPE}&angle=float32", {}),
     (f"{ROPE}&rope_type=linear&factor=4", ROPE, {"atol": "0.5", "epsilon": "0.1,1"}),
@@ -494,6 +495,20 @@ def test_the_report_about_a_url_is_that_about_its_arrays(
     expected = compare(client, to, tables(have), **parameters)
 
     assert get(client, have, to, **parameters) == expected
+
+
+def test_axes_of_two_urls_are_paired_by_their_names(client: Client) -> None:
+    table = "/relative/t5?query_len=96&key_len=96&bidirectional="
+    one, other = (load_npy(client.get(table.replace("?", ".npy?") + each)) for each in BOTH)
+
+    report = get(client, *(f"{table}{each}" for each in BOTH))
+
+    largest = report["largest"]["absolute"]
+    assert largest["error"] == abs(one - other).max()
+    assert (largest["yours"], largest["theirs"]) == (
+        one[*largest["index"]],
+        other[*largest["index"]],
+    )
 
 
 def test_the_report_about_a_url_has_a_tag_and_is_text_where_that_is_asked_for(
