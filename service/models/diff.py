@@ -55,6 +55,7 @@ class Difference:
         channels: those that differ, as integers and half-open ranges.
         by_axis: whether some turn with the position along another axis.
         has_positions: whether positions along one axis decide, and the first of them is known.
+        reason: why no position can be told, where the shapes decide.
     """
 
     first_position: int | None = None
@@ -63,6 +64,7 @@ class Difference:
     channels: str | None = None
     by_axis: bool = False
     has_positions: bool = True
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ def compare_rotations(
 ) -> Difference | None:
     """Return how two rotations differ, and by how much before a length; None if they do not."""
     if one.width != other.width:
-        return Difference(first_position=0)
+        reason = f"heads have {one.width} and {other.width} channels: no position of both compares"
+        return Difference(has_positions=False, reason=reason)
     moves: dict[_Move, None] = {}
     channels, by_axis, rounding = [], False, max(one.rounding, other.rounding)
     for channel, (a, b) in enumerate(zip(one.turns(), other.turns(), strict=True)):
@@ -288,7 +291,7 @@ def compare_tables(one: Document, other: Document, epsilon: float) -> Difference
     firsts, by = list[int](), 0.0
     widths = ({name: each.shape[1:] for name, each in own.arrays.items()} for own in (one, other))
     if next(widths) != next(widths):
-        return Difference(first_position=0)
+        return Difference(has_positions=False, reason="the rows of the tables have other shapes")
     for a, b in zip(one.arrays.values(), other.arrays.values(), strict=True):
         rows, width = min(a.shape[:1], b.shape[:1]), prod(a.shape[1:])
         count = min(prod(rows) * width, MAX_COMPARED)

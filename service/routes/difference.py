@@ -210,7 +210,7 @@ class _Comparison:
         elif a.endpoint is not None and b.endpoint is not None:
             found, doubts = self._compare_tables(a, b)
             differs |= found is not None
-            fields |= _numbers(found)
+            fields |= _numbers(found, "reason")
             doubt = doubt or doubts
         values = _both(a.values, b.values)
         for key in b.asked if a.is_url else a.asked if b.is_url else ():
@@ -274,7 +274,7 @@ class _Comparison:
             one, other = map(Compared.rotation, (a, b), ropes, layouts, (width, width))
             found[context_length] = compare_rotations(one, other, epsilon, length)
         first = next(filter(None, found.values()), None)
-        fields |= _numbers(first, "at_most", "channels")
+        fields |= _numbers(first, "at_most", "channels", "reason")
         fields |= {"by_axis": _BY_AXIS} if first and first.by_axis else {}
         if len(found) > 1:
             fields["regimes"] = [

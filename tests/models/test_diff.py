@@ -136,11 +136,12 @@ def test_channels_are_those_that_differ() -> None:
     assert found.channels == "2,3,6,7"
 
 
-def test_heads_of_another_width_differ_from_the_first_position_on() -> None:
+def test_heads_of_another_width_have_no_position_to_compare() -> None:
     found = compare_rotations(rotation(1.0), rotation(1.0, 0.5), 0.1, 8)
 
     assert found is not None
-    assert found.first_position == 0
+    assert (found.first_position, found.has_positions) == (None, False)
+    assert found.reason is not None
 
 
 def test_agreement_of_scores_is_one_for_equal_frequencies() -> None:

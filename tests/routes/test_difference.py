@@ -277,10 +277,11 @@ def test_layout_differs_from_position_1_on(client: Client) -> None:
     assert [layout[name]["value"] for name in ("a", "b")] == ["half", "interleaved"]
 
 
-def test_width_differs_from_position_0_on(client: Client) -> None:
+def test_heads_of_other_widths_have_no_position_to_compare(client: Client) -> None:
     (encoding,) = reported(client, model(), model(head_dim=64))["encodings"]
 
-    assert encoding["first_position"] == 0
+    assert "first_position" not in encoding
+    assert encoding["reason"] == "heads have 128 and 64 channels: no position of both compares"
     assert encoding["values"]["head_dim"]["b"]["value"] == 64
 
 
