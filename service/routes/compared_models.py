@@ -112,13 +112,15 @@ def of_url(name: str, url: TableUrl) -> Compared:
     own, is_rope = url.parameters, url.resource.path in ROPE
     given = {key: value for key, value in own if key in own.model_fields_set - _NOT_NUMBERS}
     layout = url.document.layout
+    values = {key: (each, "computed") for key, each in url.document.parameters.items() if is_rope}
+    values |= {key: (to_json(each), "request") for key, each in given.items()}
     return Compared(
         id=name,
         key=("", url.document.kind, is_rope),
         values={
-            key: OriginatedValue(value=to_json(value), origin="request", sources=[f"/{name}"])
-            for key, value in given.items()
-            if not (is_rope and key in _ROWS)
+            key: OriginatedValue(value=value, origin=origin, sources=[f"/{name}"])
+            for key, (value, origin) in values.items()
+            if not (is_rope and key in _ROWS | _NOT_NUMBERS)
         },
         layout=None if layout == "any" else layout,
         rope=(lambda _: own) if is_rope else None,

@@ -478,6 +478,15 @@ def test_url_is_compared_with_the_encoding_that_has_such_a_table(
     assert reported(client, url, config)["verdict"] == verdict
 
 
+def test_defaults_of_a_url_are_its_values(client: Client) -> None:
+    url = "/rope?head_dim=128&rope_theta=10000&seq_len=8"
+
+    (encoding,) = reported(client, model(), url)["encodings"]
+
+    assert {key for key, both in encoding["values"].items() if "b" in both} == {"rope_theta"}
+    assert {"rotary_dim", "rope_type"}.isdisjoint(encoding["values"])
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
