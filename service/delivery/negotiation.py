@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from service.delivery.parameters import nearest
+from service.delivery.parameters import nearest, similar
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
 from service.formats.format import Format
@@ -89,7 +89,7 @@ def unknown_path(
     paths = list(known)
     same = [each for each in paths if name and each.endswith(f"/{name}")]
     exact = same[0] if len(same) == 1 else named().get(name)
-    near = exact or nearest(path.partition(".")[0], paths)
+    near = exact or next(iter(similar(path.partition(".")[0], paths, cutoff=0.75)), None)
     shown = near and near.replace("?", " with ")
     hint = f"did you mean {shown}?" if shown else "/ lists what is here"
     detail = f"There is no {shortened(path)}; {hint}"

@@ -34,6 +34,8 @@ def test_types_are_distinct_uris() -> None:
         ("/mae", "did you mean /encoding with convention=mae?"),
         ("/bias", "/ lists what is here"),
         ("/q1w2e3", "/ lists what is here"),
+        ("/nothing", "/ lists what is here"),
+        ("/pos", "/ lists what is here"),
         ("/docs/assets/nothing.js", "There is no /docs/assets/nothing.js"),
         ("/%ff", "There is no"),
     ],
