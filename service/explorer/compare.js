@@ -19,9 +19,11 @@ function common(a, b) {
     const counts = [a[each].count, b[each].count].sort((own, theirs) => (own < theirs ? -1 : 1));
     return `the first ${whole(counts[0])} of ${whole(counts[1])} ${a[each].axis}s`;
   });
-  const [first, second] = [a.rows.at(0n), b.rows.at(0n)];
-  const shift = `A begins at ${a.rows.axis} ${first}, B at ${second}: rows are compared in order.`;
-  const notes = [parts.length && `Compared: ${parts.join(", ")}.`, first !== second && shift];
+  const others = ["rows", "columns"].filter((each) => !a[each].agrees(b[each]));
+  const shifts = others.map(
+    (each) => `The ${a[each].axis}s of B are others: ${each} are compared in order, by those of A.`,
+  );
+  const notes = [parts.length && `Compared: ${parts.join(", ")}.`, ...shifts];
   if (!cut.length) panels.ab = [A, B];
   panels.d = [{ source: new DifferenceSource(a, b), name: "A minus B", label: "A − B" }];
   return [notes.filter(Boolean).join(" "), panels];

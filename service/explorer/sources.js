@@ -9,6 +9,10 @@ const TILE_BYTES = 64e6;
 const SIGHT_BYTES = 16e6;
 const ARRAYS = { float64: Float64Array, float32: Float32Array, int64: BigInt64Array };
 Object.assign(ARRAYS, { int32: Int32Array, uint32: Uint32Array, int16: Int16Array });
+const CUT_OFF = {
+  title: "The answer is cut off",
+  detail: "It has not the numbers of the request.",
+};
 Object.assign(ARRAYS, { int8: Int8Array, uint8: Uint8Array, bool: Uint8Array });
 
 /** Return the numbers of little-endian bytes: BigInts of int64, else numbers. */
@@ -56,6 +60,16 @@ class Labels {
       if (index >= 0n && index < count && first + index * step === label) return before + index;
     }
     return null;
+  }
+
+  /** Return true where these labels and others are the same as far as both go. */
+  agrees(other) {
+    if (this.isEven && other.isEven)
+      return ["first", "step"].every((name) => this.runs[0][name] === other.runs[0][name]);
+    const count = Number(this.count < other.count ? this.count : other.count);
+    return Array.from({ length: count }, (_, at) => at).every(
+      (at) => this.at(BigInt(at)) === other.at(BigInt(at)),
+    );
   }
 
   /** Return the value of a parameter that selects a window. */
@@ -198,7 +212,9 @@ export class TableSource extends ArraySource {
   address(rows, columns, format = "bin") {
     const { url, parts, leading, rows: down, columns: across } = this.view;
     const isWhole = columns.stride === 1 && BigInt(columns.count) === this.columns.count;
-    const isAll = isWhole && !this.description.parameters.channels;
+    // Channels are all of them unless they are selected; keys are then as many as queries.
+    const isAll =
+      isWhole && across.parameter === "channels" && !this.description.parameters.channels;
     const more = [
       parts.length && ["part", this.part],
       leading?.parameter && [leading.parameter, new Labels(leading).at(this.head)],
@@ -223,9 +239,11 @@ export class TableSource extends ArraySource {
     const headers = { Accept: "*/*" };
     if (isStacked || !down.parameter) headers.Range = `bytes=${start}-${end - 1n}`;
     const response = await request(this.address(rows, columns), { signal, headers });
-    const bytes = await response.arrayBuffer();
+    const body = await response.arrayBuffer();
     const isWhole = headers.Range && response.status === 200;
-    const numbers = decode(isWhole ? bytes.slice(Number(start), Number(end)) : bytes, this.dtype);
+    const bytes = isWhole ? body.slice(Number(start), Number(end)) : body;
+    if (bytes.byteLength !== Number(end - start)) throw new Problem(0, CUT_OFF);
+    const numbers = decode(bytes, this.dtype);
     const own = { start: 0, count, stride: down.parameter ? 1 : stride };
     return picked(
       numbers,

@@ -120,7 +120,9 @@ class KeyReader:
                 if entry.says == "kind" and value == "absolute" and self.layout != "none":
                     place.warn("key-not-read", f"{self.name} does not read {pointer}", key)
                 if not (is_inside and entry.top) and not self._understands(entry, value):
-                    rule = f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
+                    rule = (
+                        f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
+                    )
                     place.report.fault(pointer, value, rule)
             elif is_refused or (is_inside and key in _ROTARY):
                 near = nearest_word(key, known)

@@ -108,6 +108,7 @@ URLS = [
     "/resize?old_size=4&size=6&mode=bicubic",
     "/resize?old_size=4,5&size=6,7&mode=bilinear&part=gather",
     "/resize?old_size=4&size=6&mode=bilinear&part=dense",
+    "/resize?old_size=4&size=6&mode=bilinear&exact=true",
     "/resize?old_size=7&size=10&convention=dino",
     "/rope/permutation?head_dim=8&num_attention_heads=2&num_key_value_heads=1",
     "/rope/frequencies?head_dim=8&rope_type=yarn&factor=4&original_max_position_embeddings=64",

@@ -41,6 +41,7 @@ from service.numerics.tables import (
     ELEMENT_SECONDS,
     Document,
     FormulaTable,
+    ParameterValue,
     StoredTable,
     Table,
     row_steps,
@@ -99,6 +100,9 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
 
     def chosen_part(self) -> str | None:
         return None if self.part in _GROUPS else self.part
+
+    def as_matrix(self) -> Mapping[str, ParameterValue]:
+        return {"exact": False} if self.exact else {}
 
     def document(self) -> Document:
         resizing = self.resizing()

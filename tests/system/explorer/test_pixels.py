@@ -22,6 +22,7 @@ WINDOWS = {
         [-1, 1],
     ),
     "biases": ("/relative/alibi?num_heads=8&query_len=128#at=0&rows=100&col=0&cols=100", 0, None),
+    "fewer keys": ("/relative/fire?query_len=128&key_len=90#at=0&rows=100&col=0&cols=90", 0, None),
     "buckets": ("/relative/t5?query_len=128#at=0&rows=100&col=0&cols=100", 0, None),
 }
 CELLS = 2000
@@ -86,3 +87,12 @@ def test_pixels_have_the_colours_of_the_numbers(name: str, tab: Tab, server: Ser
 def cleaned(rows: np.ndarray[Any, Any]) -> list[list[float | None]]:
     """Return numbers as JSON has them."""
     return [[float(each) if np.isfinite(each) else None for each in row] for row in rows]
+
+
+def test_answer_that_is_cut_off_is_no_picture(tab: Tab) -> None:
+    tab.page.route("**/*.bin?*", lambda route: route.fulfill(body=bytes(32)))
+
+    tab.open("/rope?head_dim=8&seq_len=64&pack=concat")
+
+    tab.page.get_by_text("The answer is cut off").wait_for()
+    assert tab.page.locator("main .map").get_attribute("data-state") == "failed"
