@@ -218,6 +218,8 @@ class ArrayDifferences(ComparisonVerdicts):
         place = "at no position" if self.good_to is None else f"up to position {self.good_to}"
         is_part = self.axes is not None and self.axes.prefix is not None
         part = f", in {self.axes.prefix}" if is_part else ""
+        if self.axes is not None and self.axes.order is not None:
+            part += ", with its axes in another order"
         return verdict + part + f", good {place}" * (not self.within)
 
     def lines(self) -> Iterator[str]:
@@ -380,7 +382,9 @@ def _compared(
     shape, region = overlay.alignment.table_shape, overlay.alignment.region
     has_names = len(document.axes) == len(shape)
     axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
-    rows = next((i for i, axis in enumerate(axes) if axis != "head"), 0)
+    single = {axis for axis, length in zip(axes, shape, strict=True) if length == 1}
+    without = {"head", *({"batch"} & single)}
+    rows = next((i for i, axis in enumerate(axes) if axis not in without), 0)
     columns = _column_axis(axes, rows)
     comparison = compare(overlay, tolerance, rows, columns)
     positions = axis_numbers(axes[rows], shape[rows], document, region[rows])
@@ -425,7 +429,10 @@ class _ReportWriter:
         is_same = comparison.is_equal and comparison.has_equal_signs
         return ArrayComparison(
             equal=comparison.is_equal,
-            equal_bytes=is_same and is_same_type and array.shape == table.shape,
+            equal_bytes=is_same
+            and is_same_type
+            and array.shape == table.shape
+            and not self.overlay.alignment.is_reordered,
             within=comparison.is_within,
             array=ArrayTypes(
                 yours=ArrayType(shape=list(array.shape), dtype=dtype_name or "number"),

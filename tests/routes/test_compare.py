@@ -153,6 +153,23 @@ def test_axes_of_equal_length_are_exchanged_only_where_that_fits_clearly_better(
     report = compare(client, url, change(table(url)).copy())
 
     assert report["axes"].get("order") == order
+    assert ("another order" in report["summary"]) == (order is not None)
+
+
+def test_bytes_with_axes_in_another_order_are_not_equal(client: Client) -> None:
+    url = "/encoding?seq_len=32&d_model=32"
+
+    report = compare(client, url, table(url).T.copy())
+
+    assert (report["equal"], report["equal_bytes"]) == (True, False)
+
+
+def test_a_batch_of_one_is_no_axis_of_positions(client: Client) -> None:
+    url = "/encoding?seq_len=8&d_model=8&batch=true"
+
+    report = get(client, f"{url}&base=100", url)
+
+    assert (report["axes"]["position"], report["good_to"]) == ("position", 0)
 
 
 def test_index_is_that_of_the_array_in_the_request(client: Client) -> None:
