@@ -92,6 +92,8 @@ class Meaning:
         is_steady: whether a column is the same sine or cosine at every position.
         frequencies: the path of the frequencies of the pairs; None if it has none.
         of_frequencies: parameters of the frequencies that are no parameters of the table.
+        turns_by: what the frequencies multiply: positions, or coordinates that the places of rows
+            have.
         unscaled: the canonical parameters that the frequencies have without scaling; () if they are
             not scaled.
         trained_length: the longest sequence of the training, before any extension.
@@ -103,6 +105,7 @@ class Meaning:
     is_steady: bool = False
     frequencies: str | None = None
     of_frequencies: Mapping[str, ParameterValue] = field(default_factory=dict)
+    turns_by: Literal["position", "coordinate"] = "position"
     unscaled: tuple[str, ...] = ()
     trained_length: int | None = None
     grid: tuple[int, ...] = ()

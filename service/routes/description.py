@@ -5,11 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from pydantic import Field
 
-from service.analysis.array import TableRequest
+from service.analysis.array import COMPONENT_DTYPES, TableRequest
+from service.analysis.precision import rounded
 from service.delivery.endpoints import RESOURCES, Endpoint, NoInput, Report
 from service.delivery.negotiation import possible_formats
 from service.delivery.parameters import read_parameters
@@ -19,7 +21,7 @@ from service.encodings.meaning import ChannelColumns, Meaning, Places, Selection
 from service.errors import InvalidParameters, PosrefError
 from service.formats.raw import RAW
 from service.grammar import to_query
-from service.numerics.dtypes import INDEX_DTYPES
+from service.numerics.dtypes import INDEX_DTYPES, REAL_DTYPES
 from service.numerics.positions import Positions
 from service.numerics.tables import Document, ParameterValue, size_bytes
 from service.routes.table_urls import TableUrl, Url, read_url, url_of
@@ -104,6 +106,10 @@ class Description(Report):
     is_index: bool
     frequencies: Url | None
     unscaled_frequencies: Url | None
+    turns_by: Literal["position", "coordinate"] = Field(
+        description="What the frequencies multiply: the position of a row, or the coordinates of "
+        "its place, which may be other numbers than those that count rows."
+    )
     trained_length: Digits | None
     channels: list[ChannelColumns] | None = Field(
         description="The channels of the table. The columns of the view are all of them, or those "
@@ -152,10 +158,11 @@ def _described(given: TableUrl, settings: Settings) -> Description:
             "axes": _axes(family, document, len(next(iter(document.arrays.values())).shape)),
             "revision": document.revision,
             "formats": formats,
-            "value_range": meaning.value_range,
+            "value_range": _value_range(meaning, document),
             "is_index": all(array["dtype"] in INDEX_DTYPES for array in arrays),
             "frequencies": _frequencies(meaning, values),
             "unscaled_frequencies": _frequencies(meaning, unscaled) if unscaled else None,
+            "turns_by": meaning.turns_by,
             "trained_length": None if length is None else str(length),
             "channels": meaning.columns or None,
             "view": _view(table),
@@ -184,6 +191,16 @@ def _canonical(table: TableUrl, document: Document) -> TableUrl:
             return canonical
     given = {name: value for name, value in table.request.parameters.items() if name != "revision"}
     return _table(table, given)
+
+
+def _value_range(meaning: Meaning, document: Document) -> list[float] | None:
+    """Return bounds of all numbers, which the rounding to their types may move outwards."""
+    if meaning.value_range is None:
+        return None
+    types = {COMPONENT_DTYPES.get(each.dtype, each.dtype) for each in document.arrays.values()}
+    exact = np.array(meaning.value_range, dtype=np.float64)
+    every = [exact, *(rounded(exact, each) for each in types if each.name in REAL_DTYPES)]
+    return [float(np.min(every)), float(np.max(every))]
 
 
 def _frequencies(meaning: Meaning, values: Mapping[str, ParameterValue]) -> str | None:

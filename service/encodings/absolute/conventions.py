@@ -201,6 +201,11 @@ class SinusoidConvention:
     published: str = ""
 
     @property
+    def turns_by(self) -> Literal["position", "coordinate"]:
+        """What the frequencies multiply."""
+        return "coordinate" if self.spacing == "bands" else "position"
+
+    @property
     def has_bounds(self) -> bool:
         """True if the parameters are the lowest and the highest frequency."""
         return "max_freq" in self.takes

@@ -89,6 +89,7 @@ class SinusoidRows(PositionParameters, ConventionParameters, TableFamily):
             (-scale, scale),
             is_steady=not has_padding,
             frequencies="/encoding/frequencies",
+            turns_by=self.known_convention.turns_by,
         )
 
     def table(self) -> Table:
@@ -189,6 +190,9 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     part: Literal["frequency", "wavelength"] | None = optional(
         "Return only this array; both unless given.", "wavelength"
     )
+
+    def meaning(self) -> Meaning:
+        return Meaning(turns_by=self.known_convention.turns_by)
 
     def document(self) -> Document:
         rule, canonical = self.frequencies(self.d_model)

@@ -455,6 +455,7 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
             super().meaning(),
             frequencies="/rope/axial/frequencies",
             of_frequencies={"num_axes": count},
+            turns_by="coordinate",
             grid=self.grid or () if is_by_rows else (),
         )
 

@@ -17,6 +17,7 @@ from service.encodings.family import (
     optional,
     refuse_excluded,
 )
+from service.encodings.meaning import Meaning
 from service.encodings.rotary.axial_conventions import (
     CONVENTIONS,
     PARAMETERS_OF_SERIES,
@@ -295,6 +296,9 @@ class AxialFrequencies(TableFamily, AxialSeries, path="/rope/axial/frequencies")
     part: Literal["inv_freq", "wavelength", "axis"] | None = optional(
         "Return only one of the arrays.", "inv_freq"
     )
+
+    def meaning(self) -> Meaning:
+        return Meaning(turns_by="coordinate")
 
     def document(self) -> Document:
         axes = self.num_axes or len(self.axes_dim or ()) or self.recipe.axes[0]
