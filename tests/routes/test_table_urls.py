@@ -82,6 +82,7 @@ def test_request_with_unknown_parameters_has_no_table() -> None:
         ("/rop?head_dim=8", "did you mean /rope?"),
         ("", "/ lists what is here"),
         ("/rope/apply", "made of what is POSTed"),
+        ("/catalogue", "/catalogue is a report"),
         ("/rope.np?head_dim=8&seq_len=4", "There is no format np"),
         ("/rope?head_dim=8", "seq_len is required"),
         ("/rope?head_dim=8&seq_len=4&revision=9", "revision must be"),
