@@ -117,10 +117,11 @@ export class FileView {
     const own = report.groups?.find(({ verdict }) => verdict !== "equal") ?? report;
     const { wrapper, arithmetic = "exact", hypotheses = [], nearest } = own;
     const { url, post, transposed } = own.correct ?? hypotheses[0] ?? nearest ?? {};
-    const { position, index } = nearest?.leaves_at ?? {};
+    const { position = null, index } = nearest?.leaves_at ?? {};
     const held = examined(arrays, own);
-    // The nearest table may have other positions than the rows of a table have.
-    if (!url || post || !held.length || position !== index?.at(-2)) return;
+    // The rows of the nearest table may have any positions.
+    const isElsewhere = position !== null && position !== index.at(-2);
+    if (!url || post || !held.length || isElsewhere) return;
     const names = namesOf(own);
     const isTurned = transposed || /transposed|axes-swapped/.test(names);
     const isOrder = /layout|halves/.test(names);

@@ -89,7 +89,7 @@ export function identity({ verdict, hypotheses, nearest, notes }) {
     muted(joined(first.description, ...support));
   const each = (name) => (found) => [call(name, found.url), about(found)];
   const others = hypotheses.slice(1);
-  const near = nearest && `${real(100 * nearest.agreeing)} % of the numbers agree with it.`;
+  const near = nearest && `${real(100 * nearest.agreeing, 7)} % of the numbers agree with it.`;
   return [
     verdictOf({ verdict: hypotheses[0]?.transposed ? "transposed" : verdict }),
     hypotheses.slice(0, 1).map(each("Table")),

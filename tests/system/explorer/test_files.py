@@ -200,12 +200,17 @@ def test_nearest_table_says_how_many_numbers_agree(
 ) -> None:
     numbers = table(server, TABLE)
     numbers[:, 7] *= 1.01
+    biases = table(server, "/relative/alibi?num_heads=12&query_len=16&key_len=16")
+    biases[5, 10, 3] = -7
     tab.open("/#view=file")
 
     report = examine(tab, tmp_path, numbers, "")
-
-    assert "98.44 % of the numbers agree with it." in report
+    assert "98.4375 % of the numbers agree with it." in report
     assert tab.value(MARKS) == [[0, 7, "first wrong: position 0"]]
+
+    report = examine(tab, tmp_path, biases, "")
+    assert "99.96745 % of the numbers agree with it." in report
+    assert tab.value(MARKS) == [[10, 3, "first wrong: query 10"]]
 
 
 def test_elements_without_a_header_have_the_shape_that_is_said(
