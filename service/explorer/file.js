@@ -3,7 +3,7 @@
 import { bytesOf, checked, lengthOf, matricesOf, readArrays, safetensors } from "./arrays.js";
 import { Description, givenIn, muted, pageOf, posted, showing, takeFiles } from "./given.js";
 import { Problem, announce, bytes, fault, fill, h, json, partsOf, request, whole } from "./lib.js";
-import { diagnosis, evidence, identity, namesOf, placeIn, sizeText } from "./report.js";
+import { diagnosis, evidence, identity, placeIn, sizeText } from "./report.js";
 import { DifferenceSource, TableSource } from "./sources.js";
 import { MatrixPane, buttons, choices, isUpright } from "./table.js";
 
@@ -115,19 +115,18 @@ export class FileView {
   /** Compare with the table that is meant, mark the first difference, and show both. */
   async compare(report, arrays, signal) {
     const own = report.groups?.find(({ verdict }) => verdict !== "equal") ?? report;
-    const { wrapper, arithmetic = "exact", hypotheses = [], nearest } = own;
+    const { wrapper, mistakes = [], arithmetic = "exact", hypotheses = [], nearest } = own;
     const { url, post, transposed } = own.correct ?? hypotheses[0] ?? nearest ?? {};
     const { position = null, index } = nearest?.leaves_at ?? {};
     const held = examined(arrays, own);
     // The rows of the nearest table may have any positions.
     const isElsewhere = position !== null && position !== index.at(-2);
     if (!url || post || !held.length || isElsewhere) return;
-    const names = namesOf(own);
-    const isTurned = transposed || /transposed|axes-swapped/.test(names);
-    const isOrder = /layout|halves/.test(names);
-    const pack = held[0].dtype.startsWith("complex") ? "complex" : wrapper?.pack;
+    const names = mistakes.map(({ name }) => name).join();
+    const isComplex = held[0].dtype.startsWith("complex");
+    const pack = isComplex ? "complex" : !/layout|halves/.test(names) && wrapper?.pack;
     const to = new URL(url, location);
-    if (wrapper?.pack && !isOrder) to.searchParams.set("pack", pack);
+    if (pack) to.searchParams.set("pack", pack);
     const table = to.pathname + to.search;
     const description = await this.app.describe(table).catch(() => null);
     // What is known of a rotation is no table to draw.
@@ -153,12 +152,14 @@ export class FileView {
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];
     if (found.axes?.channel === null) found.axes.position = down.axis;
     // The server compares with axes in the order that fits best.
-    const isInOrder = found.array && !found.axes.order;
-    const first = isInOrder && (own.verdict !== "equal" || own.findings) && found.first_beyond;
+    const { order } = found.axes ?? {};
+    const isTurned = order && (transposed || /transposed|axes-swapped/.test(names));
+    const first = !order && own.verdict !== "equal" && found.first_beyond;
     const turned = { view: { leading, columns: { axis: "column" } } };
     const drawn = await matricesOf(array, isTurned ? turned : found.array && description);
     if (signal.aborted) return;
-    if (isInOrder) fill(this.report, ...this.report.childNodes, evidence(found, first, leading));
+    if (found.array && !order)
+      fill(this.report, ...this.report.childNodes, evidence(found, first, leading));
     const sources = (matrix) => {
       const head = matrix % (leading?.count ?? 1);
       const [File, Table] = [drawn.matrix(matrix), new TableSource(description, { part, head })];

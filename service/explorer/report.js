@@ -16,32 +16,22 @@ const VERDICTS = {
   none: ["doubt", "Not explained", "No table of this server has these numbers."],
 };
 
-/** Return the names of the mistakes of a report; that pairs are no channels in a row is none. */
-export function namesOf({ mistakes = [], wrapper }) {
-  const names = mistakes.map(({ name }) => name).join();
-  return names === "layout-swapped" && wrapper?.pack === "pair" ? "" : names;
-}
-
 /** Return the verdict in words, and what to do. */
-function verdictOf(report) {
-  const { verdict, sentence, mistakes = [], findings, wrapper, checked: seen } = report;
+function verdictOf({ verdict, sentence, mistakes = [], wrapper, checked: seen }) {
   const isEqual = verdict === "equal";
-  const isPart = isEqual && (seen.of || findings);
-  const isPacked = verdict !== "none" && wrapper?.pack && !namesOf(report);
-  const [kind, text, own] = VERDICTS[isPart ? "part" : isPacked ? "packed" : verdict];
+  const not = isEqual && ((seen.of && "part") || (wrapper?.pack && "packed"));
+  const [kind, text, own] = VERDICTS[not || verdict];
   const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const todo = mistakes.map((each) => [
     paragraph(each.correction),
     each.keys && details("In engines", list("muted", keys(each.keys))),
   ]);
-  const part = seen?.of && `The first ${whole(seen.rows)} of ${whole(seen.of)} rows are compared.`;
   return h(
     "div",
     { class: `verdict ${kind}` },
     h("b", {}, text),
     h("h1", {}, sentence ?? own),
-    !isPacked && todo,
-    part && paragraph(part),
+    todo,
     isEqual && wrapper?.notes?.map((note) => paragraph(note)),
   );
 }
@@ -68,6 +58,7 @@ export function diagnosis(report) {
     wrapper.pack && `packed as ${wrapper.pack}`,
     ...(wrapper.notes ?? []),
     `${whole(seen.elements)} numbers checked`,
+    seen.of && `its ${whole(seen.rows)} rows are the first of ${whole(seen.of)}`,
     sampled && `explanations were looked for in ${sampled.rows} rows: ${sampled.which}`,
     ...scores.map((each) => `${each.agreement} of a score is left at distance ${each.distance}`),
   ];
