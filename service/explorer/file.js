@@ -101,10 +101,8 @@ export class FileView {
     if (asked) query.set("to", asked);
     const url = `/${content ? "diagnose" : "identify"}?${query}`;
     const report = await json(url, posted(body, signal, TENSORS));
-    // What is expected has all rows, and not those alone that are there.
-    const { correct, checked: { of } = {} } = report;
-    if (of && asked) report.correct = { url: pageOf(asked) };
-    else if (of) correct.url = correct.url.replace(/seq_len=\d+/, `seq_len=${of}`);
+    // What is asked for has all rows, and not those alone that are there.
+    if (asked && report.checked.of) report.correct = { url: pageOf(asked) };
     if (report.nearest?.agreeing < 0.5) report.nearest = null;
     fill(this.report, content ? diagnosis(report) : identity(report));
     announce(this.report.querySelector("h1").textContent);
