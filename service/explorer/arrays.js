@@ -101,16 +101,35 @@ export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
   return Math.min(shape[0] ?? 1, Math.floor(most) || 1);
 }
 
-/** Return an array as a matrix to draw; complex numbers are two columns, real and imaginary. */
-export async function sourceOf(array, description) {
+/**
+ * Return an array as matrices to draw, one of each head; complex numbers are two columns. Their axes
+ * are those of a table, where its description is given.
+ */
+export async function matricesOf(array, description) {
   const { shape, dtype } = array;
   if (!product(shape)) throw unreadable(`${array.name} has no elements.`);
   const type = { complex64: "float32", complex128: "float64" }[dtype] ?? dtype;
   const numbers = decode(await bytesOf(array, lengthOf(array)), type);
-  const width = shape.length > 1 ? shape.at(-1) * (type === dtype ? 1 : 2) : 1;
-  const rows = { axis: "row", ...description?.view.rows, count: String(numbers.length / width) };
-  const columns = { axis: "column", ...description?.view.columns, count: String(width) };
-  return new ArraySource(numbers, { rows, columns, dtype: type, description });
+  const { leading, rows: down, columns: across } = description?.view ?? {};
+  const parts = type === dtype ? 1 : 2;
+  const widths = shape.map((_, axis) => product(shape.slice(axis)) * parts);
+  const isWidth = (width) => width === Number(across?.count);
+  const width = widths.find(isWidth) ?? (widths.length > 1 ? widths.at(-1) : parts);
+  const height = leading && shape.length > 2 ? shape.at(-2) : numbers.length / width;
+  const size = height * width;
+  const rows = { axis: "row", ...down, count: String(height) };
+  const columns = { axis: "column", ...across, count: String(width) };
+  const matrix = (head = 0) => {
+    const own = numbers.subarray(head * size, (head + 1) * size);
+    return new ArraySource(own, { rows, columns, dtype: type, description });
+  };
+  const cellOf = ({ index, part }) => {
+    const steps = index.map((each, axis) => (each * widths[axis]) / shape[axis]);
+    const at = steps.reduce((sum, each) => sum + each, Number(part === "imaginary"));
+    const row = BigInt(Math.floor(at / width) % height);
+    return { head: Math.floor(at / size), row, column: BigInt(at % width) };
+  };
+  return { heads: numbers.length / size, matrix, cellOf };
 }
 
 /** Return a safetensors file of tensors `{name, dtype, shape, bytes}`. */

@@ -1,150 +1,19 @@
 // The file view: an array that is dropped, what it should be, and what is wrong with it.
 
-import {
-  bytesOf,
-  checked,
-  lengthOf,
-  readArrays,
-  safetensors,
-  shapeText,
-  sourceOf,
-} from "./arrays.js";
-import {
-  Description,
-  button,
-  code,
-  details,
-  givenIn,
-  joined,
-  layersText,
-  list,
-  muted,
-  paragraph,
-  posted,
-  showing,
-  takeFiles,
-} from "./given.js";
-import {
-  Problem,
-  announce,
-  bytes,
-  copyText,
-  fault,
-  fill,
-  h,
-  json,
-  partsOf,
-  real,
-  request,
-  whole,
-} from "./lib.js";
-import { DifferenceSource, TableSource, exactText } from "./sources.js";
-import { MatrixPane, buttons, isUpright } from "./table.js";
+import { bytesOf, checked, lengthOf, matricesOf, readArrays, safetensors } from "./arrays.js";
+import { Description, givenIn, muted, pageOf, posted, showing, takeFiles } from "./given.js";
+import { Problem, announce, bytes, fault, fill, h, json, partsOf, request, whole } from "./lib.js";
+import { diagnosis, evidence, identity, placeIn, sizeText } from "./report.js";
+import { DifferenceSource, TableSource } from "./sources.js";
+import { MatrixPane, buttons, choices, isUpright } from "./table.js";
 
 const WINDOW = 1024;
 const MOST_BYTES = 2 ** 26;
 const MOST_IDENTIFIED_BYTES = 2 ** 24;
 const TENSORS = "application/vnd.safetensors";
 const EXAMPLE = "/rope?head_dim=64&seq_len=512&pack=concat&rope_theta=";
-const RAW =
-  "It is neither npy nor safetensors. If it holds elements alone, say their shape and type.";
-const VERDICTS = {
-  equal: ["good", "Right"],
-  packed: ["doubt", "Right numbers, packed otherwise"],
-  diagnosed: ["bad", "Mistake found"],
-  identified: ["good", "Identified", "This is a table of this server."],
-  ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
-  none: ["doubt", "Not explained", "No table of this server has these numbers."],
-};
-
-const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
-
-/** Return the verdict in words, and what to do. */
-function verdictOf({ verdict, sentence, mistakes = [], wrapper }) {
-  const isEqual = verdict === "equal";
-  const [kind, text, own] = VERDICTS[isEqual && wrapper?.pack ? "packed" : verdict];
-  const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
-  const todo = mistakes.map((each) => [
-    paragraph(each.correction),
-    each.keys && details("In engines", list("muted", keys(each.keys))),
-  ]);
-  return h(
-    "div",
-    { class: `verdict ${kind}` },
-    h("b", {}, text),
-    h("h1", {}, sentence ?? own),
-    todo,
-    isEqual && wrapper?.notes?.map((note) => paragraph(note)),
-  );
-}
-
-/** Return a call as a link, and to copy. */
-function call(name, url) {
-  const copy = ({ target }) => copyText(name, new URL(url, location).href, target);
-  const link = [h("a", { href: url }, code(url)), button("Copy", copy, "quiet")];
-  return h("p", { class: "call" }, h("span", {}, name), link);
-}
-
-/** Return a diagnosis: the verdict, what to do, and the evidence. */
-function diagnosis(report) {
-  const { verdict, findings = [], alternatives = [], wrapper = {}, groups = [] } = report;
-  const { correct, yours, arithmetic, checked: seen, sampled, scores = [] } = report;
-  const or = ({ mistakes }) => paragraph(`Or: ${mistakes.map((each) => each.sentence).join(" ")}`);
-  const group = (each) =>
-    details(joined(...each.arrays, layersText(each.layers ?? [])), diagnosis(each));
-  const vs = correct && yours && `${correct.url}#vs=${encodeURIComponent(yours.url)}&show=d`;
-  // The sentence of an array that is not explained is that of its first finding.
-  const more = findings.map((each, at) => (at || verdict !== "none") && each.sentence);
-  const notes = [
-    arithmetic && `made in the arithmetic ${arithmetic}`,
-    wrapper.pack && `packed as ${wrapper.pack}`,
-    ...(wrapper.notes ?? []),
-    `${whole(seen.elements)} numbers checked`,
-    seen.of && `its ${whole(seen.rows)} rows are the first of ${whole(seen.of)}`,
-    sampled && `explanations were looked for in ${sampled.rows} rows: ${sampled.which}`,
-    ...scores.map((each) => `${each.agreement} of a score is left at distance ${each.distance}`),
-  ];
-  return [
-    verdictOf(report),
-    groups.map(group),
-    alternatives.map(or),
-    list("", more),
-    correct && call("Expected", correct.url),
-    yours && call("Yours", yours.url),
-    vs && paragraph(h("a", { href: vs }, "Compare the two")),
-    details("How it was examined", list("muted", notes)),
-  ];
-}
-
-/** Return which tables an array may be. */
-function identity({ verdict, hypotheses, nearest, notes }) {
-  const about = ({ arithmetic: [first = {}] = [], support, transposed }) =>
-    muted([transposed && "transposed", first.description, ...support].filter(Boolean).join(" · "));
-  const each = (name) => (found) => [call(name, found.url), about(found)];
-  const others = hypotheses.slice(1);
-  return [
-    verdictOf({ verdict }),
-    hypotheses.slice(0, 1).map(each("Table")),
-    others.length > 0 && details(`Other names: ${others.length}`, others.map(each("Also"))),
-    nearest && each(`${real(100 * nearest.agreeing)} %`)(nearest),
-    list("muted", notes),
-  ];
-}
-
-/** Return where an array leaves its table. */
-function evidence({ good_to: good, largest, array }, first) {
-  const { shape, dtype } = array.theirs;
-  const place = ({ position, channel }) =>
-    channel === null ? `element ${position}` : `position ${position}, channel ${channel}`;
-  const text = (value) => (typeof value === "number" ? exactText(value, dtype) : value);
-  const most = largest.absolute;
-  const from = good === null ? "Wrong from the start" : `Right up to position ${whole(good)}`;
-  return list("evidence", [
-    first && `${from}; at ${place(first)}: ${text(first.yours)} in place of ${text(first.theirs)}.`,
-    most?.error > 0 && `The largest difference is ${real(most.error, 7)}, at ${place(most)}.`,
-    dtype !== array.yours.dtype && `The table is ${shapeText(shape)} ${dtype}.`,
-  ]);
-}
+const SHAPE = /^\s*\d+([\s,x×]+\d+)*\s*$/;
+const RAW = "It has no header: say the shape of its elements, as 512 × 128, and their type.";
 
 /** Return those of some arrays that a report, or its first group with a mistake, is about. */
 function examined(arrays, { arrays: patterns, layers = [] }) {
@@ -163,6 +32,11 @@ export class FileView {
     this.raw.onchange = this.layer.onchange = this.array.onchange = this.read;
     this.expected = new Description(this.description, this.read);
     this.example.onclick = () => this.tryOne();
+    this.model.onclick = async () => {
+      const { area, file } = this.expected;
+      await app.open("/#view=model");
+      app.views.Model.one.set(area.value, area.placeholder, file);
+    };
     this.report = h("div", { class: "report" });
     takeFiles(this.element, (file) => this.take(file));
   }
@@ -197,8 +71,8 @@ export class FileView {
     const arrays = await this.arrays;
     if (arrays) return array.value === "all" ? arrays : [arrays[array.value]];
     const given = givenIn(this.raw);
-    if (!given.has("shape")) throw new Problem(0, { title: "No header", detail: RAW });
-    const shape = given.get("shape").split(",").map(Number);
+    if (!SHAPE.test(given.get("shape"))) throw new Problem(0, { title: "No shape", detail: RAW });
+    const shape = given.get("shape").match(/\d+/g).map(Number);
     const dtype = given.get("dtype") ?? "float32";
     return [checked({ name: file.name, dtype, shape, file, first: 0 })];
   }
@@ -216,18 +90,20 @@ export class FileView {
     const about = arrays.length > 1 ? `${arrays.length} arrays` : sizeText(arrays[0]);
     this.told.textContent = `${this.file.name}: ${about}, ${bytes(this.file.size)}${part}`;
     const body = await sent(arrays, limit, isUrl ? null : content);
-    const source = await sourceOf(arrays[0]).catch(fault);
+    const drawn = await matricesOf(arrays[0]).catch(fault);
     if (signal.aborted) return undefined;
-    const isDrawn = !(source instanceof Element);
+    const isDrawn = !(drawn instanceof Element);
     fill(this.report, muted("Examined …"));
-    fill(this.found, this.report, isDrawn ? [this.pane.choices, this.pane.element] : source);
-    if (isDrawn) this.draw({ File: source });
+    fill(this.found, this.report, isDrawn ? [this.pane.choices, this.pane.element] : drawn);
+    if (isDrawn) this.draw(() => ({ File: drawn.matrix() }));
     const query = this.layer.hidden ? new URLSearchParams() : givenIn(this.layer);
-    if (isUrl) query.set("to", content.replace(/^https?:\/\/[^/]*/, ""));
-    const report = await json(
-      `/${content ? "diagnose" : "identify"}?${query}`,
-      posted(body, signal, TENSORS),
-    );
+    const asked = isUrl ? content.replace(/^https?:\/\/[^/]*/, "") : null;
+    if (asked) query.set("to", asked);
+    const url = `/${content ? "diagnose" : "identify"}?${query}`;
+    const report = await json(url, posted(body, signal, TENSORS));
+    // What is asked for has all rows, and not those alone that are there.
+    if (asked && report.checked.of) report.correct = { url: pageOf(asked) };
+    if (report.nearest?.agreeing < 0.5) report.nearest = null;
     fill(this.report, content ? diagnosis(report) : identity(report));
     announce(this.report.querySelector("h1").textContent);
     if (isDrawn) await this.compare(report, arrays, signal);
@@ -238,18 +114,23 @@ export class FileView {
   async compare(report, arrays, signal) {
     const own = report.groups?.find(({ verdict }) => verdict !== "equal") ?? report;
     const { wrapper, mistakes = [], arithmetic = "exact", hypotheses = [], nearest } = own;
-    const { url, post } = own.correct ?? hypotheses[0] ?? nearest ?? {};
-    if (!url || post) return;
+    const { url, post, transposed } = own.correct ?? hypotheses[0] ?? nearest ?? {};
+    const { position = null, index } = nearest?.leaves_at ?? {};
+    const held = examined(arrays, own);
+    // The rows of the nearest table may have any positions.
+    const isElsewhere = position !== null && position !== index.at(-2);
+    if (!url || post || !held.length || isElsewhere) return;
+    const names = mistakes.map(({ name }) => name).join();
+    const isComplex = held[0].dtype.startsWith("complex");
+    const pack = isComplex ? "complex" : !/layout|halves/.test(names) && wrapper?.pack;
     const to = new URL(url, location);
-    const isOrder = mistakes.some((each) => each.name === "layout-swapped");
-    if (wrapper?.pack && !isOrder) to.searchParams.set("pack", wrapper.pack);
+    if (pack) to.searchParams.set("pack", pack);
     const table = to.pathname + to.search;
     const description = await this.app.describe(table).catch(() => null);
-    const held = examined(arrays, own);
     // What is known of a rotation is no table to draw.
-    if (!description || !held.length) return;
-    const { parts } = description.view;
-    const compared = async ([array, part]) => {
+    if (!description) return;
+    const { parts, leading, rows: down } = description.view;
+    const compared = async (array, part) => {
       const query = new URLSearchParams({ to: part ? `${table}&part=${part}` : table });
       // A table made in float32 is off by as much as its largest angle is rounded.
       const rows = array.shape.at(-2) ?? array.shape[0];
@@ -257,51 +138,56 @@ export class FileView {
       const options = posted(await sent([array], MOST_BYTES), signal, TENSORS);
       return { array, part, found: await json(`/compare?${query}`, options).catch(() => ({})) };
     };
-    const choices = held.flatMap((array) => {
+    const error = ({ found }) => (found.equal ? 0 : (found.largest?.absolute?.error ?? Infinity));
+    // An array that is named after no part is the one that it is closest to.
+    const closestTo = async (array) => {
       const named = parts.filter((part) => array.name.endsWith(part));
       const possible = named.length ? named : parts.length ? parts : [undefined];
-      return possible.map((part) => [array, part]);
-    });
-    const all = await Promise.all(choices.map(compared));
-    // An array that is named after no part is the one that it is closest to.
-    const error = ({ found }) => found.largest?.absolute?.error ?? Infinity;
-    const closest = held.map((array) => {
-      const own = all.filter((each) => each.array === array);
-      return own.sort((a, b) => error(a) - error(b))[0];
-    });
+      const all = await Promise.all(possible.map((part) => compared(array, part)));
+      return all.sort((a, b) => error(a) - error(b))[0];
+    };
+    const closest = await Promise.all(held.map(closestTo));
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];
-    const first = own.verdict === "equal" ? null : found.first_beyond;
-    const Table = new TableSource(description, { part });
-    const isTurned = mistakes.some((each) => each.name === "transposed");
-    const File = await sourceOf(array, found.array && !isTurned && description);
+    if (found.axes?.channel === null) found.axes.position = down.axis;
+    // The server compares with axes in the order that fits best.
+    const { order } = found.axes ?? {};
+    const isTurned = order && (transposed || /transposed|axes-swapped/.test(names));
+    const first = !order && own.verdict !== "equal" && found.first_beyond;
+    const turned = { view: { leading, columns: { axis: "column" } } };
+    const drawn = await matricesOf(array, isTurned ? turned : found.array && description);
     if (signal.aborted) return;
-    if (found.array) fill(this.report, ...this.report.childNodes, evidence(found, first));
-    const isAlike = found.array && Table.columns.count === File.columns.count;
-    const both = isAlike ? { Difference: new DifferenceSource(File, Table) } : {};
-    const toRow = (sum, each, axis) => sum * array.shape[axis] + each;
-    const mark = first &&
-      !isTurned && {
-        row: BigInt(first.index.slice(0, -1).reduce(toRow, 0)),
-        column: BigInt(first.index.at(-1)),
-        text: `first wrong: position ${first.position}`,
-      };
-    this.draw({ File, Table, ...both }, description, mark);
+    if (found.array && !order)
+      fill(this.report, ...this.report.childNodes, evidence(found, first, leading));
+    const sources = (matrix) => {
+      const head = matrix % (leading?.count ?? 1);
+      const [File, Table] = [drawn.matrix(matrix), new TableSource(description, { part, head })];
+      const isAlike = found.array && !isTurned && Table.columns.count === File.columns.count;
+      return { File, Table, ...(isAlike && { Difference: new DifferenceSource(File, Table) }) };
+    };
+    const axis = isTurned ? "matrix" : leading?.axis;
+    const heads = drawn.heads > 1 && { axis, count: drawn.heads };
+    const text = first && `first wrong: ${placeIn(found.axes.position, first.position)}`;
+    this.draw(sources, heads, first && { ...drawn.cellOf(first), text });
   }
 
-  /** Draw the file, with a mark; the other sources can be chosen. */
-  draw(sources, description, mark) {
-    const names = Object.keys(sources);
-    const choose = (name) => {
-      fill(this.pane.choices, buttons("Shown", names, name, choose));
+  /** Draw the file, with a mark; the other sources, and heads, can be chosen. */
+  draw(sources, leading, mark) {
+    const choose = (name, head, all = sources(head)) => {
+      const names = Object.keys(all);
+      const other = (changes) => choose(name, Number(changes.head));
+      fill(
+        this.pane.choices,
+        names.length > 1 && buttons("Shown", names, name, (each) => choose(each, head, all)),
+        leading && choices({ parts: [], leading }, new URLSearchParams({ head }), other),
+      );
       this.pane.show({
-        panels: [{ source: sources[name], name }],
-        description: name === "Table" ? description : {},
-        isUpright: !description || isUpright(description),
-        marks: mark ? [mark] : [],
+        panels: [{ source: all[name], name }],
+        description: name === "Table" ? all.Table.description : {},
+        isUpright: isUpright(all[name].description),
+        marks: mark?.head === head ? [mark] : [],
       });
     };
-    this.pane.choices.hidden = names.length < 2;
-    choose("File");
+    choose("File", mark?.head ?? 0);
     if (!mark) return;
     this.pane.heatmap.place(mark);
     this.pane.heatmap.window(WINDOW);

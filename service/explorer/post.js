@@ -1,6 +1,6 @@
 // Requests with a body: an example to edit, and the answer as pictures of its arrays and as JSON.
 
-import { readArrays, shapeText, sourceOf } from "./arrays.js";
+import { matricesOf, readArrays, shapeText } from "./arrays.js";
 import { details, list, posted, showing } from "./given.js";
 import { fill, h, partsOf, request } from "./lib.js";
 import { MatrixPane, buttons } from "./table.js";
@@ -53,7 +53,7 @@ export class PostView {
     const names = arrays.map((each) => each.name);
     const choose = async (name) => {
       const array = arrays[names.indexOf(name)];
-      const source = await sourceOf(array);
+      const source = (await matricesOf(array)).matrix();
       const about = h("span", {}, `${shapeText(array.shape)} ${array.dtype}`);
       this.pane.choices.replaceChildren(buttons("Array", names, name, choose), about);
       const isUpright = source.rows.count > source.columns.count;

@@ -24,12 +24,13 @@ export function decode(buffer, dtype) {
   return new ARRAYS[dtype](buffer);
 }
 
-/** Return the shortest decimal that reads back as this number, as the JSON of the server has it. */
+/** Return the shortest decimal that reads back as this number; its signs are minus signs. */
 export function exactText(value, dtype) {
-  if (!/float(16|32)$/.test(dtype)) return String(value);
   const short = (digits) => Number(value.toPrecision(digits));
   const isSame = (digits) => Math.fround(short(digits)) === value;
-  return String(short([1, 2, 3, 4, 5, 6, 7, 8].find(isSame) ?? 9));
+  const isShort = /float(16|32)$/.test(dtype);
+  const number = isShort ? short([1, 2, 3, 4, 5, 6, 7, 8].find(isSame) ?? 9) : value;
+  return String(number).replaceAll("-", "−");
 }
 
 const signOf = (step) => (step < 0n ? -1n : 1n);

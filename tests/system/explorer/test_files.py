@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.system.explorer.browser import Tab
 from tests.system.servers import Server
@@ -83,6 +87,156 @@ def test_mistake_of_a_file_is_named_and_marked(
     links = [each.get_attribute("href") or "" for each in tab.page.locator(".call a").all()]
     assert any("rope_theta=500000" in link for link in links)
     assert all(server.request("HEAD", link).status_code == 200 for link in links)
+
+
+def table(server: Server, url: str) -> NDArray[Any]:
+    content = server.get(url.replace("?", ".npy?", 1)).content
+    numbers: NDArray[Any] = np.load(BytesIO(content))
+    return numbers
+
+
+def examine(tab: Tab, folder: Path, array: NDArray[Any], expected: str) -> str:
+    """Examine an array, and return the report and what is said around the map."""
+    np.save(folder / "mine.npy", array)
+    tab.page.get_by_label("What it should be").fill(expected)
+    tab.page.locator("input[type=file]").first.set_input_files(folder / "mine.npy")
+    tab.settle()
+    return tab.page.locator(".found").inner_text()
+
+
+MARKS = """() => document.querySelector("main .map").heatmap.marks
+  .map(({row, column, text}) => [Number(row), Number(column), text])"""
+
+
+def test_file_is_compared_with_the_table_and_the_part_that_it_should_be(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    numbers = table(server, TABLE)
+    cosines, sines = np.split(numbers, 2, axis=1)
+    tab.open("/#view=file")
+
+    named_otherwise = examine(tab, tmp_path, np.hstack([cosines, cosines])[None, None], TABLE)
+    assert "packed otherwise" in named_otherwise
+    assert "largest difference" not in named_otherwise
+
+    examine(tab, tmp_path, cosines + 1j * sines, TABLE)
+    assert tab.value(MARKS) == []
+    tab.page.get_by_role("button", name="Difference").wait_for()
+
+    exchanged = examine(tab, tmp_path, np.hstack([sines, cosines]), TABLE)
+    assert "Wrong from the start; at position 0, channel 0: 0 in place of 1." in exchanged
+    assert tab.value(MARKS) == [[0, 0, "first wrong: position 0"]]
+
+    assert "Right as far as it goes" in examine(tab, tmp_path, numbers[:300], TABLE)
+    assert tab.page.locator(".call a").get_attribute("href") == TABLE
+
+
+def test_exchanged_axes_have_neither_the_names_of_the_table_nor_marks(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    turned = table(server, TABLE).T
+    tab.open("/#view=file")
+    for expected in (TABLE, ""):
+        assert "row ↓  column →" in examine(tab, tmp_path, turned, expected)
+        assert tab.page.locator(".dial").is_hidden()
+    assert "Transposed" in tab.page.locator(".verdict.doubt").inner_text()
+
+    # The other direction fits better with its axes exchanged.
+    buckets = "/relative/t5?query_len=256&key_len=256"
+    report = examine(tab, tmp_path, table(server, buckets), f"{buckets}&bidirectional=false")
+    assert "query ↓  key →" in report
+    assert "in place of" not in report
+    assert tab.value(MARKS) == []
+
+
+def test_matrices_of_heads_open_at_the_first_wrong_number(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    biases = "/relative/alibi?num_heads=12&query_len=16&key_len=16"
+    numbers = table(server, biases)
+    right = str(numbers[5, 10, 3]).replace("-", "−")
+    numbers[5, 10, 3] = -7
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, numbers, biases)
+
+    assert f"at head 5, query 10, key 3: −7 in place of {right}." in report
+    assert tab.value(MARKS) == [[10, 3, "first wrong: query 10"]]
+    readout = tab.page.locator(".readout")
+    assert readout.inner_text().split() == ["query", "10", "key", "3", "−7"]
+    head = tab.page.get_by_label("head")
+    assert head.input_value() == "5"
+    head.fill("6")
+    head.press("Enter")
+    tab.wait_for_map()
+    assert tab.value(MARKS) == []
+    assert readout.inner_text().split()[-1] == str(numbers[6, 10, 3]).replace("-", "−")
+
+
+def test_numbers_of_a_file_are_written_in_its_own_type(
+    new_tab: Callable[..., Tab], server: Server, tmp_path: Path
+) -> None:
+    frequencies = "/rope/frequencies?head_dim=128&part=inv_freq"
+    numbers = table(server, frequencies).astype(np.float32)
+    numbers[5] *= 1.5
+    tab = new_tab(viewport={"width": 360, "height": 800})
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, numbers, frequencies)
+
+    assert "Right up to pair 4; at pair 5: 0.7304513 in place of 0.4869675251658631." in report
+    name = tab.page.locator(".call span").first
+    assert name.evaluate("name => name.clientHeight") < 2 * 13
+
+
+def test_nearest_table_says_how_many_numbers_agree(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    numbers = table(server, TABLE)
+    numbers[:, 7] *= 1.01
+    biases = table(server, "/relative/alibi?num_heads=12&query_len=16&key_len=16")
+    biases[5, 10, 3] = -7
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, numbers, "")
+    assert "98.4375 % of the numbers agree with it." in report
+    assert tab.value(MARKS) == [[0, 7, "first wrong: position 0"]]
+
+    report = examine(tab, tmp_path, biases, "")
+    assert "99.96745 % of the numbers agree with it." in report
+    assert tab.value(MARKS) == [[10, 3, "first wrong: query 10"]]
+
+
+def test_elements_without_a_header_have_the_shape_that_is_said(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.bin"
+    path.write_bytes(server.get(TABLE.replace("?", ".bin?", 1)).content)
+    tab.open("/#view=file")
+    tab.page.locator("input[type=file]").first.set_input_files(path)
+    shape = tab.page.get_by_label("Shape")
+
+    for text in ("512x64", "512 × 64"):
+        shape.fill("512;64")
+        shape.press("Enter")
+        tab.role("alert").get_by_text("512 × 128").wait_for()
+        shape.fill(text)
+        shape.press("Enter")
+        tab.page.locator(".verdict.good").wait_for()
+
+
+def test_config_that_has_no_rotary_embedding_opens_as_a_model(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    whisper = {"model_type": "whisper", "d_model": 64, "max_source_positions": 512}
+    tab.open("/#view=file")
+    examine(tab, tmp_path, table(server, TABLE), json.dumps(whisper))
+    tab.role("alert").wait_for()
+    tab.expect_refusal(422)
+
+    tab.page.get_by_role("button", name="Open in Model").click()
+
+    tab.page.locator(".found h1").get_by_text("whisper").wait_for()
 
 
 def test_dropped_file_is_identified(tab: Tab, server: Server, tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+// What a report says of a file: the verdict, what to do, and the evidence.
+
+import { shapeText } from "./arrays.js";
+import { button, code, details, joined, layersText, list, muted, paragraph } from "./given.js";
+import { copyText, h, real, whole } from "./lib.js";
+import { exactText } from "./sources.js";
+
+const VERDICTS = {
+  equal: ["good", "Right"],
+  part: ["doubt", "Right as far as it goes"],
+  packed: ["doubt", "Right numbers, packed otherwise"],
+  diagnosed: ["bad", "Mistake found"],
+  identified: ["good", "Identified", "This is a table of this server."],
+  transposed: ["doubt", "Transposed", "This is a table of this server, but transposed."],
+  ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
+  none: ["doubt", "Not explained", "No table of this server has these numbers."],
+};
+
+/** Return the verdict in words, and what to do. */
+function verdictOf({ verdict, sentence, mistakes = [], wrapper, checked: seen }) {
+  const isEqual = verdict === "equal";
+  const not = isEqual && ((seen.of && "part") || (wrapper?.pack && "packed"));
+  const [kind, text, own] = VERDICTS[not || verdict];
+  const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
+  const todo = mistakes.map((each) => [
+    paragraph(each.correction),
+    each.keys && details("In engines", list("muted", keys(each.keys))),
+  ]);
+  return h(
+    "div",
+    { class: `verdict ${kind}` },
+    h("b", {}, text),
+    h("h1", {}, sentence ?? own),
+    todo,
+    isEqual && wrapper?.notes?.map((note) => paragraph(note)),
+  );
+}
+
+/** Return a call as a link, and to copy. */
+function call(name, url) {
+  const copy = ({ target }) => copyText(name, new URL(url, location).href, target);
+  const link = [h("a", { href: url }, code(url)), button("Copy", copy, "quiet")];
+  return h("p", { class: "call" }, h("span", {}, name), link);
+}
+
+/** Return a diagnosis: the verdict, what to do, and the evidence. */
+export function diagnosis(report) {
+  const { verdict, findings = [], alternatives = [], wrapper = {}, groups = [] } = report;
+  const { correct, yours, arithmetic, checked: seen, sampled, scores = [] } = report;
+  const or = ({ mistakes }) => paragraph(`Or: ${mistakes.map((each) => each.sentence).join(" ")}`);
+  const group = (each) =>
+    details(joined(...each.arrays, layersText(each.layers ?? [])), diagnosis(each));
+  const vs = correct && yours && `${correct.url}#vs=${encodeURIComponent(yours.url)}&show=d`;
+  // The sentence of an array without mistakes has that of its first finding.
+  const more = findings.map((each, at) => (at || verdict === "diagnosed") && each.sentence);
+  const notes = [
+    arithmetic && `made in the arithmetic ${arithmetic}`,
+    wrapper.pack && `packed as ${wrapper.pack}`,
+    ...(wrapper.notes ?? []),
+    `${whole(seen.elements)} numbers checked`,
+    seen.of && `its ${whole(seen.rows)} rows are the first of ${whole(seen.of)}`,
+    sampled && `explanations were looked for in ${sampled.rows} rows: ${sampled.which}`,
+    ...scores.map((each) => `${each.agreement} of a score is left at distance ${each.distance}`),
+  ];
+  return [
+    verdictOf(report),
+    groups.map(group),
+    alternatives.map(or),
+    list("", more),
+    correct && call("Expected", correct.url),
+    yours && call("Yours", yours.url),
+    vs && paragraph(h("a", { href: vs }, "Compare the two")),
+    details("How it was examined", list("muted", notes)),
+  ];
+}
+
+/** Return which tables an array may be. */
+export function identity({ verdict, hypotheses, nearest, notes }) {
+  const about = ({ arithmetic: [first = {}] = [], support }) =>
+    muted(joined(first.description, ...support));
+  const each = (name) => (found) => [call(name, found.url), about(found)];
+  const others = hypotheses.slice(1);
+  const near = nearest && `${real(100 * nearest.agreeing, 7)} % of the numbers agree with it.`;
+  return [
+    verdictOf({ verdict: hypotheses[0]?.transposed ? "transposed" : verdict }),
+    hypotheses.slice(0, 1).map(each("Table")),
+    others.length > 0 && details(`Other names: ${others.length}`, others.map(each("Also"))),
+    near && [each("Nearest")(nearest), paragraph(near)],
+    list("muted", notes),
+  ];
+}
+
+export const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
+
+/** Return a place along an axis in words, without what the axis is made of. */
+export const placeIn = (axis, number) => `${axis.split("(")[0]} ${whole(number)}`;
+
+/** Return where an array leaves its table, which may have an axis of heads. */
+export function evidence({ good_to: good, largest, array, axes }, first, heads) {
+  const { yours, theirs } = array;
+  const place = ({ index, position, channel }) => {
+    const head = heads && index.length > 2 && placeIn(heads.axis, index.at(-3));
+    const own = [
+      head,
+      placeIn(axes.position, position),
+      axes.channel && placeIn(axes.channel, channel),
+    ];
+    return own.filter(Boolean).join(", ");
+  };
+  const text = (value, { dtype }) => exactText(Number(value), dtype);
+  const most = largest.absolute;
+  const from =
+    good === null ? "Wrong from the start" : `Right up to ${placeIn(axes.position, good)}`;
+  const both = first && `${text(first.yours, yours)} in place of ${text(first.theirs, theirs)}`;
+  return list("evidence", [
+    first && `${from}; at ${place(first)}: ${both}.`,
+    most?.error > 0 && `The largest difference is ${real(most.error, 7)}, at ${place(most)}.`,
+    theirs.dtype !== yours.dtype && `The table is ${sizeText(theirs)}.`,
+  ]);
+}
