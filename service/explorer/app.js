@@ -39,6 +39,7 @@ class Page {
     this.other.onclick = () => this.compare();
     document.getElementById("page").replaceWith(frame);
     addEventListener("popstate", () => this.render());
+    addEventListener("beforeprint", () => (this.address.textContent = location.href));
     addEventListener("unhandledrejection", (event) => this.fail(event.reason));
     document.addEventListener("click", (event) => this.follow(event));
     document.addEventListener("submit", (event) => {
@@ -145,7 +146,7 @@ class Page {
   /** Show what went wrong in the place of a table, and faults of parameters at their fields. */
   refuse(error) {
     this.fail(error);
-    if (!this.place.isTable) return;
+    if (!this.place.isTable || error.isOfOther) return;
     this.stage.replaceChildren(copied("empty"));
     this.place.faults = error.errors ?? [];
     this.panel.form.refuse(this.place.faults);

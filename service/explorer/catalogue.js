@@ -1,6 +1,6 @@
 // Choosing an encoding: the search over the catalogue, and the form of the chosen entry.
 
-import { announce, fill, h, json, partsOf } from "./lib.js";
+import { announce, copied, fill, h, json, partsOf } from "./lib.js";
 
 const APPLY_AFTER = 300;
 const BOUNDS = {
@@ -18,12 +18,26 @@ function urlOf(path, pairs) {
   return query ? `${path}?${query}` : path;
 }
 
-/** Return how well an entry answers a search: 0 where a word of it is nowhere. */
-function score({ id, title, summary, path }, words) {
-  const name = `${title} ${id}`.toLowerCase();
-  const all = `${name} ${summary} ${path}`.toLowerCase();
+/** Return a text, or names of parameters, as searched: without case, hyphens, underscores. */
+const plain = (text) => text.toLowerCase().replace(/[-_]|@[^,]*/g, "");
+
+/** Return whether two words differ by at most so many letters. */
+function isNear(one, other, most) {
+  if (!one || !other) return one.length + other.length <= most;
+  const [from, to] = [one.slice(1), other.slice(1)];
+  if (one[0] === other[0]) return isNear(from, to, most);
+  const isIn = (a, b) => isNear(a, b, most - 1);
+  return most > 0 && (isIn(from, other) || isIn(one, to) || isIn(from, to));
+}
+
+/** Return how well an entry answers a search: 0 where a word may be misspelt, −1 where not. */
+function score({ id, title, summary, path, group, parameters }, words) {
+  const name = plain(`${title} ${id}`);
+  const all = plain(`${name} ${summary} ${path} ${group} ${parameters}`);
+  const near = (word) => word.length > 3 && name.split(/\W/).some((each) => isNear(word, each, 2));
+  const starts = (word) => name.startsWith(word) || group.startsWith(word);
   const rate = (word) =>
-    [all.includes(word), name.includes(word), name.startsWith(word)].lastIndexOf(true) + 1;
+    [near(word), all.includes(word), name.includes(word), starts(word)].lastIndexOf(true);
   return Math.min(3, ...words.map(rate));
 }
 
@@ -77,25 +91,23 @@ export class EncodingPanel {
   /** List the entries that answer the search: groups in the order of their best entries. */
   list() {
     const { groups, entries } = this.catalogue;
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = plain(this.search.value).split(/\s+/).filter(Boolean);
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
     const rated = entries
       .map((entry) => ({ entry, score: score(entry, words) }))
-      .filter((each) => each.score > 0)
-      .sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry))
-      .map(({ entry }) => entry);
-    const listed = [...Map.groupBy(rated, place)].map(([at, all]) => {
+      .sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry));
+    const isFound = rated[0].score > 0;
+    const those = rated.filter((each) => each.score >= Number(isFound)).map(({ entry }) => entry);
+    const listed = [...Map.groupBy(those, place)].map(([at, all]) => {
       const options = all.map((entry, each) => this.option(entry, all[each - 1]));
       return h("div", { role: "group", "aria-label": groups[at].title }, options);
     });
-    const nothing = h(
-      "div",
-      { role: "option", "aria-disabled": "true" },
-      "Nothing found. For a model, see Model.",
-    );
-    fill(this.options, listed.length ? listed : nothing);
-    this.activate(this.options.querySelector(words.length ? "[data-id]" : "[aria-selected=true]"));
-    if (words.length) announce(`${rated.length} encodings`);
+    const [nothing, model] = copied("nothing").children;
+    model.href = "/#view=model";
+    fill(this.options, isFound ? listed : [nothing, listed, model]);
+    const first = words.length ? "[data-id]" : "[aria-selected=true]";
+    this.activate(isFound ? this.options.querySelector(first) : null);
+    if (words.length) announce(isFound ? `${those.length} encodings` : nothing.textContent);
   }
 
   /** Return an entry as an option, with its path where that of the one before is another. */

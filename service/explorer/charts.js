@@ -114,8 +114,8 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
 
 /**
  * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}` (2 is
- * grey and dashed; pairs of each axis are a line of their own), lines across `{value, text}`, and a
- * marker at a pair.
+ * grey and dashed; pairs of each axis are a line of their own, and without a style of their own
+ * style), lines across `{value, text}`, and a marker at a pair.
  */
 export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);
@@ -135,11 +135,11 @@ export function logChart({ series, lines = [], marker = null, width, height, ...
     const name = label(text, edge, Math.max(y(value) - 8, 8), anchor);
     return [line("marker", `M${left} ${y(value).toFixed(1)}H${right}`), name];
   });
-  const curves = series.flatMap(({ values, series: style = 0, axes = [] }) => {
+  const curves = series.flatMap(({ values, series: style, axes = [] }) => {
     const places = Array.from(values, (value, pair) => [x(pair), value > 0 ? y(value) : NaN]);
     const own = (axis) => places.filter((_, pair) => axes[pair] === axis);
-    return [...new Set(axes.length ? axes : [undefined])].map((axis) =>
-      line(`series series-${style}`, path(own(axis))),
+    return [...new Set(axes.length ? axes : [undefined])].map((axis, at) =>
+      line(`series series-${style ?? at}`, path(own(axis))),
     );
   });
   const hair = marker === null ? [] : [line("marker", `M${x(marker).toFixed(1)} 4V${base}`)];

@@ -39,12 +39,15 @@ function differing({ parameters: a }, { parameters: b }) {
   return `${changes.join(", ")}.`;
 }
 
-/** Return what throws a Problem with B: no field of A is at fault, and B repaired is compared. */
-const ofOther = (a) => (problem) => {
-  const link = (url) => url && `${a}#vs=${encodeURIComponent(url)}`;
-  const errors = problem.errors?.map((each) => ({ ...each, parameter: null, url: link(each.url) }));
-  throw Object.assign(problem, { errors });
-};
+/** Return the head, if there are several, and the row and column in the view of an index. */
+function cellOf(index, { arrays: [{ shape }], axes, view: { leading, columns } }) {
+  const head = axes.indexOf(leading?.axis);
+  const others = [...axes.keys()].filter((axis) => axis !== head);
+  if (axes[0].startsWith("channel")) others.push(others.shift());
+  const place = others.reduce((sum, axis) => sum * BigInt(shape[axis]) + BigInt(index[axis]), 0n);
+  const width = BigInt(columns.count);
+  return { head: index[head], row: place / width, column: place % width };
+}
 
 /** Two tables at their addresses: A at that of the page, B in the fragment. */
 export class CompareView {
@@ -53,11 +56,12 @@ export class CompareView {
     this.pane = new MatrixPane((changes) => app.look(changes));
     [this.element] = copied("comparison").children;
     const find = (selector) => this.element.querySelector(selector);
+    this.comparison = find(".comparison");
     [this.a, this.swap, this.b, this.stop] =
       this.element.querySelectorAll("code, button, input, a");
     this.note = find(".compare-bar p");
     this.note.after(this.pane.choices);
-    find(".comparison").append(this.pane.element);
+    this.comparison.append(this.pane.element);
     const open = (url, other) => {
       const view = new URLSearchParams(app.place.view);
       view.set("vs", other);
@@ -69,20 +73,30 @@ export class CompareView {
 
   /** Show two tables; throws the Problem that the server has with one of them. */
   async show(place) {
-    const turn = (this.turn = {});
     const both = [place.url, place.view.get("vs") ?? place.url];
-    const [one, other] = both.map((url) => this.app.describe(url));
-    const descriptions = await Promise.all([one, other.catch(ofOther(place.url))]);
-    const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
-    if (turn !== this.turn) return;
     [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
+    const [one, other] = both.map((url) => this.app.describe(url));
+    const refuse = (problem) => this.refuse(problem, place);
+    const descriptions = await Promise.all([one, other.catch(refuse)]);
+    const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
+    if (place !== this.app.place) return;
     const [note, panels] = common(...sources);
     this.note.replaceChildren(panels.d ? `${differing(...descriptions)} ${note}` : note);
     this.draw(place, descriptions[0].view, panels);
     const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;
     const shapes = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
-    if (isShort && shapes[0] === shapes[1]) this.measure(turn, both);
+    if (isShort && shapes[0] === shapes[1])
+      this.measure(place, both, descriptions[0], sources[0].part);
+  }
+
+  /** Throw a Problem with B beside its field: none of A is at fault, B repaired is compared. */
+  refuse(problem, place) {
+    if (place === this.app.place) [this.element.hidden, this.comparison.hidden] = [false, true];
+    const link = (url) => url && `${place.url}#vs=${encodeURIComponent(url)}`;
+    const own = (each) => ({ ...each, parameter: null, url: link(each.url) });
+    const [title, errors] = [`B: ${problem.title}`, problem.errors?.map(own)];
+    throw Object.assign(problem, { title, errors, isOfOther: true });
   }
 
   /** Draw one of the choices of panels, and the switch between them. */
@@ -104,24 +118,28 @@ export class CompareView {
       ...choices({ ...of, grid: null }, place.view, changed),
       shown,
     );
-    this.element.hidden = false;
+    this.element.hidden = this.comparison.hidden = false;
     this.pane.show({ panels: panels[show], view: place.view });
   }
 
-  /** Say what the server finds in all numbers. */
-  async measure(turn, [have, to]) {
-    const told = h("span", {}, " Largest difference of all: …");
+  /** Say what the server finds in all numbers, of one array where there are several. */
+  async measure(place, [have, to], description, part) {
+    const text = ` Largest difference of all${part ? ` of ${part}` : ""}: `;
+    const told = h("span", {}, text, "…");
     this.note.append(told);
     const report = await json(`/compare?${new URLSearchParams({ have, to })}`).catch(() => null);
-    const worst = report?.largest?.absolute;
-    if (turn !== this.turn || !worst) return told.remove();
-    const [row, column] = [worst.index[0], worst.index.at(-1)].map(BigInt);
-    const onclick = () => this.pane.heatmap.place({ row, column });
+    const worst = (report?.arrays?.[part] ?? report)?.largest?.absolute;
+    if (!worst) return told.remove();
+    const { head, ...cell } = cellOf(worst.index, description);
+    const onclick = async () => {
+      if (Number(place.view.get("head")) !== (head ?? 0)) {
+        this.app.look({ head });
+        await this.show(place);
+      }
+      this.pane.heatmap.place(cell);
+      this.pane.heatmap.canvas.focus();
+    };
     const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
-    return told.replaceChildren(` Largest difference of all: ${real(worst.error, 7)}. `, button);
-  }
-
-  close() {
-    this.turn = null;
+    return told.replaceChildren(`${text}${real(worst.error, 7)}. `, button);
   }
 }

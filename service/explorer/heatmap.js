@@ -76,6 +76,11 @@ class Axis {
     else if (from < 0 || to > 1) this.pan(from < 0 ? from : to - 1);
   }
 
+  /** In words that it is drawn at a stride; empty where all of it is. */
+  get partly() {
+    return this.stride > 1 ? `one ${this.labels.axis} in ${whole(this.stride)}` : "";
+  }
+
   /** Choose the stride at which so many pixels show what is in sight. */
   choose(pixels) {
     this.stride = 1;

@@ -44,7 +44,7 @@ const FIGURES = {
     const [exact, ...others] = tables;
     const most = (row, at) => Math.max(...row.map((value, to) => Math.abs(value - exact[at][to])));
     const series = others.map((rows, each) => ({ values: rows.map(most), series: each }));
-    const axis = "position, as a power of 2";
+    const axis = "n, of position 2ⁿ";
     const draw = (width, height) => logChart({ series, width, height, label: caption, axis });
     const facts = series.map(({ values }) => values.map((value) => real(value, 2)));
     return { draw, facts };

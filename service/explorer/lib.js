@@ -2,10 +2,7 @@
 
 /** The problem document of a refused request, as an error. */
 export class Problem extends Error {
-  /**
-   * @param {number} status the status of the response; 0 where there was none
-   * @param {{title?: string, detail?: string, errors?: object[]}} document
-   */
+  /** Make one of the status of a response, 0 without one, and `{title?, detail?, errors?}`. */
   constructor(status, document) {
     super(document.detail ?? document.title ?? `status ${status}`);
     this.status = status;
@@ -135,14 +132,8 @@ export async function request(url, options = {}) {
     return request(url, options);
   }
   if (response.ok) return response;
-  const text = await response.text();
-  let problem = { detail: text.slice(0, 200) };
-  try {
-    problem = JSON.parse(text);
-  } catch {
-    // A proxy between may answer with a page.
-  }
-  throw new Problem(response.status, problem);
+  // A proxy between may answer with a page.
+  throw new Problem(response.status, await response.json().catch(() => ({})));
 }
 
 /** Return the JSON of a GET, or of another request. */

@@ -27,7 +27,8 @@ const KINDS = {
   none: `no ${ROPE}`,
   alibi: "ALiBi",
 };
-const FACTS = ["counts", "reason", "stored", "resize", "not_resized", "source"];
+const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", "stored", "stored_shape"];
+FACTS.push("resize", "resized_around", "not_resized", "source");
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
@@ -37,6 +38,20 @@ const part = (...children) => h("section", { class: "part" }, children);
 function listed(value) {
   const text = Array.isArray(value) ? value.join(", ") : JSON.stringify(value).replaceAll('"', "");
   return text.length > 80 ? details(`${text.slice(0, 60)} … (${value.length})`, text) : text;
+}
+
+/** Return a fact in words: a text, numbers, or values by name. */
+function factText(value = "") {
+  const text = JSON.stringify(value, (_, each) => each.value ?? each);
+  return typeof value === "string" ? value : text.replace(/["{}[\]]/g, "").replace(/[,:]/g, "$& ");
+}
+
+/** Return a table of the factors of attention, with the text that the report has on each. */
+function attentionTable({ query_temperature: temperature, origin: from = {}, ...factors }) {
+  const { formula, layers = [], ...numbers } = temperature ?? {};
+  const text = formula && { query_temperature: joined(formula, layersText(layers)) };
+  const cells = (value, name) => [listed(value), from[name]];
+  return table(["Attention", "Value", "From"], { ...factors, ...text, ...numbers }, cells);
 }
 
 /** Return which layers have an encoding, in words. */
@@ -55,7 +70,7 @@ function origin({ origin: name, from = [] }) {
 function table(heads, values = {}, cells) {
   const head = heads.map((each) => h("th", { scope: "col" }, each));
   const row = ([name, value]) => {
-    const others = cells(value).map((each) => h("td", {}, each));
+    const others = cells(value, name).map((each) => h("td", {}, each));
     return h("tr", {}, h("th", { scope: "row" }, code(name)), others);
   };
   const rows = Object.entries(values).map(row);
@@ -65,20 +80,18 @@ function table(heads, values = {}, cells) {
 }
 
 /** Return the name of the model, what is known of it, and its warnings. */
-function modelHead({ model_type, knowledge, format, warnings, reason, weights, read, ...report }) {
+function modelHead({ model_type, knowledge, format, warnings, read, ...report }, which) {
   const { library, status } = knowledge;
   const kind = status === "known" ? "good" : "doubt";
   const known = h("b", { class: kind }, status, library && ` by ${library}`);
   const seen = read && `Read: ${joined(...Object.entries(read).map((each) => each.join(" ")))}`;
+  const warning = ({ detail, pointer }) => [detail, " ", code(pointer)];
   const keys = (text, all) => all.length > 0 && paragraph(`${text}: `, code(all.join(" ")));
   return [
-    h("h1", {}, model_type ?? format.name),
+    h("h1", {}, which, model_type ?? format.name),
     muted(known, ` · ${format.name}, found by `, code(format.found_by)),
-    [reason, weights, seen].map((each) => each && paragraph(each)),
-    list(
-      "warning",
-      warnings.map(({ detail, pointer }) => [detail, " ", code(pointer)]),
-    ),
+    [report.reason, report.weights, seen].map((each) => each && paragraph(each)),
+    list("warning", warnings.map(warning)),
     keys("Without effect", report.unread),
     keys("Not understood", report.not_understood),
   ];
@@ -100,10 +113,13 @@ function difference({ verdict, reason, encodings, epsilon, ...report }) {
     [a, b].map((each) => each && [listed(each.value), h("br"), origin(each)]);
   const pair = ({ a, b, result, first_position: first, channels, ...each }) => {
     const where = first === null ? "at no position" : `from position ${first} on`;
-    const far = first !== undefined && `more than ${epsilon} apart ${where}`;
+    // Heads of other sizes have no numbers in common.
+    const hasBoth = first !== undefined && !each.values?.rotary_dim;
+    const far = hasBoth && `more than ${epsilon} apart ${where}`;
+    const some = channels && `channels ${channels}`;
     return [
       h("h2", {}, `${a} and ${b}: ${result}`),
-      muted(joined(layersOf(each.layers), far, channels && `channels ${channels}`, each.reason)),
+      muted(joined(layersOf(each.layers), far, some, each.by_axis, each.reason)),
       table(["Differs", "First", "Second"], each.values, sides),
       table(["Written otherwise", "First", "Second"], each.also_spelled_differently, sides),
     ];
@@ -134,11 +150,13 @@ export class ModelView {
     const sent = json(`/model?${givenIn(this.form)}`, posted(content, signal, type));
     const compared = this.other.content && this.compare(signal).then(difference, fault);
     const report = await sent;
-    const parts = report.encodings.map((each) => this.encoding(each, signal));
+    const alike = ({ id, at, counts, layers, ...own }) => (own.links ? JSON.stringify(own) : id);
+    const groups = [...Map.groupBy(report.encodings, alike).values()];
+    const parts = groups.map((each) => this.encoding(each, signal));
     const engines = Object.entries(report.engines).map(engine);
     const told = engines.length > 0 && part(h("h2", {}, "What engines must be told"), engines);
-    announce(`${report.model_type ?? "Model"}: ${parts.length} encodings`);
-    return [await compared, modelHead(report), parts, told];
+    announce(`${report.model_type ?? "Model"}: ${report.encodings.length} encodings`);
+    return [await compared, modelHead(report, compared && "First model: "), parts, told];
   }
 
   async compare(signal) {
@@ -150,9 +168,11 @@ export class ModelView {
     return json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal));
   }
 
-  /** Return the part of the report about an encoding. */
-  encoding(encoding, signal) {
-    const { id, kind, at, layout, layers, shape, links = {}, post, position_ids: ids } = encoding;
+  /** Return the part of the report about encodings that have one table. */
+  encoding(all, signal) {
+    const [encoding] = all;
+    const { kind, layout, shape, links = {}, post, position_ids: ids } = encoding;
+    const every = (text) => [...new Set(all.map(text))];
     const regimes = encoding.regimes ?? [{ ...links, post }];
     const open = ({ table: url, post: body, context_length: length }) => {
       const text = length ? `Open up to ${whole(length)}` : "Open the table";
@@ -163,8 +183,10 @@ export class ModelView {
     const chart = links.frequencies && h("div", { class: "chart-card" });
     if (chart)
       this.draw(chart, regimes, encoding, signal).catch((error) => fill(chart, fault(error)));
-    const fact = (name) => [h("dt", {}, name.replace("_", " ")), h("dd", {}, encoding[name])];
+    const told = (name) => every((each) => factText(each[name])).map((text) => h("dd", {}, text));
+    const fact = (name) => [h("dt", {}, name.replace("_", " ")), told(name)];
     const facts = FACTS.filter((name) => encoding[name]).map(fact);
+    const resized = encoding.resized && h("a", { href: encoding.resized }, "weights of the resize");
     const number = ids?.post && button("Number tokens", () => edit(this.app, ids.url, ids.post));
     const file = ([name, href]) => !NOT_FILES.includes(name) && h("a", { href }, name);
     const files = (each) => {
@@ -172,18 +194,22 @@ export class ModelView {
       return !each.post && h("p", { class: "tries" }, length, Object.entries(each).map(file));
     };
     const cells = (each) => [listed(each.value), origin(each)];
-    const title = h("h2", {}, h("span", {}, KINDS[kind] ?? kind.replace("-", " ")), " ", code(id));
-    const about = [layersOf(layers), layout && `layout ${layout}`, shape && shapeText(shape)];
+    const names = all.map(({ id }) => [" ", code(id)]);
+    const title = h("h2", {}, h("span", {}, KINDS[kind] ?? kind.replace("-", " ")), names);
+    const layers = every((each) => layersOf(each.layers));
+    const places = every(({ at }) => at).map((at) => [" ", code(at)]);
+    const about = joined(...layers, layout && `layout ${layout}`, shape && shapeText(shape));
     return part(
       h("div", { class: "label" }, title, links.table && regimes.map(open)),
-      muted(joined(...about), " ", code(at)),
+      muted(about, places),
       !encoding.known && h("p", { class: "warning" }, h("b", {}, "Not known: "), ASSUMED),
       chart,
       table(["Parameter", "Value", "From"], encoding.values, cells),
+      encoding.attention && attentionTable(encoding.attention),
       facts.length > 0 && h("dl", {}, facts),
       ids && paragraph(`Position ids: ${ids.rule ?? "not known"}.`),
       regimes.map(files),
-      number && h("p", { class: "tries" }, number),
+      (number || resized) && h("p", { class: "tries" }, number, resized),
     );
   }
 
@@ -191,15 +217,16 @@ export class ModelView {
   async draw(chart, regimes, { id, values }, signal) {
     const read = async ({ frequencies, post }) => {
       const options = post ? posted(JSON.stringify(post), signal) : { signal };
-      return (await json(frequencies, options)).data.wavelength;
+      return (await json(frequencies, options)).data;
     };
     const [{ post, table: url }] = regimes;
     const told = post ? {} : await this.app.describe(pageOf(url));
     const { unscaled_frequencies: unscaled, trained_length: trained } = told;
     const before = unscaled ? [{ frequencies: unscaled }] : [];
     const all = await Promise.all([...regimes, ...before].map(read));
-    const styles = [...regimes.keys(), 2];
-    const series = all.map((each, at) => ({ values: each, series: styles[at] }));
+    const [{ axis: axes }] = all;
+    const styles = axes ? [] : [...regimes.keys(), 2];
+    const series = all.map((each, at) => ({ values: each.wavelength, axes, series: styles[at] }));
     const length = trained ?? values.max_position_embeddings?.value;
     const text = `${trained ? "trained" : "context"} ${whole(length)}`;
     const lines = length ? [{ value: Number(length), text }] : [];
@@ -207,10 +234,11 @@ export class ModelView {
     const names = regimes.map(({ context_length: most }) =>
       most ? `up to ${whole(most)}` : unscaled && "after scaling",
     );
+    const ofAxes = axes && [...new Set(axes)].map((axis) => `axis ${axis}`);
     const { attention_factor: times = 1 } = told.parameters ?? {};
     const scaled = times !== 1 && ` · cos and sin × ${real(times)}`;
-    const named = [...names, unscaled && "before scaling"].map(
-      (name, at) => name && [" · ", h("b", { class: `name-${styles[at]}` }, name)],
+    const named = (ofAxes ?? [...names, unscaled && "before scaling"]).map(
+      (name, at) => name && [" · ", h("b", { class: `name-${styles[at] ?? at}` }, name)],
     );
     const title = muted(h("b", {}, "Wavelength"), ", in positions", named, scaled);
     const draw = () => {

@@ -28,6 +28,9 @@ export class CopyMenu {
     Object.assign(this, { app, view }, partsOf("copy"));
     this.menu.onclick = ({ target }) => this.run(target);
     this.menu.ontoggle = ({ newState }) => {
+      const { rows, columns } = this.view.pane.heatmap;
+      const names = ["Numbers in sight (CSV)", rows.partly, columns.partly].filter(Boolean);
+      this.menu.querySelector("[value=numbers]").textContent = names.join(", ");
       if (newState === "open" && !this.menu.matches(":focus-within"))
         this.menu.firstElementChild.focus();
     };

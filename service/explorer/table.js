@@ -103,9 +103,9 @@ export class MatrixPane {
     this.keeper.onclick = () => map.keep();
     this.curves = find(".curves-plot");
     const where = find(".where");
-    [this.goalName, this.goal, this.axisNames] = where.querySelectorAll("span, input");
+    [this.goalName, this.goal, this.refusal, this.axisNames] =
+      where.querySelectorAll(":not(label)");
     where.onsubmit = () => this.go();
-    this.goal.oninput = () => this.goal.setCustomValidity("");
     [this.overview, this.thumb] = main.querySelectorAll(".overview, .thumb");
     this.overview.onpointerdown = (event) => this.jump(event);
     this.overview.onpointermove = (event) => event.buttons && this.jump(event);
@@ -172,7 +172,7 @@ export class MatrixPane {
   /** Keep the curve of a channel, or let it go. */
   keep(line) {
     const others = this.kept.filter((each) => each !== line);
-    this.kept = others.length < this.kept.length ? others : [...others, line].slice(-KEPT);
+    this.kept = others.length < this.kept.length ? others : [...others, line].slice(0, KEPT);
     this.look({ channels: this.kept.join() || null });
     this.heatmap.redraw();
   }
@@ -183,17 +183,16 @@ export class MatrixPane {
     this.heatmap.place({ ...cursor, row });
   }
 
-  /** Put the cursor on the row that is typed. */
+  /** Put the cursor on the row that is typed; say beside the field if there is none. */
   go() {
     const { rows } = this.source;
     const label = numberOf(this.goal.value);
     const row = label === null ? null : rows.find(label);
-    if (row !== null) return this.heatmap.place({ ...this.heatmap.cursor, row });
     const [first, last] = [rows.at(0n), rows.at(rows.count - 1n)].map(whole);
-    this.goal.setCustomValidity(
-      `There is no such ${rows.axis}: the table has ${first} to ${last}.`,
-    );
-    return this.goal.reportValidity();
+    const none = `No such ${rows.axis}: there are ${first} to ${last}.`;
+    this.refusal.textContent = row === null ? none : "";
+    this.goal.ariaInvalid = row === null ? "true" : null;
+    if (row !== null) this.heatmap.place({ ...this.heatmap.cursor, row });
   }
 
   /** Show the window around where the overview is pressed. */
@@ -241,9 +240,7 @@ export class MatrixPane {
     const { hasMeans } = this.source;
     const mean = this.meanText();
     const most = rows.most < Number(rows.count) && `at most ${whole(rows.most)} rows at once`;
-    this.note.textContent = [mean || partly(rows), partly(columns), most]
-      .filter(Boolean)
-      .join(", ");
+    this.note.textContent = [mean || rows.partly, columns.partly, most].filter(Boolean).join(", ");
     this.mean.hidden = !hasMeans;
     this.mean.ariaPressed = String(isMean);
     const { kind, low, high, dark } = scale;
@@ -289,6 +286,8 @@ export class MatrixPane {
     const isKept = this.kept.includes(current);
     this.keeper.hidden = !isOne || y.count === 1n;
     this.keeper.ariaPressed = String(isKept);
+    this.keeper.disabled = !isKept && this.kept.length === KEPT;
+    this.keeper.textContent = this.keeper.disabled ? `${KEPT} are kept` : "Keep";
     const mean = this.meanText();
     if (!this.isNew("title", lines, isKept, y.labels.axis, isOne, mean)) return;
     const name = (line) => whole(y.labels.at(line));
@@ -326,7 +325,8 @@ export class MatrixPane {
     const high = 10 ** Math.ceil(Math.log10(most || 1));
     const low = high * 1e-6;
     const found = most ? real(most, 3) : "none";
-    const where = `in sight: ${found}, at ${partly(axis) || `each ${axis.labels.axis}`}`;
+    const drawn = axis.partly && ` drawn (${axis.partly})`;
+    const where = `of each ${axis.labels.axis}${drawn}, the largest in sight: ${found}`;
     this.keeper.hidden = true;
     if (this.isNew("title", where))
       this.title.replaceChildren(h("b", {}, "Largest difference"), ` ${where}`);
@@ -338,7 +338,8 @@ export class MatrixPane {
       const length = Math.max(0, (EDGE_WIDTH * Math.log10(value / low)) / 6);
       return `M0 ${place * height - half}h${length}v${2 * half}h${-length}`;
     });
-    this.edge.replaceChildren(svg("path", { d: bars.join("") }));
+    const about = svg("title", {}, `Largest difference of each ${y.labels.axis}`);
+    this.edge.replaceChildren(about, svg("path", { d: bars.join("") }));
   }
 
   drawWavelengths() {
@@ -348,7 +349,7 @@ export class MatrixPane {
     const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
     if (!wavelengths || !this.isNew("wavelengths", marker, window, width)) return;
-    const series = [{ values: wavelengths, axes }];
+    const series = [{ values: wavelengths, axes, series: other ? 0 : undefined }];
     if (other) series.push({ values: other.wavelengths ?? [], series: 1, axes: other.axes });
     else if (unscaledWavelengths) series.push({ values: unscaledWavelengths, series: 2, axes });
     const trained = Number(this.description.trained_length);
@@ -422,13 +423,13 @@ export class MatrixPane {
       return h("span", { class: !numbers && "late" }, name, h("code", {}, text), UNITS[part] ?? "");
     });
     const [a, b] = (numbers ?? []).map(([value]) => Number(value));
-    const along = axes ? ` along axis ${axes[pair?.pair]}` : "";
+    const unit = ` positions${axes ? ` along axis ${axes[pair?.pair]}` : ""}`;
     const items = [
       place(rows),
       columns.count > 1n && place(columns),
       ...values,
       b !== undefined && item("A − B", real(a - b)),
-      pair && wavelengths && item("λ", real(wavelengths[pair.pair]), ` positions${along}`),
+      pair && wavelengths && item(sources[1] ? "λ of A" : "λ", real(wavelengths[pair.pair]), unit),
     ];
     this.readout.replaceChildren(...items.filter(Boolean));
     if (this.dial.element.hidden || !pair) return;
@@ -452,11 +453,6 @@ export class MatrixPane {
     if (!source.address) throw new Problem(0, { title: "Nothing to copy", detail: NO_ADDRESS });
     return { url: source.address(rows, columns, format), rows, columns };
   }
-}
-
-/** Return in words that an axis is drawn at a stride; empty where all of it is. */
-function partly({ stride, labels }) {
-  return stride > 1 ? `one ${labels.axis} in ${whole(stride)}` : "";
 }
 
 /** A table at its address. */

@@ -101,8 +101,8 @@ def bodies() -> Iterator[dict[str, Any]]:
                 "num_buckets": 32,
                 "max_distance": 128,
                 "bidirectional": "true",
-                "query_len": 8,
-                "key_len": 8,
+                "query_len": 128,
+                "key_len": 128,
             },
         ),
         (

@@ -48,6 +48,17 @@ def test_a_curve_is_kept_and_let_go_by_buttons(tab: Tab) -> None:
     kept.wait_for(state="detached")
 
 
+def test_a_fourth_curve_does_not_replace_one_that_is_kept(tab: Tab) -> None:
+    tab.open(f"{TABLE}#ch=30&channels=1,2,3")
+    tab.wait_for_map()
+
+    tab.page.locator("main .map canvas").press("p")
+
+    assert tab.role("button", "3 are kept").is_disabled()
+    kept = tab.page.locator(".curves-title button", has_text="×")
+    assert kept.all_inner_texts() == ["1 ×", "2 ×", "3 ×"]
+
+
 @pytest.mark.parametrize(("typed", "row"), [("1e6", 10**6), ("2^20+3", 2**20 + 3), ("7 000", 7000)])
 def test_a_typed_position_is_gone_to(typed: str, row: int, tab: Tab) -> None:
     tab.open(TABLE)
@@ -68,8 +79,14 @@ def test_a_position_that_is_not_there_is_refused_with_those_that_are(tab: Tab) -
     goal.fill("2000000")
     goal.press("Enter")
 
-    message = goal.evaluate("input => input.validationMessage")
-    assert "1\u2009999\u2009999" in message
+    tab.role("status").get_by_text("1\u2009999\u2009999").wait_for()
+    assert goal.get_attribute("aria-invalid") == "true"
+    goal.fill("0x10")
+    goal.press("Enter")
+    assert "No such position" in tab.page.locator(".where").inner_text()
+    goal.fill("7")
+    goal.press("Enter")
+    tab.page.get_by_text("No such position").wait_for(state="hidden")
 
 
 def test_the_cursor_goes_with_the_window_by_page_up(tab: Tab) -> None:

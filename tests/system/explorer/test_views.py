@@ -107,3 +107,35 @@ def test_documentation_of_an_encoding_is_shown_when_it_is_opened(
     (entry,) = server.get("/catalogue?entry=rope:llama3").json()["entries"]
     shown = about.locator("p").all_text_contents()
     assert [entry["summary"], *entry["docs"].values()] == shown
+
+
+def test_numbers_to_copy_say_at_which_stride_they_are(tab: Tab) -> None:
+    tab.open(LLAMA)
+    tab.wait_for_map()
+
+    tab.page.get_by_role("button", name="Copy as").click()
+
+    tab.role("menuitem", "Numbers in sight (CSV), one position in 3").wait_for()
+
+
+def test_paper_has_the_whole_address_and_no_controls(tab: Tab) -> None:
+    tab.open(LLAMA)
+    tab.wait_for_map()
+
+    tab.page.emulate_media(media="print")
+    tab.value("() => dispatchEvent(new Event('beforeprint'))")
+
+    assert LLAMA in tab.page.locator(".address").inner_text()
+    assert tab.page.locator("main .map canvas").is_visible()
+    controls = "header, aside, .request, main button"
+    assert not any(each.is_visible() for each in tab.page.locator(controls).all())
+
+
+def test_table_of_channels_fits_a_telephone(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab(viewport={"width": 360, "height": 740})
+    tab.open("/#view=learn&story=layout&step=2")
+    numbers = tab.page.locator(".learn .numbers")
+    numbers.wait_for()
+
+    assert numbers.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    assert numbers.evaluate("each => each.scrollHeight - each.clientHeight") <= 0

@@ -1,0 +1,74 @@
+"""The comparison of two tables: where they differ most, and what is said of B alone."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from tests.system.explorer.browser import Tab
+from tests.system.servers import Server
+
+pytestmark = pytest.mark.system
+
+ROPE = "/rope?head_dim=20&seq_len=64"
+ALIBI = "/relative/alibi?num_heads=12&query_len=64&key_len=64"
+DETR = "/encoding/grid?convention=detr&height=16&width=16&d_model=16"
+CASES = [
+    (ROPE, "&rope_theta=500", "position 57 channel 9"),
+    (ALIBI, "&convention=paper", "query 0 key 63"),
+    (DETR, "&base=100", "token 224 channel 2"),
+]
+IS_TOLD = """words => {
+  const readout = document.querySelector(".readout")
+  const text = readout.innerText.replace(/\\s+/g, " ")
+  return text.startsWith(words) && !readout.querySelector(".late")
+}"""
+
+
+def compare(tab: Tab, have: str, other: str) -> None:
+    tab.open(f"{have}#vs={quote(other, safe='')}&show=d")
+
+
+def test_largest_difference_is_shown_in_its_cell(tab: Tab, server: Server) -> None:
+    for have, change, words in CASES:
+        report = server.get(f"/compare?have={quote(have)}&to={quote(have + change)}").json()
+        worst = report["largest"]["absolute"]
+        compare(tab, have, have + change)
+
+        tab.role("button", "Show it").click()
+
+        tab.wait_for(IS_TOLD, words)
+        told = re.findall(r"[AB] (-?[\d.]+)", tab.page.locator(".readout").inner_text())
+        assert [float(np.float32(each)) for each in told[:2]] == [worst["yours"], worst["theirs"]]
+        if have == ALIBI:
+            assert tab.page.get_by_role("spinbutton", name="head of").input_value() == "8"
+
+
+def test_words_of_a_comparison_say_of_what_they_are(tab: Tab) -> None:
+    table = ROPE.replace("=64", "=2048")
+    compare(tab, table, f"{table}&rope_theta=500")
+    tab.wait_for_map()
+
+    title = tab.page.locator(".curves-title")
+    title.get_by_text("of each position drawn (one position in 3)").wait_for()
+    assert "λ of A" in tab.page.locator(".readout").inner_text()
+    edge = tab.page.get_by_role("img", name="Largest difference of each channel")
+    assert edge.locator("title").count() == 1
+
+
+def test_a_refused_second_table_is_repaired_in_its_field(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    compare(tab, ALIBI, "hello")
+    tab.role("alert").get_by_text("B: ").wait_for()
+    field = tab.page.get_by_label("B", exact=True)
+    assert field.input_value() == "hello"
+    assert tab.page.get_by_text("There is no table to show").count() == 0
+
+    field.fill(f"{ALIBI}&convention=paper")
+    field.press("Enter")
+
+    tab.wait_for_map()
+    assert tab.role("alert").count() == 0
+    tab.expect_refusal(404)

@@ -1,0 +1,80 @@
+"""What the page shows of a model: all that a porter needs, each table once."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.system.explorer.browser import Tab
+
+pytestmark = pytest.mark.system
+
+LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+YARN = {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096}  # fmt: skip
+DEEPSEEK = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_scaling": YARN}
+SWIN = {"model_type": "swinv2", "image_size": 256, "depths": [2, 2, 6, 2], "window_size": 8}
+LONGROPE = {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+PHI = {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32,
+       "max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
+       "rope_scaling": LONGROPE}  # fmt: skip
+
+
+def describe(tab: Tab, model: dict[str, Any], place: str = "Model") -> None:
+    tab.page.get_by_label(place, exact=True).fill(json.dumps(model))
+
+
+@pytest.fixture
+def model_tab(tab: Tab) -> Tab:
+    tab.open("/#view=model")
+    return tab
+
+
+def test_factors_of_attention_and_what_a_layer_writes_are_shown(model_tab: Tab) -> None:
+    describe(model_tab, DEEPSEEK)
+
+    row = model_tab.page.locator("tr", has_text="softmax_scale_multiplier")
+    row.wait_for()
+    assert "1.8738542070926265" in row.inner_text()
+    assert "/rope_scaling/mscale_all_dim" in row.inner_text()
+    assert "half" in model_tab.page.locator("dt", has_text="writes").locator("+ dd").inner_text()
+
+
+def test_encodings_with_one_table_are_one_part_with_all_names(model_tab: Tab) -> None:
+    describe(model_tab, SWIN)
+
+    title = model_tab.page.locator(".part h2")
+    title.first.wait_for()
+    assert [each.count("relative-bias.") for each in title.all_inner_texts()] == [4]
+    assert model_tab.page.locator("dt", has_text="counts").locator("~ dd").count() >= 4
+
+
+def test_wavelengths_are_a_line_for_each_axis_or_length(model_tab: Tab) -> None:
+    lines, names = (
+        model_tab.page.locator(f".chart-card {each}").nth for each in (".chart", ".muted")
+    )
+    model_tab.role("button", "Qwen2-VL 7B").click()
+
+    names(1).get_by_text("axis 1").wait_for()
+    assert lines(1).locator(".series").count() == 2
+
+    describe(model_tab, PHI)
+    model_tab.page.get_by_label("Context length").fill("131072")
+    model_tab.page.get_by_label("Context length").press("Enter")
+    model_tab.role("link", "Open up to 131\u2009072").wait_for()
+    names(0).get_by_text("up to 131\u2009072").wait_for()
+    assert lines(0).locator(".series:not(.series-2)").count() == 2
+
+
+def test_two_models_are_told_apart_and_sizes_of_heads_have_no_first_position(
+    model_tab: Tab,
+) -> None:
+    describe(model_tab, LLAMA)
+    model_tab.page.get_by_text("Compare with a second model").click()
+
+    describe(model_tab, DEEPSEEK, "Second model")
+
+    model_tab.role("heading", "First model: llama").wait_for()
+    found = model_tab.page.locator(".found").inner_text()
+    assert "rotary and rotary: differs" in found
+    assert "from position" not in found
