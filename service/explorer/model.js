@@ -240,7 +240,12 @@ export class ModelView {
     const named = (ofAxes ?? [...names, unscaled && "before scaling"]).map(
       (name, at) => name && [" · ", h("b", { class: `name-${styles[at] ?? at}` }, name)],
     );
-    const title = muted(h("b", {}, "Wavelength"), ", in positions", named, scaled);
+    const title = muted(
+      h("b", {}, "Wavelength"),
+      `, in ${told.turns_by ?? "position"}s`,
+      named,
+      scaled,
+    );
     const draw = () => {
       const width = chart.clientWidth - 24;
       if (width > 0) chart.replaceChildren(title, logChart({ ...shown, width }));

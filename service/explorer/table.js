@@ -14,6 +14,7 @@ const REST_MILLISECONDS = 70;
 const EDGE_WIDTH = 40;
 const LEGEND = 64;
 const NO_ADDRESS = "The numbers of an image have no address of their own: show the rows.";
+/** The units of the numbers of some arrays, with what frequencies multiply in place of "position". */
 const UNITS = {
   wavelength: " positions",
   inv_freq: " rad a position",
@@ -353,13 +354,15 @@ export class MatrixPane {
     if (other) series.push({ values: other.wavelengths ?? [], series: 1, axes: other.axes });
     else if (unscaledWavelengths) series.push({ values: unscaledWavelengths, series: 2, axes });
     const trained = Number(this.description.trained_length);
-    // Where a grid has several axes, rows are not positions.
-    const lines = axes ? [] : [{ value: window, text: "window" }];
+    const by = this.description.turns_by;
+    const lines = by === "position" ? [{ value: window, text: "window" }] : [];
     if (trained) lines.push({ value: trained, text: `trained ${whole(trained)}` });
     const [first, last] = [wavelengths[0], wavelengths.at(-1)].map((each) => real(each));
-    const label = `Wavelength of each pair, from ${first} to ${last} positions`;
+    const label = `Wavelength of each pair, from ${first} to ${last} ${by}s`;
     const chart = logChart({ series, lines, marker, width, height: 174, label });
-    this.wavelengths.replaceChildren(this.wavelengths.firstElementChild, chart);
+    const [title] = this.wavelengths.children;
+    title.lastChild.textContent = `${by}s a turn`;
+    this.wavelengths.replaceChildren(title, chart);
   }
 
   drawLegend() {
@@ -417,13 +420,15 @@ export class MatrixPane {
     const [{ wavelengths, axes }] = sources;
     const item = (name, value, unit = "") => h("span", {}, `${name} `, h("b", {}, value), unit);
     const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
+    const by = this.description.turns_by ?? "position";
+    const unitOf = (part) => UNITS[part]?.replace("position", by) ?? "";
     const values = sources.map(({ dtype, part }, at) => {
       const text = numbers ? exactText(numbers[at][0], dtype) : "…";
       const name = sources.length > 1 ? ["A ", "B "][at] : "";
-      return h("span", { class: !numbers && "late" }, name, h("code", {}, text), UNITS[part] ?? "");
+      return h("span", { class: !numbers && "late" }, name, h("code", {}, text), unitOf(part));
     });
     const [a, b] = (numbers ?? []).map(([value]) => Number(value));
-    const unit = ` positions${axes ? ` along axis ${axes[pair?.pair]}` : ""}`;
+    const unit = ` ${by}s${axes ? ` along axis ${axes[pair?.pair]}` : ""}`;
     const items = [
       place(rows),
       columns.count > 1n && place(columns),

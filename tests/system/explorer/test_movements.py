@@ -111,3 +111,13 @@ def test_all_of_a_table_without_a_selection_of_rows_is_bounded(tab: Tab) -> None
     _, span, _ = tab.value(IN_SIGHT)
     assert span < 400 * 600
     assert "at once" in tab.page.locator(".pane-bar .note").inner_text()
+
+
+def test_wavelengths_count_what_the_frequencies_multiply(tab: Tab) -> None:
+    tab.open("/encoding?convention=perceiver&seq_len=64&d_model=513&max_resolution=8")
+    tab.wait_for_map()
+
+    tab.page.locator(".readout").get_by_text("coordinates").wait_for()
+
+    assert "positions" not in tab.page.locator(".readout").inner_text()
+    assert "coordinates a turn" in tab.page.locator(".wavelengths").inner_text()
