@@ -40,7 +40,8 @@ def test_largest_difference_is_shown_in_its_cell(tab: Tab, server: Server) -> No
         tab.role("button", "Show it").click()
 
         tab.wait_for(IS_TOLD, words)
-        told = re.findall(r"[AB] (-?[\d.]+)", tab.page.locator(".readout").inner_text())
+        shown = tab.page.locator(".readout").inner_text().replace("\N{MINUS SIGN}", "-")
+        told = re.findall(r"[AB] (-?[\d.]+)", shown)
         assert [float(np.float32(each)) for each in told[:2]] == [worst["yours"], worst["theirs"]]
         if have == ALIBI:
             assert tab.page.get_by_role("spinbutton", name="head of").input_value() == "8"
