@@ -1,6 +1,6 @@
 // What every module of the page uses: elements, requests and the text of numbers.
 
-/** The problem document of a refused request, as an error. */
+/** The problem document of a refused request, as an error; its status is 0 without a response. */
 export class Problem extends Error {
   /** Make one of the status of a response, 0 without one, and `{title?, detail?, errors?}`. */
   constructor(status, document) {
