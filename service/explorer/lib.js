@@ -1,6 +1,6 @@
 // What every module of the page uses: elements, requests and the text of numbers.
 
-/** The problem document of a refused request, as an error; its status is 0 without a response. */
+/** The problem document of a refused request, as an error. */
 export class Problem extends Error {
   /** Make one of the status of a response, 0 without one, and `{title?, detail?, errors?}`. */
   constructor(status, document) {
@@ -139,6 +139,11 @@ export async function request(url, options = {}) {
 /** Return the JSON of a GET, or of another request. */
 export async function json(url, options) {
   return (await request(url, options)).json();
+}
+
+/** Return the whole number below a limit that a text is, as BigInt; of any other text a default. */
+export function wholeBelow(limit, text, otherwise = 0n) {
+  return /^\d{1,19}$/.test(text) && BigInt(text) < limit ? BigInt(text) : otherwise;
 }
 
 const THIN = "\u2009";
