@@ -1,7 +1,7 @@
 // The page: its state (URL and fragment), the views, and the request bar.
 
 import { EncodingPanel } from "./catalogue.js";
-import { Problem, announce, copied, fault, json, partsOf } from "./lib.js";
+import { Problem, announce, copied, fault, json, key, partsOf, save } from "./lib.js";
 
 const HOME =
   "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
@@ -40,7 +40,7 @@ class Page {
     document.getElementById("page").replaceWith(frame);
     addEventListener("popstate", () => this.render());
     addEventListener("beforeprint", () => (this.address.textContent = location.href));
-    addEventListener("unhandledrejection", (event) => this.fail(event.reason));
+    addEventListener("unhandledrejection", (event) => this.fail(event.reason, event));
     document.addEventListener("click", (event) => this.follow(event));
     document.addEventListener("submit", (event) => {
       if (event.target.method !== "dialog") event.preventDefault();
@@ -139,7 +139,8 @@ class Page {
   }
 
   /** Show what went wrong above the view. */
-  fail(error) {
+  fail(error, event) {
+    if (error instanceof Problem) event?.preventDefault();
     this.faults.replaceChildren(fault(error));
   }
 
@@ -158,9 +159,10 @@ class Page {
     const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || event.defaultPrevented || link.target || link.download) return;
     const isPage = link.pathname === "/" || this.panel.isTable(link.pathname);
-    if (link.origin !== location.origin || !isPage) return;
+    const isFile = key && EXTENSION.test(link.pathname);
+    if (link.origin !== location.origin || !(isPage || isFile)) return;
     event.preventDefault();
-    this.open(link.href);
+    return isFile ? save(link) : this.open(link.href);
   }
 }
 

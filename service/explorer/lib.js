@@ -97,8 +97,26 @@ export async function copyText(name, text, button) {
   setTimeout(() => button.classList.remove("copied"), 1500);
 }
 
-let key = "";
+/** Save a file. */
+export function saveAs(name, blob) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  announce(`${name} is saved.`);
+}
+
+export let key = "";
 let asking = null;
+
+/** Save the file of a link, which sends no key; throws Problem of more than 268 MB. */
+export async function save({ href, pathname }) {
+  const response = await request(href);
+  if (Number(response.headers.get("Content-Length")) <= 2 ** 28)
+    return saveAs(pathname.split("/").at(-1), await response.blob());
+  response.body.cancel();
+  const detail = `curl --remote-name --header "Authorization: Bearer KEY" "${href}"`;
+  throw new Problem(0, { title: "Too large for the page: fetch it otherwise", detail });
+}
 
 /** Ask a person for the key of the server, which is kept in memory alone. */
 function askForKey() {
