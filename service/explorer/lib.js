@@ -159,6 +159,13 @@ export async function json(url, options) {
   return (await request(url, options)).json();
 }
 
+/** Return a text as a URL of this server; throws Problem. */
+export function ownUrl(text) {
+  const url = URL.parse(text, location);
+  if (url?.origin === location.origin) return url;
+  throw new Problem(0, { title: "This is no URL of this server", detail: text });
+}
+
 /** Return the whole number below a limit that a text is, as BigInt; of any other text a default. */
 export function wholeBelow(limit, text, otherwise = 0n) {
   return /^\d{1,19}$/.test(text) && BigInt(text) < limit ? BigInt(text) : otherwise;
