@@ -1,7 +1,7 @@
 // The page: its state (URL and fragment), the views, and the request bar.
 
 import { EncodingPanel } from "./catalogue.js";
-import { Problem, announce, copied, fault, json, key, ownUrl, partsOf, save } from "./lib.js";
+import { Problem, announce, copied, fault, json, key, once, ownUrl, partsOf, save } from "./lib.js";
 
 const HOME =
   "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
@@ -28,12 +28,11 @@ class Page {
     const frame = copied("frame");
     Object.assign(this, partsOf(frame));
     this.answer = JSON.parse(document.getElementById("answer").textContent);
-    this.answered = location.pathname + location.search;
-    this.catalogue = json("/catalogue");
+    this.catalogue = once(() => json("/catalogue"));
     this.place = placeOf(location);
+    this.answered = this.place.url;
     this.views = {};
     this.panel = new EncodingPanel(this, this.encoding);
-    this.catalogue.catch((error) => this.fail(error));
     this.skip.onclick = () => document.getElementById("page").focus();
     this.bar.onsubmit = async () =>
       this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");
@@ -98,7 +97,7 @@ class Page {
   /** Return the description of a table; that of the first one came with the page. */
   async describe(url) {
     const { describe, problem, instead } = url === this.answered ? this.answer : {};
-    if (problem && problem.status !== 401)
+    if (problem && !/401|429|5../.test(problem.status))
       throw Object.assign(new Problem(problem.status, problem), { instead });
     return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
   }

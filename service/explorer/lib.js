@@ -62,14 +62,16 @@ export function announce(text) {
 }
 
 /** Return what an error says: each fault with its place, and a link to the repaired request. */
-export function fault({ title = "The page failed", message, errors = [], instead }) {
+export function fault({ title, message, errors = [], instead }) {
   const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
   const said = ({ detail, pointer, url, suggestion }) => [
     h("p", {}, pointer && [h("code", {}, pointer), " "], detail),
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
-  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title), faults, open(instead));
+  const reload = { type: "button", class: "outlined", onclick: () => location.reload() };
+  const rest = [faults, open(instead), !title && h("button", reload, "Reload the page")];
+  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title ?? "The page failed"), rest);
 }
 
 /** Open the dialog of a template under a title, and return its parts; closed, it is gone. */
@@ -157,6 +159,15 @@ export async function request(url, options = {}) {
 /** Return the JSON of a GET, or of another request. */
 export async function json(url, options) {
   return (await request(url, options)).json();
+}
+
+/** Return what calls an async function once, and once more after each failure. */
+export function once(make) {
+  let made = null;
+  return () => {
+    if (!made) (made = make()).catch(() => (made = null));
+    return made;
+  };
 }
 
 /** Return a text as a URL of this server; throws Problem. */
