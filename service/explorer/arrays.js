@@ -36,7 +36,7 @@ async function readNpy(file, view) {
   const [, order, kind, size] = /'descr':\s*'([<>|=]?)([a-zA-Z])(\d+)'/.exec(text) ?? [];
   const lengths = /'shape':\s*\(((\s*\d+L?\s*(,|(?=\))))*\s*)\)/.exec(text)?.[1];
   if (version > 3 || !KINDS[kind] || lengths === undefined || order === ">")
-    throw unreadable(`Its header names no array of little-endian numbers: ${text.slice(0, 200)}`);
+    throw unreadable(`No array of little-endian numbers: npy ${version}, ${text.slice(0, 200)}`);
   return checked({
     name: file.name,
     dtype: KINDS[kind] + (kind === "b" ? "" : 8 * Number(size)),
@@ -66,7 +66,7 @@ async function readTensors(file, length) {
   } catch {
     // Nothing that is read so far describes a tensor.
   }
-  throw unreadable("Its header does not describe tensors of several names that fill the file.");
+  throw unreadable("Its header does not describe each tensor once, with bytes as of its shape.");
 }
 
 /** Return an array whose elements are all of the file from its first on; throws Problem. */
@@ -82,7 +82,7 @@ export function checked(array) {
 export async function bytesOf(array, count) {
   const { name, shape, dtype, file, first, isFortran } = array;
   if (!READ.test(dtype) || !shape.length || !product(shape))
-    throw unreadable(`${name} is ${shapeText(shape)} ${dtype}: no such array is read.`);
+    throw unreadable(`${name} is ${shapeText(shape)} ${dtype}: the server reads no such array.`);
   const length = count * product(shape.slice(1)) * itemBytes(dtype);
   const stored = isFortran ? product(shape) * itemBytes(dtype) : length;
   const buffer = await file.slice(first, first + stored).arrayBuffer();
