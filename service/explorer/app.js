@@ -1,7 +1,7 @@
 // The page: its state (URL and fragment), the views, and the request bar.
 
 import { EncodingPanel } from "./catalogue.js";
-import { Problem, announce, copied, fault, json, partsOf } from "./lib.js";
+import { Problem, announce, copied, fault, json, key, once, ownUrl, partsOf, save } from "./lib.js";
 
 const HOME =
   "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
@@ -10,16 +10,17 @@ const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
 const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
 const WRITE_AFTER = 120;
 
-/** Return the place of an address: a table, or another view, and how it is looked at. */
+/** Return the place of an address: a table or another view, and how it is looked at; no host. */
 function placeOf(address) {
   const view = new URLSearchParams(address.hash.slice(1));
   const isHome = address.pathname === "/";
   const { pathname, search } = isHome ? new URL(HOME, address) : address;
+  const own = pathname.replace(/^\/+/, "/");
   const name = VIEWS.find((each) => each.toLowerCase() === view.get("view"));
   const kind = name ?? (view.has("vs") ? "Compare" : "Table");
   const isTable = kind === "Table" || kind === "Compare";
-  const [path, query] = isTable ? [pathname, search.slice(1)] : [`/${view.get("entry") ?? ""}`, ""];
-  return { path, query, url: pathname + search, view, kind, isHome, isTable };
+  const [path, query] = isTable ? [own, search.slice(1)] : [`/${view.get("entry") ?? ""}`, ""];
+  return { path, query, url: own + search, view, kind, isHome, isTable };
 }
 
 class Page {
@@ -27,35 +28,34 @@ class Page {
     const frame = copied("frame");
     Object.assign(this, partsOf(frame));
     this.answer = JSON.parse(document.getElementById("answer").textContent);
-    this.answered = location.pathname + location.search;
-    this.catalogue = json("/catalogue");
+    this.catalogue = once(() => json("/catalogue"));
     this.place = placeOf(location);
+    this.answered = this.place.url;
     this.views = {};
     this.panel = new EncodingPanel(this, this.encoding);
-    this.catalogue.catch((error) => this.fail(error));
     this.skip.onclick = () => document.getElementById("page").focus();
-    this.bar.onsubmit = () =>
+    this.bar.onsubmit = async () =>
       this.open(this.typed(), this.place.view.has("vs") ? this.place.view : "");
     this.other.onclick = () => this.compare();
     document.getElementById("page").replaceWith(frame);
     addEventListener("popstate", () => this.render());
     addEventListener("beforeprint", () => (this.address.textContent = location.href));
-    addEventListener("unhandledrejection", (event) => this.fail(event.reason));
+    addEventListener("unhandledrejection", (event) => this.fail(event.reason, event));
     document.addEventListener("click", (event) => this.follow(event));
     document.addEventListener("submit", (event) => {
       if (event.target.method !== "dialog") event.preventDefault();
     });
   }
 
-  /** Return what stands in the request bar as path and query of this server. */
+  /** Return what stands in the request bar as path and query of this server; throws Problem. */
   typed() {
     const text = this.request.value.trim().replace(/^GET\s+/i, "");
-    const url = new URL(/^\/|:\/\//.test(text) ? text : `/${text}`, location);
+    const url = URL.parse(/^\/|:\/\//.test(text) ? text : `/${text}`, location) ?? ownUrl(text);
     return url.pathname.replace(EXTENSION, "") + url.search;
   }
 
   /** Compare the table with the one in the request bar; or keep it as B, and change A. */
-  compare() {
+  async compare() {
     const other = this.typed();
     if (other === this.place.url) announce("Kept as B. Change a parameter: A changes.");
     this.open(this.place.url, `vs=${encodeURIComponent(other)}&show=d`);
@@ -65,9 +65,9 @@ class Page {
    * Open another table or view: a step that Back undoes. What comes from a field that is still
    * being changed replaces what came from it before.
    */
-  open(url, fragment = "", field = null) {
+  async open(url, fragment = "", field = null) {
     this.write();
-    const target = new URL(url, location);
+    const target = ownUrl(url);
     if (String(fragment)) target.hash = fragment;
     const isSame = target.href === location.href || (field && field === history.state);
     history[isSame ? "replaceState" : "pushState"](field, "", target);
@@ -89,15 +89,15 @@ class Page {
     if (!this.writing) return;
     clearTimeout(this.writing);
     this.writing = null;
-    const fragment = this.place.view.toString().replaceAll("%2C", ",");
-    const address = location.pathname + location.search;
-    history.replaceState(history.state, "", fragment ? `${address}#${fragment}` : address);
+    const address = new URL(location);
+    address.hash = this.place.view.toString().replaceAll("%2C", ",");
+    history.replaceState(history.state, "", address);
   }
 
   /** Return the description of a table; that of the first one came with the page. */
   async describe(url) {
     const { describe, problem, instead } = url === this.answered ? this.answer : {};
-    if (problem && problem.status !== 401)
+    if (problem && !/401|429|5../.test(problem.status))
       throw Object.assign(new Problem(problem.status, problem), { instead });
     return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
   }
@@ -139,7 +139,8 @@ class Page {
   }
 
   /** Show what went wrong above the view. */
-  fail(error) {
+  fail(error, event) {
+    if (error instanceof Problem) event?.preventDefault();
     this.faults.replaceChildren(fault(error));
   }
 
@@ -158,9 +159,10 @@ class Page {
     const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || event.defaultPrevented || link.target || link.download) return;
     const isPage = link.pathname === "/" || this.panel.isTable(link.pathname);
-    if (link.origin !== location.origin || !isPage) return;
+    const isFile = key && EXTENSION.test(link.pathname);
+    if (link.origin !== location.origin || !(isPage || isFile)) return;
     event.preventDefault();
-    this.open(link.href);
+    return isFile ? save(link) : this.open(link.href);
   }
 }
 

@@ -3,25 +3,21 @@
 import { Problem, whole } from "./lib.js";
 import { ArraySource, decode } from "./sources.js";
 
-/**
- * An array in a file, whose elements are read when they are asked for.
- * @typedef {{name: string, dtype: string, shape: number[], file: Blob, first: number,
- *   isFortran?: boolean}} StoredArray
- */
-
 const KINDS = { f: "float", i: "int", u: "uint", c: "complex", V: "bfloat", b: "bool" };
 const CODES = { F: "float", BF: "bfloat", I: "int", U: "uint", C: "complex", BOOL: "bool" };
+const READ = /^(float(16|32|64)|bfloat16|complex64|u?int(8|16|32|64)|bool)$/;
 const MOST_HEADER_BYTES = 2 ** 27;
 const MOST_DRAWN_BYTES = 2 ** 26;
 
 const unreadable = (detail) => new Problem(0, { title: "This file cannot be read", detail });
 const product = (lengths) => lengths.reduce((one, other) => one * other, 1);
 const itemBytes = (dtype) => Number(/\d*$/.exec(dtype)[0] || 8) / 8;
+const isLength = (number) => Number.isSafeInteger(number) && number >= 0;
 
 /** Return a shape as text. */
 export const shapeText = (shape) => shape.map(whole).join(" × ") || "one number";
 
-/** Return the arrays of a file by its header; null if it has none. Throws Problem. */
+/** Return the arrays of a file, {name, dtype, shape, file, first}; null without a header. */
 export async function readArrays(file) {
   if (!file.size) throw unreadable(`${file.name} is empty.`);
   const view = new DataView(await file.slice(0, 16).arrayBuffer());
@@ -33,13 +29,14 @@ export async function readArrays(file) {
 }
 
 async function readNpy(file, view) {
+  const version = view.getUint8(6);
   const [start, length] =
-    view.getUint8(6) === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
+    version === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
   const text = await file.slice(start, start + Math.min(length, 10000)).text();
   const [, order, kind, size] = /'descr':\s*'([<>|=]?)([a-zA-Z])(\d+)'/.exec(text) ?? [];
-  const lengths = /'shape':\s*\(([^)]*)\)/.exec(text)?.[1];
-  if (!KINDS[kind] || lengths === undefined || order === ">")
-    throw unreadable(`Its header names no array of little-endian numbers: ${text.slice(0, 200)}`);
+  const lengths = /'shape':\s*\(((\s*\d+L?\s*(,|(?=\))))*\s*)\)/.exec(text)?.[1];
+  if (version > 3 || !KINDS[kind] || lengths === undefined || order === ">")
+    throw unreadable(`No array of little-endian numbers: npy ${version}, ${text.slice(0, 200)}`);
   return checked({
     name: file.name,
     dtype: KINDS[kind] + (kind === "b" ? "" : 8 * Number(size)),
@@ -52,31 +49,43 @@ async function readNpy(file, view) {
 
 async function readTensors(file, length) {
   try {
-    const { __metadata__, ...header } = JSON.parse(await file.slice(8, 8 + length).text());
-    return Object.entries(header).map(([name, { dtype: code, shape, data_offsets: place }]) => {
+    const text = await file.slice(8, 8 + length).text();
+    const { __metadata__, ...header } = JSON.parse(text);
+    const tensors = Object.entries(header).map(([name, { dtype: code, shape, data_offsets }]) => {
       const dtype = code.replace(/^[A-Z]+/, (letters) => CODES[letters] ?? letters);
-      return { name, dtype, shape: shape.map(Number), file, first: 8 + length + place[0] };
+      const [first, end] = data_offsets.map((each) => 8 + length + each);
+      const isFit = !READ.test(dtype) || end - first === product(shape) * itemBytes(dtype);
+      const isRight = isFit && [...shape, ...data_offsets].every(isLength);
+      return { name, dtype, shape, file, first, end: isRight ? end : NaN };
     });
+    tensors.sort((a, b) => a.first - b.first || a.end - b.end);
+    const last = tensors.reduce((end, each) => (each.first === end ? each.end : NaN), 8 + length);
+    // JSON.parse keeps the last of several tensors of one name.
+    const named = text.match(/"data_offsets"\s*:/g).length;
+    if (last === file.size && named === tensors.length) return tensors;
   } catch {
-    throw unreadable("It begins as safetensors do, but its header does not describe tensors.");
+    // Nothing that is read so far describes a tensor.
   }
+  throw unreadable("Its header does not describe each tensor once, with bytes as of its shape.");
 }
 
 /** Return an array whose elements are all of the file from its first on; throws Problem. */
 export function checked(array) {
   const { dtype, shape, file, first } = array;
+  if (!shape.every(isLength)) throw unreadable(`${shape.join(" × ")} is no shape.`);
   const [expected, held] = [product(shape) * itemBytes(dtype), file.size - first];
   if (expected === held) return array;
   throw unreadable(`${shape.join(" × ")} ${dtype} take ${expected} bytes; there are ${held}.`);
 }
 
-/** Return the bytes at the first indices of the first axis, in C order. */
+/** Return the bytes at the first indices of the first axis, in C order; throws Problem. */
 export async function bytesOf(array, count) {
-  const { shape, dtype, file, first, isFortran } = array;
+  const { name, shape, dtype, file, first, isFortran } = array;
+  if (!READ.test(dtype) || !shape.length || !product(shape))
+    throw unreadable(`${name} is ${shapeText(shape)} ${dtype}: the server reads no such array.`);
   const length = count * product(shape.slice(1)) * itemBytes(dtype);
   const stored = isFortran ? product(shape) * itemBytes(dtype) : length;
   const buffer = await file.slice(first, first + stored).arrayBuffer();
-  if (buffer.byteLength < stored) throw unreadable(`It ends before ${array.name} does.`);
   return isFortran ? inRows(new Uint8Array(buffer), shape, itemBytes(dtype), length) : buffer;
 }
 
@@ -107,8 +116,7 @@ export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
  */
 export async function matricesOf(array, description) {
   const { shape, dtype } = array;
-  if (!product(shape)) throw unreadable(`${array.name} has no elements.`);
-  const type = { complex64: "float32", complex128: "float64" }[dtype] ?? dtype;
+  const type = dtype === "complex64" ? "float32" : dtype;
   const numbers = decode(await bytesOf(array, lengthOf(array)), type);
   const { leading, rows: down, columns: across } = description?.view ?? {};
   const parts = type === dtype ? 1 : 2;

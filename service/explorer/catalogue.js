@@ -51,13 +51,13 @@ export class EncodingPanel {
     this.search.onkeydown = (event) => this.move(event);
     WIDE.onchange = () => (element.open = WIDE.matches);
     element.open = WIDE.matches;
-    app.catalogue.then((catalogue) => (this.catalogue = catalogue)).catch(() => null);
+    app.catalogue().then((catalogue) => (this.catalogue = catalogue));
   }
 
   /** Show a place: its entry chosen, its parameters in the form, and what is wrong with them. */
   async show(place) {
-    await this.app.catalogue.catch(() => null);
-    if (!this.catalogue || place !== this.app.place) return;
+    this.catalogue = await this.app.catalogue();
+    if (place !== this.app.place) return;
     const entry = this.entryOf(place);
     this.chosen.textContent = entry?.title ?? place.path;
     if (entry !== this.entry || !this.options.firstChild) {

@@ -78,11 +78,14 @@ export class CompareView {
     const [one, other] = both.map((url) => this.app.describe(url));
     const refuse = (problem) => this.refuse(problem, place);
     const descriptions = await Promise.all([one, other.catch(refuse)]);
-    const sources = await Promise.all(descriptions.map((each) => chosenSource(each, place.view)));
+    const leadings = descriptions.flatMap(({ view }) => view.leading ?? []);
+    const [leading] = leadings.sort((a, b) => a.count - b.count);
+    const chosen = descriptions.map((each) => chosenSource(each, place.view, leading?.count));
+    const sources = await Promise.all(chosen);
     if (place !== this.app.place) return;
     const [note, panels] = common(...sources);
     this.note.replaceChildren(panels.d ? `${differing(...descriptions)} ${note}` : note);
-    this.draw(place, descriptions[0].view, panels);
+    this.draw(place, { ...descriptions[0].view, leading, grid: null }, panels);
     const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;
     const shapes = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
@@ -114,10 +117,7 @@ export class CompareView {
     };
     const texts = kinds.map((each) => SHOWN[each]);
     const shown = buttons("Shown", texts, SHOWN[show], choose);
-    this.pane.choices.replaceChildren(
-      ...choices({ ...of, grid: null }, place.view, changed),
-      shown,
-    );
+    this.pane.choices.replaceChildren(...choices(of, place.view, changed), shown);
     this.element.hidden = this.comparison.hidden = false;
     this.pane.show({ panels: panels[show], view: place.view });
   }

@@ -199,7 +199,7 @@ async function sent(arrays, limit, model = null) {
   const tensor = async (array) => {
     const length = lengthOf(array, limit);
     const name = arrays.length > 1 ? array.name : "x";
-    const shape = array.shape.length ? [length, ...array.shape.slice(1)] : [];
+    const shape = [length, ...array.shape.slice(1)];
     return { ...array, name, shape, bytes: await bytesOf(array, length) };
   };
   const tensors = await Promise.all(arrays.map(tensor));

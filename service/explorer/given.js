@@ -1,6 +1,6 @@
 // What a person gives, as text or as files, and the elements that show what is answered.
 
-import { bytes, fault, fill, h } from "./lib.js";
+import { Problem, bytes, fault, fill, h } from "./lib.js";
 
 const READ_AFTER = 250;
 const HEAD_BYTES = 2 ** 25;
@@ -65,11 +65,14 @@ export function takeFiles(element, take) {
     if (input.files[0]) take(input.files[0]);
     input.value = "";
   };
-  const over = (event) => {
+  const over = async (event) => {
     event.preventDefault();
     event.stopPropagation();
     element.classList.toggle("over", event.type === "dragover");
-    if (event.type === "drop" && event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+    const { length, 0: file } = event.dataTransfer.files;
+    const detail = `None of these ${length} is read: drop the one that is meant.`;
+    if (length > 1) throw new Problem(0, { title: "One file at a time", detail });
+    if (event.type === "drop" && file) take(file);
   };
   for (const name of ["dragover", "dragleave", "drop"]) element.addEventListener(name, over);
 }

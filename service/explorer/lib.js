@@ -62,14 +62,16 @@ export function announce(text) {
 }
 
 /** Return what an error says: each fault with its place, and a link to the repaired request. */
-export function fault({ title = "The page failed", message, errors = [], instead }) {
+export function fault({ title, message, errors = [], instead }) {
   const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
   const said = ({ detail, pointer, url, suggestion }) => [
     h("p", {}, pointer && [h("code", {}, pointer), " "], detail),
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
-  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title), faults, open(instead));
+  const reload = { type: "button", class: "outlined", onclick: () => location.reload() };
+  const rest = [faults, open(instead), !title && h("button", reload, "Reload the page")];
+  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title ?? "The page failed"), rest);
 }
 
 /** Open the dialog of a template under a title, and return its parts; closed, it is gone. */
@@ -97,8 +99,26 @@ export async function copyText(name, text, button) {
   setTimeout(() => button.classList.remove("copied"), 1500);
 }
 
-let key = "";
+/** Save a file. */
+export function saveAs(name, blob) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  announce(`${name} is saved.`);
+}
+
+export let key = "";
 let asking = null;
+
+/** Save the file of a link, which sends no key; throws Problem of more than 268 MB. */
+export async function save({ href, pathname }) {
+  const response = await request(href);
+  if (Number(response.headers.get("Content-Length")) <= 2 ** 28)
+    return saveAs(pathname.split("/").at(-1), await response.blob());
+  response.body.cancel();
+  const detail = `curl --remote-name --header "Authorization: Bearer KEY" "${href}"`;
+  throw new Problem(0, { title: "Too large for the page: fetch it otherwise", detail });
+}
 
 /** Ask a person for the key of the server, which is kept in memory alone. */
 function askForKey() {
@@ -139,6 +159,27 @@ export async function request(url, options = {}) {
 /** Return the JSON of a GET, or of another request. */
 export async function json(url, options) {
   return (await request(url, options)).json();
+}
+
+/** Return what calls an async function once, and once more after each failure. */
+export function once(make) {
+  let made = null;
+  return () => {
+    if (!made) (made = make()).catch(() => (made = null));
+    return made;
+  };
+}
+
+/** Return a text as a URL of this server; throws Problem. */
+export function ownUrl(text) {
+  const url = URL.parse(text, location);
+  if (url?.origin === location.origin) return url;
+  throw new Problem(0, { title: "This is no URL of this server", detail: text });
+}
+
+/** Return the whole number below a limit that a text is, as BigInt; of any other text a default. */
+export function wholeBelow(limit, text, otherwise = 0n) {
+  return /^\d{1,19}$/.test(text) && BigInt(text) < limit ? BigInt(text) : otherwise;
 }
 
 const THIN = "\u2009";

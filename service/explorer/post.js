@@ -2,7 +2,7 @@
 
 import { matricesOf, readArrays, shapeText } from "./arrays.js";
 import { details, list, posted, showing } from "./given.js";
-import { fill, h, partsOf, request } from "./lib.js";
+import { fill, h, ownUrl, partsOf, request } from "./lib.js";
 import { MatrixPane, buttons } from "./table.js";
 
 const MOST_TEXT = 20000;
@@ -25,7 +25,7 @@ export class PostView {
 
   /** Show the entry of a place, with the body of `edit` or its example; without one, all entries. */
   async show({ path }) {
-    const { entries } = await this.app.catalogue;
+    const { entries } = await this.app.catalogue();
     const posts = entries.filter((each) => each.method === "POST");
     const entry = posts.find((each) => each.path === path);
     const shown = draft ?? (entry && { url: entry.example, body: entry.body });
@@ -46,7 +46,7 @@ export class PostView {
 
   async send(signal) {
     const options = posted(this.body.value, signal);
-    const url = this.url.value.trim();
+    const url = ownUrl(this.url.value.trim()).href;
     const file = await (await request(url.replace(/\?|$/, ".safetensors$&"), options)).blob();
     const arrays = (await readArrays(file)).sort((a, b) => sizeOf(b) - sizeOf(a));
     const text = await (await request(url, options)).text();

@@ -1,7 +1,7 @@
 // "Copy as": programs that fetch the table on the page, a link, the numbers in sight, a picture.
 
 import { axisTicks } from "./charts.js";
-import { announce, copyText, h, partsOf, real, request } from "./lib.js";
+import { Problem, copyText, h, partsOf, real, request, saveAs } from "./lib.js";
 
 /** Return the program in a language that prints the first numbers of three rows of a table. */
 async function program(language, url, dtype, shape) {
@@ -64,17 +64,14 @@ export class CopyMenu {
   }
 
   /** Return the program for the table; for the rows in sight, where the table is large. */
-  program(language) {
+  async program(language) {
     const { description, pane } = this.view;
     const { arrays, view } = description;
     const { path, query } = this.app.place;
     let url = `${path}.bin?${query}`;
     if (view.parts.length && !/\bpart=/.test(query)) url += `&part=${pane.source.part}`;
-    let { shape, dtype } = arrays[0];
-    if (arrays[0].bytes > WHOLE_BYTES) {
-      const sight = pane.window("bin");
-      [url, shape, dtype] = [sight.url, [sight.rows.count, sight.columns.count], view.dtype];
-    }
+    if (arrays[0].bytes > WHOLE_BYTES) url = pane.window("bin").url;
+    const [{ shape, dtype }] = (await this.app.describe(url)).arrays;
     return program(language, new URL(url, location).href, dtype, shape);
   }
 
@@ -85,16 +82,15 @@ export class CopyMenu {
 
   async numbers() {
     const { url } = this.view.pane.window("csv");
+    const { leading } = this.view.description.view;
+    const detail = `CSV has rows and columns, and no parameter selects one ${leading?.axis} alone.`;
+    if (leading && !leading.parameter) throw new Problem(0, { title: "Nothing to copy", detail });
     return (await request(url, { headers: { Accept: "text/csv" } })).text();
   }
 
   async save() {
     const sheet = picture(this.view.pane, decodeURI(this.app.place.url));
-    const blob = await new Promise((resolve) => sheet.toBlob(resolve));
-    const link = h("a", { href: URL.createObjectURL(blob), download: "posref.png" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    announce("The picture is saved.");
+    saveAs("posref.png", await new Promise((resolve) => sheet.toBlob(resolve)));
   }
 }
 

@@ -1,7 +1,7 @@
 // Windows of numbers: of a table on the server, of an array in memory, of two that are compared.
 
 import { isMasked } from "./colours.js";
-import { Problem, json, request } from "./lib.js";
+import { Problem, json, once, request } from "./lib.js";
 
 /** Numbers and painted tiles are kept up to so many bytes. */
 const TILE_BYTES = 64e6;
@@ -178,7 +178,7 @@ export class TableSource extends ArraySource {
     this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
     const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
     if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
-    this.frequencies = this.load(description);
+    this.frequencies = once(() => this.load(description));
   }
 
   /** Fetch the frequencies of the pairs, the axis of a grid that each is of, and unscaled ones. */
@@ -267,7 +267,7 @@ export class DifferenceSource {
     [this.rows, this.columns] = ["rows", "columns"].map(common);
     this.hasMeans = origins.every((each) => each.hasMeans);
     this.mostRows = Math.min(...origins.map((each) => each.mostRows));
-    this.frequencies = Promise.all(origins.map((each) => each.frequencies));
+    this.frequencies = () => Promise.all(origins.map((each) => each.frequencies?.()));
   }
 }
 
@@ -352,7 +352,7 @@ export class Tiles {
     this.waiting.set(key, controller);
     try {
       const numbers = source.origins.map((each) => each.read(rows, columns, controller.signal));
-      const [raw] = await Promise.all([Promise.all(numbers), source.frequencies]);
+      const [raw] = await Promise.all([Promise.all(numbers), source.frequencies?.()]);
       if (controller.signal.aborted) return;
       const tile = new Tile(wanted, raw);
       this.kept.set(key, tile);

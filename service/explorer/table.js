@@ -2,7 +2,7 @@
 
 import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { Problem, bytes, copied, count, h, real, svg, whole } from "./lib.js";
+import { Problem, bytes, copied, count, h, real, svg, whole, wholeBelow } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -26,16 +26,17 @@ export function isUpright({ view }) {
   return !/^(key|dx|column|from channel)$/.test(view?.columns.axis);
 }
 
-/** Return the source of a table that the fragment of the address chooses. */
-export async function chosenSource(description, view) {
+/** Return the source of a table that the fragment of the address chooses, of so many heads. */
+export async function chosenSource(description, view, heads = description.view.leading?.count) {
   const { parts, grid } = description.view;
   const part = parts.includes(view.get("part")) ? view.get("part") : parts[0];
-  const source = new TableSource(description, { part, head: Number(view.get("head") ?? 0) });
+  const head = Number(wholeBelow(heads ?? 1, view.get("head")));
+  const source = new TableSource(description, { part, head });
   if (!grid || !view.has("image")) return source;
   const [width, height] = [...grid].reverse();
-  const start = BigInt(Number(view.get("frame") ?? 0) * width * height);
-  const channel = { start: BigInt(view.get("image")), count: 1, stride: 1 };
-  const numbers = await source.read({ start, count: width * height, stride: 1 }, channel);
+  const start = wholeBelow(grid.at(-3) ?? 1, view.get("frame")) * BigInt(width * height);
+  const image = { start: wholeBelow(source.columns.count, view.get("image")), count: 1, stride: 1 };
+  const numbers = await source.read({ start, count: width * height, stride: 1 }, image);
   const rows = { axis: "row", count: height };
   const columns = { axis: "column", count: width };
   const { dtype, range } = source;
@@ -55,7 +56,7 @@ export function buttons(label, names, chosen, choose) {
 export function choices({ parts, leading, grid, columns }, view, changed) {
   const number = (name, text, limit) => {
     const onchange = () => input.reportValidity() && changed({ [name]: input.value });
-    const value = view.get(name) ?? "0";
+    const value = String(wholeBelow(limit, view.get(name)));
     const input = h("input", { type: "number", min: "0", max: String(limit - 1), value, onchange });
     return h("label", { class: "choice" }, `${text} `, input, ` of ${whole(limit)}`);
   };
@@ -73,11 +74,11 @@ export function choices({ parts, leading, grid, columns }, view, changed) {
 
 /** Return a whole number from text, as −4, 4503, 1e6 or 2^52+7; null of anything else. */
 function numberOf(text) {
-  const pattern = /^(-?\d+)(?:\^(\d{1,2})|e(\d{1,2}))?([+-]\d+)?$/;
+  const pattern = /^(-?)(\d+)(?:\^(\d{1,2})|e(\d{1,2}))?([+-]\d+)?$/;
   const match = pattern.exec(text.replace(/[\s,_]/g, "").replace("−", "-"));
   if (!match) return null;
-  const [number, power, zeros, more] = match.slice(1).map((each) => BigInt(each ?? 0));
-  return number ** (power || 1n) * 10n ** zeros + more;
+  const [, sign, number, power = 1, zeros = 0, more = 0] = match;
+  return BigInt(`${sign}1`) * BigInt(number) ** BigInt(power) * 10n ** BigInt(zeros) + BigInt(more);
 }
 
 /** A heat map with all that belongs to it. Tables, comparisons and files are shown in one. */
@@ -132,8 +133,9 @@ export class MatrixPane {
     const isIndex = Boolean(description.is_index) && !source.isDifference;
     map.show({ panels, isUpright: upright, isIndex, keeps });
     if (view || !keeps) this.start(fragment);
-    const lines = (fragment.get("channels") ?? "").split(",").filter(Boolean).map(Number);
-    this.kept = lines.filter((each) => each < Number(map.y.count)).slice(0, KEPT);
+    const lines = (fragment.get("channels") ?? "").split(",");
+    const kept = lines.map((each) => Number(wholeBelow(map.y.count, each, -1n)));
+    this.kept = kept.filter((each) => each >= 0).slice(0, KEPT);
     const hasPairs = source.channels.havePairs && upright;
     const [run] = source.channels.runs;
     this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length < 2;
@@ -150,10 +152,7 @@ export class MatrixPane {
   /** Put window and cursor where the fragment says, or where a table begins. */
   start(view) {
     const { rows, columns, isUpright: upright } = this.heatmap;
-    const number = (name, otherwise) => {
-      const text = view.get(name);
-      return /^\d{1,19}$/.test(text) ? BigInt(text) : BigInt(otherwise);
-    };
+    const number = (name, otherwise) => wholeBelow(Infinity, view.get(name), BigInt(otherwise));
     rows.set(number("at", 0), Number(number("rows", FIRST_ROWS)));
     columns.set(number("col", 0), Number(number("cols", upright ? columns.count : FIRST_ROWS)));
     rows.cursor = rows.limit(number("row", rows.index(1 / 3)));

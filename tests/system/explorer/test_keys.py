@@ -1,6 +1,7 @@
 """The page of a server that answers with an API key only."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,11 @@ def test_page_asks_for_the_key_once_and_keeps_it_in_memory(
     assert tab.value(stored)[:3] == [0, 0, ""]
     assert KEY not in tab.value("() => location.href")
     assert all(KEY not in target for target in tab.requested)
+    with tab.page.expect_download() as started:
+        tab.role("link", "npy").click()
+    assert started.value.suggested_filename == "rope.npy"
+    body = server.get(TABLE.replace("?", ".npy?"), Authorization=f"Bearer {KEY}").content
+    assert Path(started.value.path()).read_bytes() == body
     tab.expect_refusal(401)
 
 
@@ -50,7 +56,10 @@ def test_wrong_key_is_asked_for_again(new_tab: Callable[..., Tab]) -> None:
 
     give(tab, "wrong")
     tab.role("dialog").get_by_text("not known").wait_for()
-    give(tab, KEY)
+    give(tab, "kéy 😀")
+    refusal = tab.page.get_by_label("API key").evaluate("input => input.validationMessage")
+    assert "format" in refusal
+    give(tab, f" {KEY} ")
 
     tab.wait_for_map()
     tab.expect_refusal(401)
