@@ -19,7 +19,7 @@ from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import with_mistakes
 from service.analysis.explanation.measured import UNIT
-from service.analysis.explanation.places import Finding, placed
+from service.analysis.explanation.places import Finding, placed_along
 from service.analysis.precision import narrowest_dtype, rounded, spacing
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
@@ -30,7 +30,6 @@ _MOST_SHIFT = 63
 _MOST_MISTAKES = 3
 # Fewer numbers than this may have few decimals by chance.
 _FEWEST_FRACTIONS = 3
-_SHIFTED = ("position-offset",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,9 @@ class Numbers:
     Attributes:
         arrays: by name.
         dtype: the type to which engines round them.
-        grid: height and width if the rows are the cells of a grid.
+        axes: the names of the axes; those of a table of rows and channels unless given.
+        grid: the lengths of the axes of a grid whose cells are the rows, the fastest last; None
+            if they are not.
         are_frequencies: whether they are frequencies, whose powers cost engines a few units.
         first: the position of the first row.
         moved: returns the numbers from another row on; None if nobody knows those.
@@ -51,6 +52,7 @@ class Numbers:
 
     arrays: Mapping[str, Sample]
     dtype: DType
+    axes: tuple[str, ...] = ()
     grid: tuple[int, int] | None = None
     are_frequencies: bool = False
     first: int = 0
@@ -64,8 +66,8 @@ class Numbers:
         return next(iter(self.arrays.values())).values.shape
 
 
-Alternative: TypeAlias = tuple[Mistake, TableRequest, Numbers]
-"""A mistake in the settings, the request that has it, and the numbers of that."""
+Alternative: TypeAlias = tuple[Mistake, TableRequest | None, Numbers]
+"""A mistake in the settings, the request that has it if one has, and the numbers of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,12 @@ def explain_numbers(
         want: the expected numbers.
         others: yields the tables of other settings.
     """
+    elements = sum(sample.values.size for sample in have.values())
+    if not any(sample.values.any() for sample in have.values()) and any(
+        sample.values.any() for sample in want.arrays.values()
+    ):
+        zero = Finding("zero", "all numbers are zero", {"count": elements})
+        return Explanation("none", findings=(zero,), elements=elements)
     nearest: _Attempt | None = None
     for attempt in _attempts(have, want, others):
         if not attempt.bad.any():
@@ -108,9 +116,16 @@ def explain_numbers(
         return None
     found: tuple[Finding, ...] = ()
     if nearest.bad.mean() < 0.7:
-        found = (with_mistakes(nearest.mistakes, placed(nearest.bad)),)
-    elements = sum(sample.values.size for sample in have.values())
+        found = (with_mistakes(nearest.mistakes, _place(nearest.bad, want)),)
     return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
+
+
+def _place(bad: NDArray[np.bool_], want: Numbers) -> Finding:
+    """Return where numbers are wrong, by the names of the axes if all numbers are compared."""
+    is_whole = len(want.arrays) == 1 and bad.size == prod(want.shape)
+    if is_whole and want.axes and len(want.axes) == len(want.shape):
+        return placed_along(bad.reshape(want.shape), want.axes)
+    return placed_along(bad, ("row", "channel"))
 
 
 def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
@@ -153,7 +168,7 @@ def _aligned(
     expected = _table(want.arrays, tuple(range(len(want.shape))))
     sent = next(iter(have.values()))
     own = _real_dtype(sent)
-    for order in _orders(sent.values.shape, want, blocks=len(have)):
+    for order in _orders(sent.values.shape, want):
         if len(order.mistakes) > most:
             continue
         table = _table(have, order.axes)
@@ -202,7 +217,9 @@ def _bad(
         stiffness = np.abs(np.log(np.maximum(np.abs(predicted), 1e-30)))
         pairs = np.arange(predicted.shape[1])
         allowed = allowed + np.abs(predicted) * (8 + 3 * stiffness + 2 * pairs) * UNIT
-    bad: NDArray[np.bool_] = ~((np.abs(numbers - predicted) <= allowed) | (numbers == predicted))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(numbers - predicted) <= allowed
+    bad: NDArray[np.bool_] = ~(near | (numbers == predicted))
     return bad
 
 
@@ -294,8 +311,10 @@ def _table(arrays: Mapping[str, Sample], axes: tuple[int, ...]) -> Float64s:
     return np.hstack(tables) if len(tables) > 1 else tables[0]
 
 
-def _orders(shape: tuple[int, ...], want: Numbers, *, blocks: int) -> list[_Order]:
+def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
     """Return the orders that at most three mistakes lead to, the fewest first."""
+    blocks = len(want.arrays)
+    is_pair = want.arrays.keys() == {"cos", "sin"}
     found: dict[bytes, _Order] = {}
     for axis_mistakes, axes in _axes(shape, want.shape):
         moved = tuple(shape[axis] for axis in axes)
@@ -315,8 +334,9 @@ def _orders(shape: tuple[int, ...], want: Numbers, *, blocks: int) -> list[_Orde
         every = np.concatenate(
             [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
         )
-        for row_mistakes, row_order in _rows(kept, want.grid):
-            for column_mistakes, column_order in _columns(len(every), blocks):
+        for row_mistakes, row_order in _rows(kept, want):
+            columns_of = _columns(len(every), blocks, is_pair=is_pair)
+            for column_mistakes, column_order in columns_of:
                 mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
                 order = _Order(mistakes, axes, row_order, every[column_order])
                 key = repr(axes).encode() + row_order.tobytes() + order.columns.tobytes()
@@ -356,20 +376,23 @@ def _axes(
             yield (mistake("transposed", None, {"order": ", ".join(map(str, axes))}),), axes
 
 
-def _rows(rows: int, grid: tuple[int, int] | None) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+def _rows(rows: int, want: Numbers) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
     every = np.arange(rows)
     yield (), every
     if rows > 1:
         yield (mistake("positions-reversed"),), every[::-1].copy()
     side = isqrt(rows)
-    height, width = grid or ((side, side) if side * side == rows else (1, rows))
+    is_open = side * side == rows and not want.axes
+    height, width = want.grid or ((side, side) if is_open else (1, rows))
     if min(height, width) > 1 and height * width == rows:
         swapped = mistake("axes-swapped", None, {"first": "h", "second": "w"})
         yield (swapped,), every.reshape(width, height).T.reshape(-1)
 
 
-def _columns(columns: int, blocks: int) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
-    single = list(_single_columns(columns, blocks))
+def _columns(
+    columns: int, blocks: int, *, is_pair: bool
+) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+    single = list(_single_columns(columns, blocks, is_pair=is_pair))
     yield (), np.arange(columns)
     for one, order in single:
         yield (one,), order
@@ -378,7 +401,10 @@ def _columns(columns: int, blocks: int) -> Iterator[tuple[tuple[Mistake, ...], I
             yield (one, other), inner[outer]
 
 
-def _single_columns(columns: int, blocks: int) -> Iterator[tuple[Mistake, Indices]]:
+def _single_columns(
+    columns: int, blocks: int, *, is_pair: bool
+) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of columns; what the columns hold is known of cosines and sines alone."""
     for parts in {1, blocks, 2}:
         if columns % (2 * parts) or (parts > 1 and columns // parts <= 2):
             continue
@@ -388,7 +414,10 @@ def _single_columns(columns: int, blocks: int) -> Iterator[tuple[Mistake, Indice
         for have, want, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
             yield mistake("layout-swapped", None, {"have": have, "want": want}), order
     if columns % 2 == 0:
-        swapped = mistake("halves-swapped")
+        both = mistake("halves-swapped", None, {"how": "the two halves"}, variant="channels")
+        swapped = mistake("halves-swapped") if is_pair else both
         yield swapped, np.roll(np.arange(columns), columns // 2)
         if blocks == 1:
-            yield swapped, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)
+            how = {"how": "0 and 1, 2 and 3, and so on"}
+            neighbours = mistake("halves-swapped", None, how, variant="channels")
+            yield neighbours, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)

@@ -283,6 +283,23 @@ _LAYOUTS: Mapping[str, str] = {"interleaved": "sin_flat", "concatenated": "sin_c
 SHOWN: Mapping[str, str] = {packing: layout for layout, packing in _LAYOUTS.items()}
 """The layout of sinusoids that each packing of them is."""
 
+PACKING_TEXTS: Mapping[str, str] = {
+    "concat": "cosines, then sines",
+    "sin_concat": "sines, then cosines",
+    "flat": "each cosine before its sine",
+    "sin_flat": "each sine before its cosine",
+    "pair": "a cosine and its sine together, or one complex number of both",
+    "sin_pair": "a sine and its cosine together",
+    "compact": "cosines and sines apart, each once",
+    "half": "cosines and sines apart, all twice",
+    "interleaved": "cosines and sines apart, each twice in a row",
+    "half_concat": "cosines twice, then sines twice",
+    "sin_half_concat": "sines twice, then cosines twice",
+    "interleaved_concat": "each cosine twice in a row, then each sine",
+    "sin_interleaved_concat": "each sine twice in a row, then each cosine",
+}
+"""The order of cosines and sines in each packing."""
+
 
 _BASES = ("rope_theta", "base", "max_timescale", "max_period", "theta")
 
