@@ -243,6 +243,12 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
         request, _ = beginning(request, expected.document, sent)
     if expected.rows is not None and sent < expected.rows:
         rows = {"rows": sent, "of": expected.rows}
+    whole = len(target.structure.places)
+    if found.match and not rows_of(expected.document) and sent < whole:
+        if is_sequence:
+            rows = {"rows": sent, "of": whole}
+        else:
+            found = _without_last_rows(found, replace(target, rows=whole))
     found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
     return report_of(found, target, replace(expected, request=request), settings, rows=rows)
 

@@ -123,6 +123,14 @@ CATALOGUE: Mapping[str, Known] = {
         "Cosines and sines are multiplied by {factor} once too often.",
         "Multiply by it once.",
     ),
+    "missing-factor/numbers": Known(
+        3, "The factor {factor} of all numbers is missing.", "Multiply all numbers by {factor}."
+    ),
+    "extra-factor/numbers": Known(
+        5,
+        "All numbers are multiplied by {factor} once too often.",
+        "Multiply by it once.",
+    ),
     "wrong-factor": Known(
         14,
         "Every number is {factor} times what it should be; no model in common use has such a "
@@ -244,6 +252,11 @@ CATALOGUE: Mapping[str, Known] = {
         9,
         "Rows and columns are swapped.",
         "Transpose the array back.",
+    ),
+    "transposed/axes": Known(
+        9,
+        "The axes are in the order {order}; they should be in the order {want}.",
+        "Put the axes in the order {want}.",
     ),
     "truncated": Known(
         5,

@@ -19,7 +19,7 @@ from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import with_mistakes
 from service.analysis.explanation.measured import UNIT
-from service.analysis.explanation.places import Finding, placed_along
+from service.analysis.explanation.places import Finding, placed_along, plural
 from service.analysis.precision import narrowest_dtype, rounded, spacing
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
@@ -236,9 +236,10 @@ def _factors(
     if factor > 1e-6 and abs(factor - 1) > 1e-6:
         shortest = float(f"{factor:.6g}")
         values = {"factor": 1 / shortest, "ratio": shortest}
-        wrong = mistake("missing-factor", None, values)
+        wrong = mistake("missing-factor", None, values, variant="numbers")
         if factor > 1:
-            wrong = mistake("extra-factor", None, {"factor": shortest, "ratio": shortest})
+            values = {"factor": shortest, "ratio": shortest}
+            wrong = mistake("extra-factor", None, values, variant="numbers")
         for each in dict.fromkeys((shortest, factor)):
             bad = _bad(numbers, predicted * each, want, dtype, 0.0)
             yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
@@ -264,7 +265,8 @@ def _moved_rows(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield the expected rows from another one on; the last ones too, if they are known."""
-    rows = 0 if want.is_whole else len(numbers)
+    is_sequence = not want.axes or want.axes[0] in {"position", "query"}
+    rows = len(numbers) if is_sequence and not want.is_whole and want.grid is None else 0
     for shift in range(1, min(_MOST_SHIFT, rows - 2) + 1):
         for sign in (1, -1):
             wanted = known[shift : shift + rows]
@@ -285,6 +287,9 @@ def _moved_rows(
             elif sign < 0 or len(want.shape) > 2 or 2 * len(wanted) <= rows:
                 # Too few rows are known, or they are not those of positions alone.
                 continue
+            else:
+                unknown = np.ones((rows - len(wanted), bad.shape[1]), dtype=np.bool_)
+                bad = np.vstack([bad, unknown])
             first = want.first
             values = {"rows": sign * shift, "have": first + sign * shift, "want": first}
             wrong = mistake("position-offset", None, values)
@@ -316,26 +321,30 @@ def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
     blocks = len(want.arrays)
     is_pair = want.arrays.keys() == {"cos", "sin"}
     found: dict[bytes, _Order] = {}
-    for axis_mistakes, axes in _axes(shape, want.shape):
+    for axis_mistakes, axes in _axes(shape, want):
         moved = tuple(shape[axis] for axis in axes)
         rows, columns = prod(moved[:-1]) or 1, moved[-1] * blocks
         wanted_rows, wanted_columns = prod(want.shape[:-1]) or 1, want.shape[-1] * blocks
         sizes: tuple[Mistake, ...] = ()
-        for name, have, wanted in (
-            ("rows", rows, wanted_rows),
-            ("channels", columns, wanted_columns),
-        ):
+        first, last = "rows", "channels"
+        if len(want.axes) == len(want.shape) > 1:
+            last = plural(want.axes[-1])
+            if moved[1:-1] == want.shape[1:-1]:
+                first, rows, wanted_rows = plural(want.axes[0]), moved[0], want.shape[0]
+        for name, have, wanted in ((first, rows, wanted_rows), (last, columns, wanted_columns)):
             if have != wanted:
                 kind = "longer" if have > wanted else "truncated"
                 values = {"axis": name, "have": have, "want": wanted, "beyond": "missing"}
                 sizes = (*sizes, mistake(kind, None, values))
-        kept = min(rows, wanted_rows)
+        kept = min(prod(moved[:-1]), prod(want.shape[:-1]))
         width = min(columns, wanted_columns) // blocks
         every = np.concatenate(
             [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
         )
         for row_mistakes, row_order in _rows(kept, want):
             columns_of = _columns(len(every), blocks, is_pair=is_pair)
+            if want.axes and "channel" not in want.axes[-1]:
+                columns_of = iter([((), np.arange(len(every)))])
             for column_mistakes, column_order in columns_of:
                 mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
                 order = _Order(mistakes, axes, row_order, every[column_order])
@@ -348,9 +357,10 @@ def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
 
 
 def _axes(
-    shape: tuple[int, ...], wanted: tuple[int, ...]
+    shape: tuple[int, ...], want: Numbers
 ) -> Iterator[tuple[tuple[Mistake, ...], tuple[int, ...]]]:
-    rank = len(shape)
+    rank, wanted = len(shape), want.shape
+    names = want.axes if len(want.axes) == len(wanted) else tuple(map(str, range(len(wanted))))
     if rank != len(wanted):
         return
     plain = tuple(range(rank))
@@ -362,18 +372,15 @@ def _axes(
     for axes in permutations(range(rank)) if rank <= _MOST_AXES else ():
         if axes == plain or tuple(shape[axis] for axis in axes) != wanted:
             continue
-        if axes[-1] == rank - 1:
-            moved = [index for index, axis in enumerate(axes) if index != axis]
-            yield (
-                (
-                    mistake(
-                        "axes-swapped", None, {"first": str(moved[0]), "second": str(moved[-1])}
-                    ),
-                ),
-                axes,
-            )
-        else:
-            yield (mistake("transposed", None, {"order": ", ".join(map(str, axes))}),), axes
+        moved = [names[index] for index, axis in enumerate(axes) if index != axis]
+        order = [names[axes.index(index)] for index in range(rank)]
+        wrong = mistake("transposed")
+        if axes[-1] == rank - 1 and len(moved) == 2:
+            wrong = mistake("axes-swapped", None, {"first": moved[0], "second": moved[1]})
+        elif rank > 2:
+            values = {"order": order, "want": list(names)}
+            wrong = mistake("transposed", None, values, variant="axes")
+        yield (wrong,), axes
 
 
 def _rows(rows: int, want: Numbers) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:

@@ -48,7 +48,7 @@ class PlaceSpan:
 def span_of(where: Indices, length: int, noun: str) -> PlaceSpan:
     """Return the pattern of rising indices below a length: a range, every k-th, or a list."""
     first, last, count = int(where[0]), int(where[-1]), len(where)
-    many = _plural(noun)
+    many = plural(noun)
     if count == length:
         return PlaceSpan(f"all {many}", {"from": first, "to": last}, is_all=True)
     if count == 1:
@@ -80,7 +80,8 @@ def span_of(where: Indices, length: int, noun: str) -> PlaceSpan:
 _PLURALS = {"batch": "batches", "query": "queries", "frequency": "frequencies"}
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
+    """Return the plural of the name of an axis."""
     return _PLURALS.get(noun, f"{noun}s")
 
 

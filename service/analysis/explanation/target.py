@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.analysis.array import COMPONENT_DTYPES, TableRequest
 from service.analysis.explanation.formulas import Rule, Series
-from service.analysis.explanation.views import Columns, Wanted
+from service.analysis.explanation.views import Columns, Wanted, packing_of
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.rotary.angles import ComplexTable
 from service.encodings.rotary.rules import RotaryRule
@@ -257,7 +257,8 @@ def target_of(
     given = document.parameters
     layout = str(given.get("layout", document.layout))
     packing = _PACKS.get(document.pack, document.pack) if document.pack else _LAYOUTS.get(layout)
-    wanted = Wanted(packing or layout, lengths, columns, row_axes)
+    packing = packing or packing_of(first.frequency, first.is_sine) or layout
+    wanted = Wanted(packing, lengths, columns, row_axes)
     dtype = COMPONENT_DTYPES.get(table.dtype, table.dtype)
     named = request.parameters if request else given
     series, own, parameter = _settings(first, {**named, **given}, rule)
