@@ -37,12 +37,12 @@ from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float
 from service.numerics.tables import Document, ParameterValue, StoredTable
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
-from service.routes.expected_grids import exchanged
 from service.routes.expected_tables import (
     ROWS,
     Expected,
     bad_url,
     beginning,
+    exchanged_grids,
     expected_at,
     expected_rotation,
     finite_sample,
@@ -370,7 +370,7 @@ def _against_numbers(
     numbers = numbers_of(expected.request, expected.document, sent)
 
     def others() -> Iterator[Alternative]:
-        yield from exchanged(expected.request, numbers)
+        yield from exchanged_grids(expected.request, numbers)
         yield from other_settings(expected.request, sent)
 
     found = explain_numbers(samples, numbers, others)

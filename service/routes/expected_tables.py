@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from service.analysis.array import LARGEST, MAX_ELEMENTS, Sample, TableRequest, float64_numbers
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.numeric_tables import Alternative, Numbers
+from service.analysis.explanation.numeric_tables import Alternative, Numbers, exchanged
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.explanation.target import Target, target_of
 from service.delivery.parameters import read_parameters
+from service.encodings.grid.grid_encoding import GridEncoding
 from service.encodings.rotary.angles import RotaryAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError, shortened
-from service.grammar import real_positions
+from service.grammar import integers, real_positions
 from service.numerics.dtypes import (
     FLOAT64,
     INDEX_DTYPES,
@@ -37,7 +38,6 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.expected_grids import grid_lengths
 from service.routes.table_urls import (
     pointing_at_to,
     read_url,
@@ -59,6 +59,7 @@ _MOST_ELEMENTS = 2**24
 
 _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
 _LENGTH = "seq_len"
+_GRID = "encoding/grid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +217,7 @@ def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
         arrays,
         REAL_DTYPES.get(name, FLOAT64),
         tuple(axis.partition("(")[0] for axis in document.axes),
-        grid_lengths(request),
+        _grid(request),
         are_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
         first=int(str(document.parameters.get("start", 0))),
         moved=partial(_moved, request, document, sent) if rows_of(document) else None,
@@ -561,6 +562,27 @@ def _is_causal(values: NDArray[Any]) -> bool:
 def elements_of(table: Table) -> Elements:
     """Return all elements of a table, in its shape."""
     return table.read(0, size(table)).reshape(table.shape)
+
+
+def _grid(request: TableRequest) -> tuple[int, int] | None:
+    """Return the lengths of a 2-D grid whose cells are the rows, the fastest last; else None."""
+    parameters = request.parameters
+    if request.resource == _GRID:
+        along = read_parameters(GridEncoding, parameters).layout.along.values()
+        lengths = tuple(each.tokens.length for each in along)
+    elif {"height", "width"} <= set(parameters) and "depth" not in parameters:
+        lengths = int(str(parameters["height"])), int(str(parameters["width"]))
+    else:
+        lengths = tuple(integers(parameters["grid"])) if "grid" in parameters else ()
+    return (lengths[0], lengths[1]) if len(lengths) == 2 else None
+
+
+def exchanged_grids(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
+    """Yield the numbers of a grid of sines and cosines whose channels or tokens are exchanged."""
+    if request.resource == _GRID:
+        encoding = read_parameters(GridEncoding, request.parameters)
+        width, is_first = encoding.grid.d_model, encoding.has_channels_first
+        yield from exchanged(encoding.layout, width, want, channels_first=is_first)
 
 
 def bad_url(rule: str, url: str | None = None) -> InvalidParameters:

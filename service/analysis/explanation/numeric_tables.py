@@ -6,8 +6,8 @@ other settings of the request. ``explain_numbers`` returns the shortest list of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import permutations, product
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations, product
 from math import isqrt, prod
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from service.analysis.explanation.faults import with_mistakes
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding, placed_along, plural
 from service.analysis.precision import narrowest_dtype, rounded, spacing
+from service.encodings.grid.sincos import Layout, lanes
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -428,3 +429,67 @@ def _single_columns(
             how = {"how": "0 and 1, 2 and 3, and so on"}
             neighbours = mistake("halves-swapped", None, how, variant="channels")
             yield neighbours, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)
+
+
+def exchanged(
+    layout: Layout, width: int, want: Numbers, *, channels_first: bool
+) -> Iterator[Alternative]:
+    """Yield the numbers of a grid whose channels or tokens are exchanged.
+
+    What each channel holds, and along which axis tokens run, is known from the layout of the table.
+
+    Args:
+        layout: the layout.
+        width: the number of channels.
+        want: the expected numbers.
+        channels_first: whether the first axis is that of the channels.
+    """
+    orders = [(wrong, order, 1) for wrong, order in _of_channels(layout, width)]
+    if not layout.leading and not channels_first:
+        orders += [(wrong, order, 0) for wrong, order in _of_tokens(layout)]
+    for wrong, order, axis in orders:
+        arrays = {}
+        for name, sample in want.arrays.items():
+            values = np.moveaxis(sample.values, 0, -1) if channels_first else sample.values
+            table = values.reshape(-1, width).take(order, axis=axis).reshape(values.shape)
+            moved = np.moveaxis(table, -1, 0) if channels_first else table
+            arrays[name] = replace(sample, values=moved)
+        yield wrong, None, replace(want, arrays=arrays)
+
+
+def _of_channels(layout: Layout, width: int) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of channels: those of two axes exchanged, and cosines with sines."""
+    held: dict[tuple[str, str, int], int] = {
+        (lane.axis, lane.content, number): channel
+        for lane in lanes(layout.blocks, width)
+        for number, channel in enumerate(lane.channels)
+    }
+    renamed: list[tuple[Mistake, dict[str, str]]] = [
+        (
+            mistake("axes-swapped", None, {"first": one, "second": other}, variant="channels"),
+            {one: other, other: one},
+        )
+        for one, other in combinations(layout.along, 2)
+    ]
+    renamed.append((mistake("halves-swapped"), {"sin": "cos", "cos": "sin"}))
+    for wrong, names in renamed:
+        order = np.arange(width)
+        for (axis, content, number), channel in held.items():
+            other = names.get(axis, axis), names.get(content, content), number
+            order[channel] = held.get(other, -1)
+        if (order >= 0).all():
+            yield wrong, order
+
+
+def _of_tokens(layout: Layout) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of rows whose tokens run along the axes in another order."""
+    names = list(layout.along)
+    lengths = [layout.along[name].tokens.length for name in names]
+    numbers = np.arange(prod(lengths)).reshape(lengths)
+    zeros = np.arange(layout.zero_rows)
+    for axes in list(permutations(range(len(names))))[1:]:
+        run = [names[axis] for axis in axes]
+        values = {"have": ", then ".join(run[::-1]), "want": ", then ".join(names[::-1])}
+        moved = numbers.transpose(axes).reshape(-1) + layout.zero_rows
+        wrong = mistake("axes-swapped", None, values, variant="tokens")
+        yield wrong, np.concatenate([zeros, moved])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.analysis.array import COMPONENT_DTYPES, TableRequest
 from service.analysis.explanation.formulas import Rule, Series
-from service.analysis.explanation.views import Columns, Wanted, packing_of
+from service.analysis.explanation.views import PACKINGS, Columns, Wanted
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.rotary.angles import ComplexTable
 from service.encodings.rotary.rules import RotaryRule
@@ -257,7 +257,7 @@ def target_of(
     given = document.parameters
     layout = str(given.get("layout", document.layout))
     packing = _PACKS.get(document.pack, document.pack) if document.pack else _LAYOUTS.get(layout)
-    packing = packing or packing_of(first.frequency, first.is_sine) or layout
+    packing = packing or _packing_of(first.frequency, first.is_sine) or layout
     wanted = Wanted(packing, lengths, columns, row_axes)
     dtype = COMPONENT_DTYPES.get(table.dtype, table.dtype)
     named = request.parameters if request else given
@@ -276,6 +276,17 @@ def target_of(
         rows,
         read_exact,
     )
+
+
+def _packing_of(frequency: Indices, is_sine: NDArray[np.bool_]) -> str | None:
+    """Return the packing whose channels have these frequencies and components; None if none."""
+    for name, packing in PACKINGS.items():
+        channels = packing.channels(len(frequency))
+        if channels is not None:
+            own = channels.indices()
+            if np.array_equal(own[0], frequency) and np.array_equal(own[1], is_sine):
+                return name
+    return None
 
 
 # The names that views give to packs and to the layouts of sinusoids.

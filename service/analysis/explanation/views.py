@@ -91,18 +91,6 @@ PACKINGS: Mapping[str, Packing] = {
 }
 """The packings of one array, by name; those of ``/rope`` have the same names there."""
 
-
-def packing_of(frequency: Indices, is_sine: NDArray[np.bool_]) -> str | None:
-    """Return the packing whose channels have these frequencies and components; None if none."""
-    for name, packing in PACKINGS.items():
-        channels = packing.channels(len(frequency))
-        if channels is not None:
-            own = channels.indices()
-            if np.array_equal(own[0], frequency) and np.array_equal(own[1], is_sine):
-                return name
-    return None
-
-
 _COPIES: Mapping[str, Packing] = {
     "half": Packing(("cos", "cos")),
     "interleaved": Packing(("cos",), repeats=2),

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from service.routes.expected_grids import grid_lengths
-from service.routes.table_urls import table_request
+from service.routes.expected_tables import expected_at, numbers_of
 from tests.analysis.rotating import Array
 from tests.client import Client
 from tests.routes.test_diagnose import diagnose, names, table
@@ -91,6 +90,7 @@ def test_tokens_along_the_other_axis_are_the_only_mistake(client: Client, is_pad
 
 
 def test_rows_of_a_grid_run_along_its_last_axis_first() -> None:
-    found = [grid_lengths(table_request(grid(each, 6, 4))) for each in ("mae", "moco-v3")]
+    expected = [expected_at(grid(each, 6, 4), 24) for each in ("mae", "moco-v3")]
+    found = [numbers_of(each.request, each.document, 24 * 32).grid for each in expected]
 
     assert found == [(6, 4), (4, 6)]
