@@ -310,7 +310,7 @@ def _of_first_channels(target: Target, have: Arrays) -> Target:
     width = next(iter(have.values())).shape[-1]
     if len(target.wanted.columns) > 1 or width >= len(target.structure.frequency):
         return target
-    return target.beginning_of_rows(width)
+    return target.count_rows(width)
 
 
 def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseReport:
@@ -381,9 +381,9 @@ def _against_numbers(
             finite_sample(name, table)
     if found.verdict == "none" and not found.elements:
         raise _unrelated(samples, next(iter(numbers.arrays.values())))
-    sent, rows = rows_of(expected.document), None
-    if expected.rows is not None and 0 < sent < expected.rows:
-        rows = {"rows": sent, "of": expected.rows}
+    count, rows = rows_of(expected.document), None
+    if expected.rows is not None and 0 < count < expected.rows:
+        rows = {"rows": count, "of": expected.rows}
     return report_of(found, None, expected, settings, rows=rows)
 
 

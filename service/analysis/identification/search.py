@@ -46,6 +46,7 @@ from service.analysis.identification.verification import (
     verdict_of,
 )
 from service.analysis.precision import narrowest_dtype
+from service.grammar import real_positions
 from service.numerics.limits import MAX_CHANNELS
 
 DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
@@ -456,8 +457,11 @@ def _nearest(search: Search) -> Verdict | None:
 def _is_plausible(proposal: Proposal) -> bool:
     """Return whether a table that does not match may still be what is meant."""
     given = proposal.request.parameters
-    start = abs(float(str(given.get("start", 0))))
-    return not _LISTS & given.keys() and start <= _FARTHEST
+    if _LISTS & given.keys():
+        return False
+    listed = real_positions(given["positions"]) if "positions" in given else None
+    places = [float(str(given.get("start", 0)))] if listed is None else listed.at(0, listed.count)
+    return float(np.abs(places).max()) <= _FARTHEST
 
 
 def _notes(inputs: IdentifyInput) -> tuple[str, ...]:
