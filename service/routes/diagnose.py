@@ -310,7 +310,7 @@ def _of_first_channels(target: Target, have: Arrays) -> Target:
     width = next(iter(have.values())).shape[-1]
     if len(target.wanted.columns) > 1 or width >= len(target.structure.frequency):
         return target
-    return target.count_rows(width)
+    return target.beginning_of_rows(width)
 
 
 def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseReport:

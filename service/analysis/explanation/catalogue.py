@@ -45,7 +45,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Apply the rule {rule}, with {settings}.",
     ),
     "config-key-ignored/default": Known(
-        3, "{key} is {have}, its default; it should be {want}.", "Set {key} to {want}."
+        3, "{key} was ignored: it is {have}; it should be {want}.", "Set {key} to {want}."
     ),
     "wrong-parameter": Known(5, "{key} is {have}; it should be {want}.", "Set {key} to {want}."),
     "wrong-parameter/interval": Known(

@@ -101,12 +101,6 @@ def explain_numbers(
         want: the expected numbers.
         others: yields the tables of other settings.
     """
-    elements = sum(sample.values.size for sample in have.values())
-    if not any(sample.values.any() for sample in have.values()) and any(
-        sample.values.any() for sample in want.arrays.values()
-    ):
-        zero = Finding("zero", "all numbers are zero", {"count": elements})
-        return Explanation("none", findings=(zero,), elements=elements)
     nearest: _Attempt | None = None
     for attempt in _attempts(have, want, others):
         if not attempt.bad.any():
@@ -115,8 +109,11 @@ def explain_numbers(
             nearest = attempt
     if nearest is None:
         return None
+    elements = sum(sample.values.size for sample in have.values())
     found: tuple[Finding, ...] = ()
-    if nearest.bad.mean() < 0.7:
+    if not any(sample.values.any() for sample in have.values()):
+        found = (Finding("zero", "all numbers are zero", {"count": elements}),)
+    elif nearest.bad.mean() < 0.7:
         found = (with_mistakes(nearest.mistakes, _place(nearest.bad, want)),)
     return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
 
