@@ -36,6 +36,8 @@ _NOISE = 0.95
 _NARROW = {
     Narrowing(dtype, part).arithmetic for dtype in (BFLOAT16, FLOAT16) for part in NARROW_PARTS
 }
+# Of a table with more other settings, the URL says it better.
+_MOST_SETTINGS = 2
 # Lists of frequencies can be any numbers.
 _LISTS = {"inv_freq", "freq_factors", "short_factor", "long_factor"}
 
@@ -72,13 +74,13 @@ def as_another_table(
     url, want = str(TableLink(**link_to(request, match.document, settings))), "what is wanted"
     if expected is not None:
         want = str(TableLink(**link_to(expected, tables(expected), settings)))
-    other = _of_other_positions(request, expected) or mistake(
-        "another-table", None, {"have": url, "want": want}
-    )
+    moved = _of_other_positions(request, expected)
+    other = (moved,) if moved else _of_other_settings(request, expected)
+    other = other or (mistake("another-table", None, {"have": url, "want": want}),)
     return replace(
         found,
         verdict="diagnosed",
-        mistakes=(other, *further),
+        mistakes=(*other, *further),
         match=None,
         findings=(),
         elements=sum(map(size, have.values())),
@@ -104,6 +106,21 @@ def _of_other_positions(request: TableRequest, expected: TableRequest | None) ->
         if are_alike(request, expected.without(*ROWS).with_parameters(**given), tables):
             return pattern(found, wanted)
     return None
+
+
+def _of_other_settings(request: TableRequest, expected: TableRequest | None) -> tuple[Mistake, ...]:
+    """Return the mistakes that a few settings are others; none if more differs."""
+    if expected is None or request.resource != expected.resource:
+        return ()
+    have, want = (tables(each).parameters for each in (request, expected))
+    keys = [key for key in want if have.get(key) != want[key]]
+    is_long = any(isinstance(want[key], tuple) or key in ROWS for key in keys)
+    if have.keys() != want.keys() or len(keys) > _MOST_SETTINGS or is_long:
+        return ()
+    return tuple(
+        mistake("wrong-parameter", None, {"key": key, "have": have[key], "want": want[key]})
+        for key in keys
+    )
 
 
 def _positions(given: Mapping[str, ParameterValue]) -> Float64s | None:

@@ -1,17 +1,15 @@
 """Explain an array that should be a table determined by other arrays, such as position ids."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from service.analysis.array import Sample, TableRequest
-from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.catalogue import mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
 from service.delivery.endpoints import COMPOSITIONS, NamedArrays
@@ -20,19 +18,15 @@ from service.errors import InvalidBody, PosrefError
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES
 from service.numerics.tables import Document, StoredTable
-from service.routes.expected_tables import check_size, elements_of, finite_sample
+from service.routes.expected_tables import check_size, elements_of, finite_sample, switched
 from service.routes.table_urls import pointing_at_to, table_request
 
 _HAVE = "have"
 
 # Libraries interpolate in float32, and lose at most 28 steps of the largest number: see /resize.
 _LIBRARY_ERROR = 28 * 2.0**-23
-# These choose what is answered, or by whose rules everything else is read.
-_NOT_SWITCHED = frozenset({"part", "dtype", "layout"})
 # Position ids have one axis, or those of time, height, width and more.
 _MOST_AXES = 4
-# The two sides of a grid.
-_SIDES = ("size", "old_size")
 
 
 @cache
@@ -126,44 +120,3 @@ def _others(
             sample = replace(want.arrays[name], values=values[list(order)])
             wrong = mistake("sections-exchanged", None, moved, variant="ids")
             yield wrong, request, replace(want, arrays={name: sample})
-
-
-def switched(
-    request: TableRequest, fields: Mapping[str, Any], resolved: Mapping[str, Any]
-) -> Iterator[tuple[Mistake, TableRequest]]:
-    """Yield requests with another choice in one parameter, or with the sides of a grid exchanged.
-
-    Args:
-        request: the expected request.
-        fields: the fields of its parameters, by name.
-        resolved: the values that its document has for them.
-    """
-    for key, each in sorted(fields.items(), key=lambda field: field[0] == "convention"):
-        is_read = key not in _NOT_SWITCHED and (key != "convention" or "resize" in request.resource)
-        choices = _choices(each.annotation) if is_read else ()
-        want = resolved.get(key, request.parameters.get(key))
-        for choice in choices:
-            if want is not None and str(choice).lower() != str(want).lower():
-                values = {"key": key, "have": choice, "want": want}
-                spelled = str(choice).lower() if isinstance(choice, bool) else choice
-                changed = request.with_parameters(**{key: spelled})
-                yield mistake("wrong-parameter", None, values, {key: choice}), changed
-    for key in _SIDES:
-        sides = str(request.parameters.get(key, "")).split(",")
-        if len(sides) == 2 and sides[0] != sides[1]:
-            swapped = mistake("axes-swapped", None, {"first": "height", "second": "width"})
-            yield swapped, request.with_parameters(**{key: ",".join(sides[::-1])})
-
-
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    """Return the values that a parameter of a few choices may have; none for other parameters."""
-    origin = get_origin(annotation)
-    if annotation is bool:
-        return (True, False)
-    if origin is Literal:
-        return get_args(annotation)
-    if origin is Annotated:
-        return _choices(get_args(annotation)[0])
-    if origin in {Union, UnionType}:
-        return tuple(choice for each in get_args(annotation) for choice in _choices(each))
-    return ()

@@ -9,7 +9,6 @@ This module is long because the report stands beside the examinations that fill 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -20,11 +19,11 @@ from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
-from service.analysis.explanation.numeric_tables import Numbers, explain_numbers
+from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.rotations import explain_rotation
 from service.analysis.explanation.sampling import ALL_ROWS, DESCRIPTION
-from service.analysis.explanation.target import SHOWN, Target, target_of
+from service.analysis.explanation.target import PACKING_TEXTS, SHOWN, Target, target_of
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.identification.search import identify
 from service.delivery.endpoints import ABSENT, Count, Report
@@ -43,9 +42,11 @@ from service.routes.expected_tables import (
     Expected,
     bad_url,
     beginning,
+    exchanged_grids,
     expected_at,
     expected_rotation,
     finite_sample,
+    frequencies_url,
     numbers_of,
     other_settings,
     rows_of,
@@ -56,6 +57,7 @@ from service.routes.table_urls import (
     arrays_in_to,
     link_to,
     tables,
+    url_of,
 )
 from service.settings import Settings
 
@@ -235,12 +237,18 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
     found = as_another_table(
         found, _by_part(have), expected.request, settings, is_sequence=is_sequence
     )
-    sent = found.match.reading.view.rows if found.match else _rows(have, expected.document)
+    sent = found.match.reading.sent if found.match else _rows(have, expected.document)
     request, rows = expected.request, None
     if sent < rows_of(expected.document):
         request, _ = beginning(request, expected.document, sent)
     if expected.rows is not None and sent < expected.rows:
         rows = {"rows": sent, "of": expected.rows}
+    whole = len(target.structure.places)
+    if found.match and not rows_of(expected.document) and sent < whole:
+        if is_sequence:
+            rows = {"rows": sent, "of": whole}
+        else:
+            found = _without_last_rows(found, replace(target, rows=whole))
     found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
     return report_of(found, target, replace(expected, request=request), settings, rows=rows)
 
@@ -338,7 +346,7 @@ def _against_array(have: Arrays, want: Arrays, settings: Settings) -> DiagnoseRe
 
 def _without_last_rows(found: Explanation, target: Target) -> Explanation:
     """Return an explanation with the mistake that rows are missing, if some are."""
-    have, want = found.match.reading.view.rows if found.match else 0, target.rows or 0
+    have, want = found.match.reading.sent if found.match else 0, target.rows or 0
     if found.verdict == "none" or not 0 < have < want:
         return found
     fewer = mistake("truncated", None, {"have": have, "want": want, "axis": "rows"})
@@ -348,7 +356,11 @@ def _without_last_rows(found: Explanation, target: Target) -> Explanation:
 def _against_numbers(
     have: Arrays, expected: Expected, settings: Settings, rule: str
 ) -> DiagnoseReport:
-    samples = {name: finite_sample(name, table) for name, table in _by_part(have).items()}
+    may_be_masked = "masked" in expected.document.parameters
+    samples = {
+        name: finite_sample(name, table, may_be_masked=may_be_masked)
+        for name, table in _by_part(have).items()
+    }
     names = expected.document.arrays
     if len(samples) == len(names) == 1:
         samples = dict(zip(names, samples.values(), strict=True))
@@ -356,25 +368,38 @@ def _against_numbers(
         raise InvalidBody(rule)
     sent = sum(sample.values.size for sample in samples.values())
     numbers = numbers_of(expected.request, expected.document, sent)
-    others = partial(other_settings, expected.request, sent)
+
+    def others() -> Iterator[Alternative]:
+        yield from exchanged_grids(expected.request, numbers)
+        yield from other_settings(expected.request, sent)
+
     found = explain_numbers(samples, numbers, others)
     named = dict(zip(samples, _by_part(have).values(), strict=True))
     found = as_another_table(found or Explanation("none"), named, expected.request, settings)
+    if found.verdict == "none":
+        for name, table in have.items():
+            finite_sample(name, table)
     if found.verdict == "none" and not found.elements:
         raise _unrelated(samples, next(iter(numbers.arrays.values())))
-    sent, rows = rows_of(expected.document), None
-    if expected.rows is not None and 0 < sent < expected.rows:
-        rows = {"rows": sent, "of": expected.rows}
+    count, rows = rows_of(expected.document), None
+    if expected.rows is not None and 0 < count < expected.rows:
+        rows = {"rows": count, "of": expected.rows}
     return report_of(found, None, expected, settings, rows=rows)
 
 
 def _unrelated(have: Mapping[str, Sample], want: Sample) -> InvalidBody:
     name, sample = next(iter(have.items()))
-    rule = (
-        f"the array is {sample.dtype.name} of shape {sample.shape}, and the expected table "
-        f"{want.dtype.name} of shape {want.shape}: these shapes have nothing in common"
-    )
+    rule = _without_relation(sample.dtype.name, sample.shape, want.dtype.name, want.shape)
     return InvalidBody(rule, f"/{shortened(name)}")
+
+
+def _without_relation(
+    dtype: str, shape: tuple[int, ...], want_dtype: str, want_shape: tuple[int, ...]
+) -> str:
+    return (
+        f"the array is {dtype} of shape {shape}, and the expected table {want_dtype} of shape "
+        f"{want_shape}: these shapes have nothing in common"
+    )
 
 
 def _check_related(have: Arrays, expected: Expected) -> None:
@@ -386,16 +411,21 @@ def _check_related(have: Arrays, expected: Expected) -> None:
         # The document has as many rows as were sent, whatever the table of to has.
         lengths = {want.shape[-1]}
     if not set(table.shape) & {each for each in lengths if each > 1}:
-        rule = (
-            f"the array is {table.dtype.name} of shape {table.shape}, and the expected table "
-            f"{want.dtype.name} of shape {want.shape}: these shapes have nothing in common"
-        )
+        shape = want.shape
+        if expected.rows is not None and "position" in expected.document.axes:
+            axis = expected.document.axes.index("position")
+            shape = (*shape[:axis], expected.rows, *shape[axis + 1 :])
+        rule = _without_relation(table.dtype.name, table.shape, want.dtype.name, shape)
+        assert expected.target is not None
+        if table.shape == (len(expected.target.omega),) and expected.request.resource == "rope":
+            url = frequencies_url(url_of(expected.request))
+            rule += f"; frequencies go with to={url.replace('&', '%26')}"
         raise InvalidBody(rule, f"/{shortened(name)}")
 
 
 def _check_names(content: Input, url: str | None) -> None:
     if url is None and not content.is_named:
-        raise bad_url("an unnamed array is read as x: set to to the URL of the expected table")
+        raise bad_url("an unnamed array is read as x: give the URL of the expected table as to=")
     unknown = [name for name in content.arrays if name not in ARRAY_NAMES]
     if unknown and (len(content.arrays) > 1 or url is None):
         rule = (
@@ -512,7 +542,7 @@ def report_of(
         given["sampled"] = SampledRows(rows=found.sampled, which=DESCRIPTION)
     return DiagnoseReport(
         verdict=found.verdict,
-        sentence=sentence_of(found, target, rotated),
+        sentence=sentence_of(found, target, rotated, rows or {}),
         mistakes=[_mistake(each) for each in found.mistakes],
         **given,
         checked=CheckedElements(elements=found.elements, **(rows or {})),
@@ -541,8 +571,10 @@ def _wrapper(view: View, target: Target) -> dict[str, Any]:
     return {"wrapper": WrapperReport(**wrapper)} if wrapper else {}
 
 
-def sentence_of(found: Explanation, target: Target | None, rotated: DType | None = None) -> str:
-    """Return the answer in one or several sentences; rotated is the type of a rotated array."""
+def sentence_of(
+    found: Explanation, target: Target | None, rotated: DType | None, rows: Mapping[str, int]
+) -> str:
+    """Return the answer in one or several sentences; see report_of."""
     match = found.match
     if found.verdict == "diagnosed":
         return " ".join(each.sentence for each in found.mistakes)
@@ -552,17 +584,24 @@ def sentence_of(found: Explanation, target: Target | None, rotated: DType | None
         text = found.findings[0].text
         return f"{text[0].upper()}{text[1:]}."
     made = f", made {match.fit.arithmetic.description}" if match else ""
-    text = f"This is the {'table' if rotated is None else 'rotation'}{made}."
+    first = f": its first {rows['rows']} rows of {rows['of']}" if rows else ""
+    text = f"This is the {'table' if rotated is None else 'rotation'}{made}{first}."
     if match and rotated and HALF_STEP[match.dtype] > HALF_STEP[rotated]:
         text += f" Its numbers are rounded to {match.dtype.name}."
     view = match.reading.view if match and rotated is None else None
     if view is not None and any(note.name == "angles" for note in view.notes):
         text = f"These are the angles of the table{made}: take their cosines and sines."
     elif view is not None and target is not None and view.packing != target.wanted.packing:
-        text += f" It is packed as {target.shown(view.packing)}."
+        text += f" It is packed as {_packing_text(view.packing, target)}"
+        text += f", instead of {_packing_text(target.wanted.packing, target)}."
     if found.findings:
         text += f" {found.findings[0].text[0].upper()}{found.findings[0].text[1:]}."
     return text
+
+
+def _packing_text(packing: str, target: Target) -> str:
+    order = PACKING_TEXTS.get(packing)
+    return f"{target.shown(packing)} ({order})" if order else target.shown(packing)
 
 
 def _mistake(each: Mistake) -> MistakeReport:

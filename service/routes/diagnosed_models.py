@@ -37,8 +37,15 @@ from service.routes.expected_layers import (
     frequencies_of,
     rows_of,
 )
+from service.routes.expected_tables import frequencies_url
 from service.routes.model_links import OriginatedValue
-from service.routes.named_layers import LayerArray, is_in_dump, layer_arrays, layers_text
+from service.routes.named_layers import (
+    LayerArray,
+    are_of_a_module,
+    is_in_dump,
+    layer_arrays,
+    layers_text,
+)
 from service.routes.table_urls import table_request
 from service.settings import Settings
 
@@ -120,7 +127,10 @@ def diagnose_body(
 ) -> DiagnoseReport:
     """Return the report about the arrays of a body; raises PosrefError."""
     check_beside(parameters, content, parameters.to)
-    is_dump = content.is_named and any(map(is_in_dump, content.arrays))
+    has_other_names = content.is_named and not content.arrays.keys() <= set(ARRAY_NAMES)
+    is_dump = has_other_names and (
+        any(map(is_in_dump, content.arrays)) or are_of_a_module(content.arrays)
+    )
     if content.document is None and not (is_dump and parameters.to):
         return diagnose_arrays(parameters, content, settings)
     model = None
@@ -220,6 +230,8 @@ class _Examination:
     def against(self, to: str | None) -> SettingsDiagnosis:
         """Return the report about the array against a URL."""
         assert to is not None
+        if self.array.is_of_frequencies:
+            to = frequencies_url(to)
         return self._reported(self.examine(self.array.arrays, to), None)
 
     def by_model(self, model: ModelLayers) -> SettingsDiagnosis:

@@ -274,12 +274,15 @@ class ModelLayers:
                 return [each for each in every if each.resolved is every[0].resolved]
             has = ", ".join(each.id for each in encodings) or described.model.reason
             rule = f"the model has no rotary embedding along a sequence: it has {has}"
-            raise InvalidBody(f"{rule}; set to to a link of POST /model")
+            raise InvalidBody(f"{rule}; give the link of its table, from POST /model, as to=")
         found = [each for each in every if f"{each.encoding.id}.".startswith(f"{wanted}.")]
         if found:
             return [each for each in found if each.resolved is found[0].resolved]
         if any(each.id == wanted for each in encodings):
-            rule = f"{wanted} has no rotary table along a sequence: set to to its link, of /model"
+            rule = (
+                f"{wanted} has no rotary table along a sequence: give its link, from POST /model, "
+                "as to="
+            )
         else:
             ids = ", ".join(each.encoding.id for each in every) or "none along a sequence"
             rule = f"the model has no encoding {shortened(wanted)}: there are {ids}"

@@ -9,23 +9,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.analysis.array import LARGEST, MAX_ELEMENTS, Sample, TableRequest, float64_numbers
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.numeric_tables import Alternative, Numbers
+from service.analysis.explanation.numeric_tables import Alternative, Numbers, exchanged
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.explanation.target import Target, target_of
 from service.delivery.parameters import read_parameters
+from service.encodings.grid.grid_encoding import GridEncoding
 from service.encodings.rotary.angles import RotaryAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError, shortened
 from service.grammar import integers, real_positions
-from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
+from service.numerics.dtypes import (
+    FLOAT64,
+    INDEX_DTYPES,
+    INT64,
+    REAL_DTYPES,
+    Elements,
+    to_float64,
+)
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.table_urls import (
@@ -35,6 +45,7 @@ from service.routes.table_urls import (
     table_in_to,
     table_request,
     tables,
+    url_of,
 )
 
 ROWS = ("seq_len", "start", "positions", "cu_seqlens", "seqlen_offsets")
@@ -48,6 +59,7 @@ _MOST_ELEMENTS = 2**24
 
 _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
 _LENGTH = "seq_len"
+_GRID = "encoding/grid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +146,18 @@ def _target(request: TableRequest, document: Document, rows: int | None) -> Targ
     return target_of(document, request, rule, rows=rows, read_exact=read_exact)
 
 
+def frequencies_url(url: str) -> str:
+    """Return the URL of the frequencies of a rotary table; that of another table is unchanged."""
+    with pointing_at_to(url):
+        request = table_request(url)
+    resource = table_at("/rope/frequencies")
+    if resource is None or request.resource not in {"rope", "rope/frequencies"}:
+        return url
+    fields = resource.parameters.model_fields.keys() - {*ROWS, "part"}
+    kept = {name: value for name, value in request.parameters.items() if name in fields}
+    return url_of(TableRequest("rope/frequencies", {**kept, "part": "inv_freq"}))
+
+
 def rows_of(document: Document) -> int:
     """Return the number of rows if they are the positions of one sequence, else 0."""
     given, table = document.parameters.keys(), next(iter(document.arrays.values()))
@@ -192,6 +216,7 @@ def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
     return Numbers(
         arrays,
         REAL_DTYPES.get(name, FLOAT64),
+        tuple(axis.partition("(")[0] for axis in document.axes),
         _grid(request),
         are_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
         first=int(str(document.parameters.get("start", 0))),
@@ -223,7 +248,8 @@ def _moved(request: TableRequest, document: Document, sent: int, rows: int) -> N
 def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
-    for wrong, other in chain(variants, _other_bases(request), _left_out(request)):
+    settings = chain(_other_bases(request), _left_out(request), _switched(request))
+    for wrong, other in chain(variants, settings):
         try:
             yield wrong, other, numbers_of(other, tables(other), sent)
         except InvalidParameters:
@@ -232,6 +258,11 @@ def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
 
 # The keys of the scaling rules other than rope_type; a table needs max_position_embeddings.
 _RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embeddings")
+
+# These choose what is answered, or by whose rules everything else is read.
+_NOT_SWITCHED = frozenset({"part", "dtype", "layout", "pack", "batch"})
+# The two sides of a grid.
+_SIDES = ("size", "old_size")
 
 # Without these, a request names no table, or they have a mistake of their own.
 _NEEDED = frozenset(
@@ -244,10 +275,22 @@ _NEEDED = frozenset(
 
 
 def _left_out(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
-    for key in request.parameters:
+    """Yield requests that leave one parameter to its default."""
+    resolved = tables(request).parameters
+    for key, given in request.parameters.items():
         if key not in _NEEDED and not key.startswith("positions_"):
-            values = {"settings": [key], "rule": request.resource}
-            yield mistake("config-key-ignored", None, values), request.without(key)
+            other = request.without(key)
+            with suppress(PosrefError):
+                have = tables(other).parameters.get(key, "not given")
+                values = {"key": key, "have": have, "want": resolved.get(key, given)}
+                yield mistake("config-key-ignored", None, values, variant="default"), other
+
+
+def _switched(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    resource = table_at(f"/{request.resource}")
+    if resource is not None:
+        fields = resource.parameters.model_fields
+        yield from switched(request, fields, tables(request).parameters)
 
 
 def _of_rule(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
@@ -308,6 +351,47 @@ def _swapped_axes(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest
             height, width = (request.parameters[name] for name in (first, second))
             if height != width:
                 yield swapped, request.with_parameters(**{first: width, second: height})
+
+
+def switched(
+    request: TableRequest, fields: Mapping[str, Any], resolved: Mapping[str, Any]
+) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests with another choice in one parameter, or with the sides of a grid exchanged.
+
+    Args:
+        request: the expected request.
+        fields: the fields of its parameters, by name.
+        resolved: the values that its document has for them.
+    """
+    for key, each in sorted(fields.items(), key=lambda field: field[0] == "convention"):
+        is_read = key not in _NOT_SWITCHED and (key != "convention" or "resize" in request.resource)
+        choices = _choices(each.annotation) if is_read else ()
+        want = resolved.get(key, request.parameters.get(key))
+        for choice in choices:
+            if want is not None and str(choice).lower() != str(want).lower():
+                values = {"key": key, "have": choice, "want": want}
+                spelled = str(choice).lower() if isinstance(choice, bool) else choice
+                changed = request.with_parameters(**{key: spelled})
+                yield mistake("wrong-parameter", None, values, {key: choice}), changed
+    for key in _SIDES:
+        sides = str(request.parameters.get(key, "")).split(",")
+        if len(sides) == 2 and sides[0] != sides[1]:
+            swapped = mistake("axes-swapped", None, {"first": "height", "second": "width"})
+            yield swapped, request.with_parameters(**{key: ",".join(sides[::-1])})
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the values that a parameter of a few choices may have; none for other parameters."""
+    origin = get_origin(annotation)
+    if annotation is bool:
+        return (True, False)
+    if origin is Literal:
+        return get_args(annotation)
+    if origin is Annotated:
+        return _choices(get_args(annotation)[0])
+    if origin in {Union, UnionType}:
+        return tuple(choice for each in get_args(annotation) for choice in _choices(each))
+    return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,8 +509,13 @@ _FORM = ("pack", "part", "batch", "dtype")
 _MOST_ROWS = 2**16
 
 
-def finite_sample(name: str, table: StoredTable) -> Sample:
+def finite_sample(name: str, table: StoredTable, *, may_be_masked: bool = False) -> Sample:
     """Return an array of numbers as a Sample.
+
+    Args:
+        name: the name of the array.
+        table: the array.
+        may_be_masked: whether it may be −∞ where a causal mask is.
 
     Raises InvalidBody if the array has more than MAX_ELEMENTS elements, or an element that is not
     finite or has a magnitude above 2^64.
@@ -436,13 +525,38 @@ def finite_sample(name: str, table: StoredTable) -> Sample:
     rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible: send {part}"
     if size(table) <= MAX_ELEMENTS:
         sample = Sample.of(table)
+        is_masked = not sample.is_finite and _is_causal(sample.values)
+        if is_masked and may_be_masked:
+            return sample
         if not sample.is_finite:
-            rule = f"{shown} holds NaN or an infinity"
+            rule = f"{shown} holds NaN or an infinity: the first is {_first_infinite(table)}"
+            if is_masked:
+                rule += ". This is a causal mask: send the bias before the mask is added"
         elif float(np.abs(sample.reals()).max(initial=0)) > LARGEST:
             rule = f"{shown} holds numbers beyond 2^64: no table of positions does"
         else:
             return sample
     raise InvalidBody(rule, f"/{shown}")
+
+
+def _first_infinite(table: StoredTable) -> str:
+    """Return the first number that is not finite, and its index, as text."""
+    numbers = to_float64(table.elements, table.dtype)
+    index = tuple(int(each) for each in np.argwhere(~np.isfinite(numbers))[0])
+    number = "NaN" if np.isnan(numbers[index]) else f"{numbers[index]:g}"
+    return f"{number} at [{', '.join(map(str, index))}]"
+
+
+def _is_causal(values: NDArray[Any]) -> bool:
+    """Return whether all numbers that are not finite are −∞, where the key is after the query."""
+    if values.ndim < 2 or values.dtype.kind != "f":
+        return False
+    queries, keys = values.shape[-2:]
+    is_lost = ~np.isfinite(values)
+    return bool((values[is_lost] == -np.inf).all()) and any(
+        bool((is_lost == ~np.tri(queries, keys, first, dtype=np.bool_)).all())
+        for first in {0, keys - queries}
+    )
 
 
 def elements_of(table: Table) -> Elements:
@@ -451,12 +565,24 @@ def elements_of(table: Table) -> Elements:
 
 
 def _grid(request: TableRequest) -> tuple[int, int] | None:
-    """Return (height, width) if the rows are the tokens of a 2-D grid, else None."""
+    """Return the lengths of a 2-D grid whose cells are the rows, the fastest last; else None."""
     parameters = request.parameters
-    if {"height", "width"} <= set(parameters) and "depth" not in parameters:
-        return int(str(parameters["height"])), int(str(parameters["width"]))
-    lengths = integers(parameters["grid"]) if "grid" in parameters else ()
+    if request.resource == _GRID:
+        along = read_parameters(GridEncoding, parameters).layout.along.values()
+        lengths = tuple(each.tokens.length for each in along)
+    elif {"height", "width"} <= set(parameters) and "depth" not in parameters:
+        lengths = int(str(parameters["height"])), int(str(parameters["width"]))
+    else:
+        lengths = tuple(integers(parameters["grid"])) if "grid" in parameters else ()
     return (lengths[0], lengths[1]) if len(lengths) == 2 else None
+
+
+def exchanged_grids(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
+    """Yield the numbers of a grid of sines and cosines whose channels or tokens are exchanged."""
+    if request.resource == _GRID:
+        encoding = read_parameters(GridEncoding, request.parameters)
+        width, is_first = encoding.grid.d_model, encoding.has_channels_first
+        yield from exchanged(encoding.layout, width, want, channels_first=is_first)
 
 
 def bad_url(rule: str, url: str | None = None) -> InvalidParameters:

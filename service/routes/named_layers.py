@@ -18,6 +18,9 @@ _ROTATED, _BEFORE = "_rotated", ("q", "k", "query", "key")
 IN_DUMPS = rf"{_LAYER.pattern}|{_ROTATED}$|(?:^|\.)(?:{'|'.join(_BEFORE)})$"
 """The pattern of names in dumps, which examinations of one array do not have."""
 
+INV_FREQ = "inv_freq"
+"""The last part of the name of frequencies."""
+
 _PART = re.compile(r"(?P<start>(?:.*_)?(?<!cos_)(?<!sin_))(?P<part>cos|sin)(?P<end>(?:_cached?)?)")
 
 
@@ -82,10 +85,20 @@ class LayerArray:
     def is_rotation(self) -> bool:
         return "rotated" in self.arrays
 
+    @property
+    def is_of_frequencies(self) -> bool:
+        return self.name.rpartition(".")[2] == INV_FREQ
+
 
 def is_in_dump(name: str) -> bool:
     """Return whether a name is that of an array in a dump."""
     return re.search(IN_DUMPS, name) is not None
+
+
+def are_of_a_module(names: Iterable[str]) -> bool:
+    """Return whether all names end as those of rotary modules: cosines, sines, frequencies."""
+    lasts = [_Name.of(name).last for name in names]
+    return all(_PART.fullmatch(last) or last == INV_FREQ for last in lasts)
 
 
 def layer_arrays(arrays: Mapping[str, StoredTable]) -> list[LayerArray]:

@@ -764,7 +764,7 @@ def test_array_without_a_name_is_x(client: Client) -> None:
 
     assert answer.json()["verdict"] == "none"
     assert without_to.status_code == 422
-    assert "set to to the URL" in without_to.json()["detail"]
+    assert "give the URL of the expected table as to=" in without_to.json()["detail"]
 
 
 def test_the_array_is_x_or_have(client: Client) -> None:
@@ -1118,3 +1118,185 @@ def test_table_of_one_number_a_row_is_equal_to_itself(client: Client) -> None:
     url = "/attention/temperature?seq_len=4&convention=llama4"
 
     assert diagnose(client, to=url, x=table(client, url))["verdict"] == "equal"
+
+
+T5 = "/relative/t5?query_len=40&key_len=40"
+ALIBI = "/relative/alibi?num_heads=4&query_len=6&key_len=6"
+
+
+@pytest.mark.parametrize(("have", "want"), [("true", "false"), ("false", "true")])
+def test_setting_of_a_table_without_frequencies_is_named(
+    client: Client, have: str, want: str
+) -> None:
+    url = f"{T5}&bidirectional="
+
+    report = diagnose(client, to=url + want, have=client.get(url + have).json()["data"])
+
+    (mistake,) = report["mistakes"]
+    assert mistake["key"] == "bidirectional"
+    assert (mistake["have"], mistake["want"]) == (have == "true", want == "true")
+    assert mistake["correction"] == f"Set bidirectional to {want}."
+
+
+@pytest.mark.parametrize("length", ["&seq_len=64", ""])
+@pytest.mark.parametrize(("value", "word"), [(0.0, "zero"), (np.nan, "NaN")])
+def test_expected_rows_that_are_empty_are_missing(
+    client: Client, value: float, word: str, length: str
+) -> None:
+    url = "/rope?head_dim=16&pack=concat"
+    array = np.array(table(client, f"{url}&seq_len=64"))
+    array[10:] = value
+    npy = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
+
+    report = client.post("/diagnose", params={"to": url + length}, **npy).json()
+
+    assert report["verdict"] == "diagnosed"
+    assert report["sentence"] == f"Rows from 10 on are {word}: 54 of 64 rows are missing."
+    assert report["mistakes"][0]["from"] == 10
+    assert report["correct"]["url"] == f"{url}&seq_len=64"
+
+
+def test_empty_rows_after_those_that_are_expected_are_no_mistake(client: Client) -> None:
+    to = "/rope?head_dim=16&pack=concat&seq_len=10"
+    array = np.vstack([table(client, to), np.zeros((54, 16))])
+
+    report = diagnose(client, to=to, have=array)
+
+    assert (report["verdict"], report["mistakes"]) == ("equal", [])
+    assert report["findings"][0]["from"] == 10
+
+
+@pytest.mark.parametrize("to", [ENCODING, ROPE.replace("half", "concat"), T5, ALIBI])
+def test_zeros_are_called_zeros_and_nothing_else(client: Client, to: str) -> None:
+    shape = np.array(client.get(to).json()["data"]).shape
+
+    report = diagnose(client, to=to, have=np.zeros(shape))
+
+    assert (report["verdict"], report["sentence"]) == ("none", "All numbers are zero.")
+    assert "positions" not in {each["name"] for each in report["findings"]}
+
+
+def test_wrong_numbers_in_a_few_places_are_counted(client: Client) -> None:
+    array = np.array(table(client, ENCODING))
+    array[[3, 5, 9], [1, 2, 7]] += 0.5
+
+    report = diagnose(client, to=ENCODING, have=array)
+
+    assert report["sentence"] == "Right but for pairs 0, 1 and 3 in rows 3, 5 and 9: 3 numbers."
+
+
+def test_places_have_the_names_of_the_axes(client: Client) -> None:
+    array = np.array(table(client, ALIBI))
+    array[3, 4, 2] += 0.5
+    one = diagnose(client, to=ALIBI, have=array)
+    array[3, 5] += 0.5
+    several = diagnose(client, to=ALIBI, have=array)
+
+    assert one["sentence"] == "Right but for head 3, query 4, key 2."
+    assert one["findings"][0]["index"] == [3, 4, 2]
+    assert several["sentence"] == ("Right but for 7 of 144 numbers, in head 3, queries from 4 on.")
+
+
+@pytest.mark.parametrize(("have", "want"), [("pair", "concat"), ("concat", "pair")])
+def test_pairs_along_an_axis_of_their_own_are_no_wrong_order(
+    client: Client, have: str, want: str
+) -> None:
+    url = "/rope?head_dim=16&seq_len=16&pack="
+
+    report = diagnose(client, to=url + want, have=table(client, url + have))
+
+    assert report["verdict"] == "equal"
+    assert "cosines, then sines" in report["sentence"]
+
+
+def test_order_of_cosines_and_sines_is_said_in_words(client: Client) -> None:
+    url = "/rope?head_dim=16&seq_len=16&pack="
+
+    (mistake,) = diagnose(client, to=f"{url}concat", have=table(client, f"{url}flat"))["mistakes"]
+
+    assert mistake["sentence"] == (
+        "Cosines and sines are packed as flat (each cosine before its sine); they should be packed "
+        "as concat (cosines, then sines). The values are right."
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_causal_mask_of_a_bias_is_compared_where_the_table_may_have_one(
+    client: Client, masked: bool
+) -> None:
+    array = load_npy(client.get(ALIBI.replace("?", ".npy?masked=true&")))
+    npy = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
+
+    to = f"{ALIBI}&masked=true" if masked else ALIBI
+    report = client.post("/diagnose", params={"to": to}, **npy).json()
+
+    assert report["sentence"] == (
+        "This is the table." if masked else "masked is true; it should be false."
+    )
+
+
+def test_first_infinity_and_a_causal_mask_are_named_in_a_refusal() -> None:
+    mask = np.where(np.tri(4), 1.0, -np.inf)
+    with pytest.raises(InvalidBody, match=r"first is -inf at \[0, 1\]. This is a causal mask"):
+        finite_sample("x", StoredTable(mask, FLOAT64))
+
+    mask[2, 0] = np.nan
+    with pytest.raises(InvalidBody, match=r"the first is -inf at \[0, 1\]$"):
+        finite_sample("x", StoredTable(mask, FLOAT64))
+
+
+@pytest.mark.parametrize("prefix", ["rotary_emb.", "model.rotary_emb."])
+def test_arrays_of_a_module_go_by_their_own_names(client: Client, prefix: str) -> None:
+    pair = load(client.get(ROPE.replace("?", ".safetensors?")).content)
+    frequencies = load_npy(client.get("/rope/frequencies.npy?head_dim=16&part=inv_freq"))
+    named = {
+        f"{prefix}cos_cached": pair["cos"],
+        f"{prefix}sin_cached": pair["sin"],
+        f"{prefix}inv_freq": frequencies.astype(np.float32),
+    }
+
+    answer = client.post(
+        "/diagnose",
+        params={"to": ROPE},
+        content=save(named),
+        headers={"content-type": "application/vnd.safetensors"},
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["verdict"] == "equal"
+
+
+def test_frequencies_beside_a_table_are_refused_with_the_url_they_go_with(client: Client) -> None:
+    frequencies = (10000.0 ** (-np.arange(8) / 8)).tolist()
+
+    text = refused(client, to=f"{ROPE}&rope_theta=500000", have=frequencies)
+
+    assert "(16, 16)" in text
+    assert "to=/rope/frequencies?head_dim=16%26rope_theta=500000%26part=inv_freq" in text
+
+
+def test_missing_rows_of_a_grid_are_a_mistake(client: Client) -> None:
+    to = "/rope/axial?convention=qwen2_vl&head_dim=32&grid=4,4&pack=concat"
+
+    report = diagnose(client, to=to, have=table(client, to)[:8])
+
+    assert names(report) == ["truncated"]
+    assert (report["mistakes"][0]["have"], report["mistakes"][0]["want"]) == (8, 16)
+
+
+@pytest.mark.parametrize("have", ["&rope_type=linear&factor=4", "&rope_theta=500000"])
+def test_frequencies_are_not_called_cosines(client: Client, have: str) -> None:
+    to = "/rope/frequencies?head_dim=32&part=inv_freq"
+
+    report = diagnose(client, to=to, have=client.get(f"{to}{have}").json()["data"])
+
+    assert report["verdict"] == "diagnosed"
+    assert "osines" not in report["sentence"]
+
+
+def test_flipped_cosines_of_timesteps_are_a_mistake(client: Client) -> None:
+    to = "/encoding/timesteps?timesteps=0,5,9&d_model=16"
+
+    report = diagnose(client, to=to, have=np.roll(table(client, to), 8, axis=1))
+
+    assert names(report) == ["halves-swapped"]

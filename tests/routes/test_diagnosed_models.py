@@ -373,7 +373,9 @@ def test_encoding_along_several_axes_is_refused(client: Client) -> None:
     }  # fmt: skip
     path = "/diagnose?encoding=vision.rotary"
 
-    assert "set to to its link" in refusal(client, config, path, x=X, rotated=X)
+    assert "give its link, from POST /model, as to=" in refusal(
+        client, config, path, x=X, rotated=X
+    )
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ def test_text_names_the_rows_that_were_checked(client: Client) -> None:
 
     answer = client.post("/diagnose", json=body, headers={"Accept": "text/plain"})
 
-    assert answer.text.startswith("This is the table, made exactly, and rounded once.\n")
+    sentence = "This is the table, made exactly, and rounded once: its first 16 rows of 131072."
+    assert answer.text.startswith(f"{sentence}\n")
     assert "\nverdict: equal\n" in answer.text
     assert answer.text.endswith("checked: the first 16 of 131072 rows\n")
 

@@ -44,6 +44,9 @@ CATALOGUE: Mapping[str, Known] = {
         "The rule {rule} was not applied: the frequencies are those without it.",
         "Apply the rule {rule}, with {settings}.",
     ),
+    "config-key-ignored/default": Known(
+        3, "{key} was ignored: it is {have}; it should be {want}.", "Set {key} to {want}."
+    ),
     "wrong-parameter": Known(5, "{key} is {have}; it should be {want}.", "Set {key} to {want}."),
     "wrong-parameter/interval": Known(
         5,
@@ -120,6 +123,14 @@ CATALOGUE: Mapping[str, Known] = {
         "Cosines and sines are multiplied by {factor} once too often.",
         "Multiply by it once.",
     ),
+    "missing-factor/numbers": Known(
+        3, "The factor {factor} of all numbers is missing.", "Multiply all numbers by {factor}."
+    ),
+    "extra-factor/numbers": Known(
+        5,
+        "All numbers are multiplied by {factor} once too often.",
+        "Multiply by it once.",
+    ),
     "wrong-factor": Known(
         14,
         "Every number is {factor} times what it should be; no model in common use has such a "
@@ -159,6 +170,12 @@ CATALOGUE: Mapping[str, Known] = {
         "right.",
         "Switch the order of the channels, or permute the weights of the model; not both.",
     ),
+    "layout-swapped/packing": Known(
+        4,
+        "Cosines and sines are packed as {have} ({have_order}); they should be packed as {want} "
+        "({want_order}). The values are right.",
+        "Switch the order of the channels, or permute the weights of the model; not both.",
+    ),
     "layout-swapped/rotation": Known(
         4,
         "Channels are paired as {have}, {have_pairs}; they should be paired as {want}, "
@@ -182,6 +199,11 @@ CATALOGUE: Mapping[str, Known] = {
     "halves-swapped": Known(
         6,
         "Cosines and sines have changed places.",
+        "Exchange them back.",
+    ),
+    "halves-swapped/channels": Known(
+        6,
+        "Channels have changed places: {how}.",
         "Exchange them back.",
     ),
     "halves-swapped/rotation": Known(
@@ -209,6 +231,17 @@ CATALOGUE: Mapping[str, Known] = {
         "Two axes are swapped: {first} and {second}.",
         "Swap them back; a square input hides the difference.",
     ),
+    "axes-swapped/channels": Known(
+        6,
+        "The channels of {first} and those of {second} have changed places.",
+        "Exchange the blocks of channels of the two axes. In a square grid, numbering the tokens "
+        "along the other axis first gives the same table.",
+    ),
+    "axes-swapped/tokens": Known(
+        6,
+        "Tokens are numbered along {have}; they should be numbered along {want}.",
+        "Number the tokens along {want}.",
+    ),
     "axes-swapped/rotation": Known(
         6,
         "The rotation is along axis {have}; it should be along axis {want}: heads were taken for "
@@ -220,10 +253,20 @@ CATALOGUE: Mapping[str, Known] = {
         "Rows and columns are swapped.",
         "Transpose the array back.",
     ),
+    "transposed/axes": Known(
+        9,
+        "The axes are in the order {order}; they should be in the order {want}.",
+        "Put the axes in the order {want}.",
+    ),
     "truncated": Known(
         5,
         "There are {have} {axis}; there should be {want}.",
         "Compute all {want} {axis}.",
+    ),
+    "truncated/empty": Known(
+        5,
+        "Rows from {from} on are {are}: {missing} of {want} rows are missing.",
+        "Compute all {want} rows, or expect only the first {from}.",
     ),
     "truncated/rotation": Known(
         5,

@@ -48,7 +48,7 @@ from service.analysis.explanation.formulas import ORIGINAL
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sampling import ALL_ROWS, Reading, readings_of
-from service.analysis.explanation.target import Target
+from service.analysis.explanation.target import PACKING_TEXTS, Target
 from service.analysis.explanation.views import (
     HALF_STEP,
     View,
@@ -536,9 +536,10 @@ class _Search:
 
         candidate = with_interval(match.candidate, fits)
         match = replace(match, candidate=candidate)
-        mistakes = (*candidate.mistakes, *self._around(match))
+        missing = self._missing(reading)
+        mistakes = (*candidate.mistakes, *self._around(match), *missing)
         findings: list[Finding] = []
-        if reading.tail is not None:
+        if reading.tail is not None and not missing:
             findings.append(Finding(reading.tail.name, reading.tail.text, reading.tail.values))
         sampled = len(reading.rows)
         bad = faults(
@@ -572,6 +573,19 @@ class _Search:
             elements,
             sampled,
         )
+
+    def _missing(self, reading: Reading) -> tuple[Mistake, ...]:
+        """Return the mistake that rows which are expected are padding, if some are."""
+        if reading.tail is None:
+            return ()
+        first, rows = reading.view.rows, reading.sent
+        if self.target.rows is not None:
+            rows = min(rows, self.target.rows)
+        if first >= rows:
+            return ()
+        values = {**reading.tail.values, "axis": "rows", "have": first, "want": rows}
+        values["missing"] = rows - first
+        return (mistake("truncated", None, values, variant="empty"),)
 
     @property
     def _states_packing(self) -> bool:
@@ -622,20 +636,24 @@ _OTHER_ORDER = {
     "half_concat": "interleaved_concat",
 }
 _OTHER_ORDER |= {value: key for key, value in _OTHER_ORDER.items()}
-_SAME = {"pair": "flat", "sin_pair": "sin_flat"}
+# An axis of their own keeps the pairs of these from being read as another order of channels.
+_FLAT = {"pair": "flat", "sin_pair": "sin_flat"}
 
 
 def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
     """Yield what is wrong with a packing: the order of channels, or sines first."""
-    have, want = (_SAME.get(each, each) for each in (packing, target.wanted.packing))
-    if have == want:
-        return
-    names = {"have": target.shown(have), "want": target.shown(want)}
+    wanted = target.wanted.packing
+    have, want = (_FLAT.get(each, each) for each in (packing, wanted))
     turned = have.removeprefix("sin_") if have.startswith("sin_") else f"sin_{have}"
-    if _OTHER_ORDER.get(have) == want:
-        yield mistake("layout-swapped", None, names)
-    elif turned == want:
-        yield mistake("halves-swapped")
-    elif _OTHER_ORDER.get(turned) == want:
-        yield mistake("layout-swapped", None, names)
+    if want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)} and (
+        (packing in _FLAT) == (wanted in _FLAT)
+    ):
+        values = {
+            "have": target.shown(have),
+            "want": target.shown(want),
+            "have_order": PACKING_TEXTS[have],
+            "want_order": PACKING_TEXTS[want],
+        }
+        yield mistake("layout-swapped", None, values, variant="packing")
+    if want in {turned, _OTHER_ORDER.get(turned)}:
         yield mistake("halves-swapped")

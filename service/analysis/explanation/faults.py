@@ -51,13 +51,24 @@ class Faults:
     def place(self) -> Finding:
         """The place of all, and whether only cosines, sines, or copies of them differ."""
         found = placed(self.all)
-        parts = [name for name in ("cosines", "sines", "copies") if getattr(self, name).any()]
-        if len(parts) > 1:
-            return found
-        (part,) = parts
-        noun = {"cosines": "cosine", "sines": "sine", "copies": "second copy"}[part]
-        text = f"the {noun if found.name == 'element' else f'{noun}s'} of {found.text}"
-        return Finding(found.name, text.replace("copys", "copies"), {**found.values, "part": part})
+        counts = {name: int(getattr(self, name).sum()) for name in ("cosines", "sines", "copies")}
+        parts = [name for name, count in counts.items() if count]
+        text, values = found.text, found.values
+        if len(parts) == 1:
+            (part,) = parts
+            noun = {"cosines": "cosine", "sines": "sine", "copies": "second copy"}[part]
+            text = f"the {noun if found.name == 'element' else f'{noun}s'} of {text}"
+            text, values = text.replace("copys", "copies"), {**values, "part": part}
+        numbers = sum(counts.values())
+        if found.name in {"rows", "lanes"} and _has_holes(self.all):
+            text, values = f"{text}: {numbers} numbers", {**values, "numbers": numbers}
+        return Finding(found.name, text, values)
+
+
+def _has_holes(bad: NDArray[np.bool_]) -> bool:
+    """Return whether most pairs of the rows and lanes that have faults are right."""
+    rows, lanes = (int(np.count_nonzero(bad.any(axis=axis))) for axis in (1, 0))
+    return 2 * int(bad.sum()) < rows * lanes
 
 
 def faults(
@@ -175,7 +186,12 @@ def kinds(view: View, bad: NDArray[np.bool_] | None) -> Iterator[Finding]:
     if not len(some):
         return
     if not some.any():
-        yield Finding("zero", "the numbers that are wrong are zero", {"count": len(some)})
+        if bad is None and not any(one.any() or other.any() for one, other in view.rest):
+            count = sum(part.size for part in view.parts)
+            yield Finding("zero", "all numbers are zero", {"count": count})
+        else:
+            text = "the numbers that are wrong are zero"
+            yield Finding("zero", text, {"count": len(some)})
         return
     strange = (some > _HUGE) | ((some < _TINY) & (some > 0))
     if strange.mean() > 0.002 and strange.sum() > 1:

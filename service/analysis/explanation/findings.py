@@ -204,7 +204,8 @@ class _Look:
             one, other = (part[:, :pairs] for part in parts)
             squares = one * one + other * other
             middle = float(np.median(squares[::_STRIDE]))
-            found = [np.abs(squares - size) <= room * size for size in {scale, 1.0, middle}]
+            sizes = {scale, 1.0, middle} - {0.0}
+            found = [np.abs(squares - size) <= room * size for size in sizes]
         return max(found, key=lambda each: int(np.count_nonzero(each)))
 
     # ------------------------------------------------------------------ parts that are explained
@@ -393,7 +394,7 @@ class _Look:
             values["rows"] = int((~unit).any(axis=1).sum())
             text = f"cos² + sin² is not 1 in {place.text}"
         else:
-            text = f"cos² + sin² is not 1 in {share:.0%} of the sampled pairs"
+            text = f"cos² + sin² is not 1 in {(~unit).sum()} of {unit.size} sampled pairs"
         if self.target.scale != 1:
             text = text.replace("not 1 ", f"not {self.target.scale**2:.6g} ")
         yield Finding("unit-length", text, values)
@@ -535,7 +536,7 @@ def slices(
             continue
         span = span_of(np.flatnonzero(wrong), count, "batch")
         first = int(np.argmax(wrong))
-        place = Finding("batches", span.text.replace("batchs", "batches"), span.values)
+        place = Finding("batches", span.text, span.values)
         whole = with_mistakes(right, place)
         of_first = [
             Finding(each.name, f"batch {first}: {each.text}", {**each.values, "batch": first})

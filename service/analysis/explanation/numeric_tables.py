@@ -6,8 +6,8 @@ other settings of the request. ``explain_numbers`` returns the shortest list of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import permutations, product
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations, product
 from math import isqrt, prod
 from typing import TypeAlias
 
@@ -19,8 +19,9 @@ from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import with_mistakes
 from service.analysis.explanation.measured import UNIT
-from service.analysis.explanation.places import Finding, placed
+from service.analysis.explanation.places import Finding, placed_along, plural
 from service.analysis.precision import narrowest_dtype, rounded, spacing
+from service.encodings.grid.sincos import Layout, lanes
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -30,7 +31,6 @@ _MOST_SHIFT = 63
 _MOST_MISTAKES = 3
 # Fewer numbers than this may have few decimals by chance.
 _FEWEST_FRACTIONS = 3
-_SHIFTED = ("position-offset",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,9 @@ class Numbers:
     Attributes:
         arrays: by name.
         dtype: the type to which engines round them.
-        grid: height and width if the rows are the cells of a grid.
+        axes: the names of the axes; those of a table of rows and channels unless given.
+        grid: the lengths of the axes of a grid whose cells are the rows, the fastest last; None
+            if they are not.
         are_frequencies: whether they are frequencies, whose powers cost engines a few units.
         first: the position of the first row.
         moved: returns the numbers from another row on; None if nobody knows those.
@@ -51,6 +53,7 @@ class Numbers:
 
     arrays: Mapping[str, Sample]
     dtype: DType
+    axes: tuple[str, ...] = ()
     grid: tuple[int, int] | None = None
     are_frequencies: bool = False
     first: int = 0
@@ -64,8 +67,8 @@ class Numbers:
         return next(iter(self.arrays.values())).values.shape
 
 
-Alternative: TypeAlias = tuple[Mistake, TableRequest, Numbers]
-"""A mistake in the settings, the request that has it, and the numbers of that."""
+Alternative: TypeAlias = tuple[Mistake, TableRequest | None, Numbers]
+"""A mistake in the settings, the request that has it if one has, and the numbers of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +109,21 @@ def explain_numbers(
             nearest = attempt
     if nearest is None:
         return None
-    found: tuple[Finding, ...] = ()
-    if nearest.bad.mean() < 0.7:
-        found = (with_mistakes(nearest.mistakes, placed(nearest.bad)),)
     elements = sum(sample.values.size for sample in have.values())
+    found: tuple[Finding, ...] = ()
+    if not any(sample.values.any() for sample in have.values()):
+        found = (Finding("zero", "all numbers are zero", {"count": elements}),)
+    elif nearest.bad.mean() < 0.7:
+        found = (with_mistakes(nearest.mistakes, _place(nearest.bad, want)),)
     return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
+
+
+def _place(bad: NDArray[np.bool_], want: Numbers) -> Finding:
+    """Return where numbers are wrong, by the names of the axes if all numbers are compared."""
+    is_whole = len(want.arrays) == 1 and bad.size == prod(want.shape)
+    if is_whole and want.axes and len(want.axes) == len(want.shape):
+        return placed_along(bad.reshape(want.shape), want.axes)
+    return placed_along(bad, ("row", "channel"))
 
 
 def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
@@ -153,7 +166,7 @@ def _aligned(
     expected = _table(want.arrays, tuple(range(len(want.shape))))
     sent = next(iter(have.values()))
     own = _real_dtype(sent)
-    for order in _orders(sent.values.shape, want, blocks=len(have)):
+    for order in _orders(sent.values.shape, want):
         if len(order.mistakes) > most:
             continue
         table = _table(have, order.axes)
@@ -202,7 +215,9 @@ def _bad(
         stiffness = np.abs(np.log(np.maximum(np.abs(predicted), 1e-30)))
         pairs = np.arange(predicted.shape[1])
         allowed = allowed + np.abs(predicted) * (8 + 3 * stiffness + 2 * pairs) * UNIT
-    bad: NDArray[np.bool_] = ~((np.abs(numbers - predicted) <= allowed) | (numbers == predicted))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(numbers - predicted) <= allowed
+    bad: NDArray[np.bool_] = ~(near | (numbers == predicted))
     return bad
 
 
@@ -219,9 +234,10 @@ def _factors(
     if factor > 1e-6 and abs(factor - 1) > 1e-6:
         shortest = float(f"{factor:.6g}")
         values = {"factor": 1 / shortest, "ratio": shortest}
-        wrong = mistake("missing-factor", None, values)
+        wrong = mistake("missing-factor", None, values, variant="numbers")
         if factor > 1:
-            wrong = mistake("extra-factor", None, {"factor": shortest, "ratio": shortest})
+            values = {"factor": shortest, "ratio": shortest}
+            wrong = mistake("extra-factor", None, values, variant="numbers")
         for each in dict.fromkeys((shortest, factor)):
             bad = _bad(numbers, predicted * each, want, dtype, 0.0)
             yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
@@ -247,7 +263,8 @@ def _moved_rows(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield the expected rows from another one on; the last ones too, if they are known."""
-    rows = 0 if want.is_whole else len(numbers)
+    is_sequence = not want.axes or want.axes[0] in {"position", "query"}
+    rows = len(numbers) if is_sequence and not want.is_whole and want.grid is None else 0
     for shift in range(1, min(_MOST_SHIFT, rows - 2) + 1):
         for sign in (1, -1):
             wanted = known[shift : shift + rows]
@@ -268,6 +285,9 @@ def _moved_rows(
             elif sign < 0 or len(want.shape) > 2 or 2 * len(wanted) <= rows:
                 # Too few rows are known, or they are not those of positions alone.
                 continue
+            else:
+                unknown = np.ones((rows - len(wanted), bad.shape[1]), dtype=np.bool_)
+                bad = np.vstack([bad, unknown])
             first = want.first
             values = {"rows": sign * shift, "have": first + sign * shift, "want": first}
             wrong = mistake("position-offset", None, values)
@@ -294,29 +314,36 @@ def _table(arrays: Mapping[str, Sample], axes: tuple[int, ...]) -> Float64s:
     return np.hstack(tables) if len(tables) > 1 else tables[0]
 
 
-def _orders(shape: tuple[int, ...], want: Numbers, *, blocks: int) -> list[_Order]:
+def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
     """Return the orders that at most three mistakes lead to, the fewest first."""
+    blocks = len(want.arrays)
+    is_pair = want.arrays.keys() == {"cos", "sin"}
     found: dict[bytes, _Order] = {}
-    for axis_mistakes, axes in _axes(shape, want.shape):
+    for axis_mistakes, axes in _axes(shape, want):
         moved = tuple(shape[axis] for axis in axes)
         rows, columns = prod(moved[:-1]) or 1, moved[-1] * blocks
         wanted_rows, wanted_columns = prod(want.shape[:-1]) or 1, want.shape[-1] * blocks
         sizes: tuple[Mistake, ...] = ()
-        for name, have, wanted in (
-            ("rows", rows, wanted_rows),
-            ("channels", columns, wanted_columns),
-        ):
+        first, last = "rows", "channels"
+        if len(want.axes) == len(want.shape) > 1:
+            last = plural(want.axes[-1])
+            if moved[1:-1] == want.shape[1:-1]:
+                first, rows, wanted_rows = plural(want.axes[0]), moved[0], want.shape[0]
+        for name, have, wanted in ((first, rows, wanted_rows), (last, columns, wanted_columns)):
             if have != wanted:
                 kind = "longer" if have > wanted else "truncated"
                 values = {"axis": name, "have": have, "want": wanted, "beyond": "missing"}
                 sizes = (*sizes, mistake(kind, None, values))
-        kept = min(rows, wanted_rows)
+        kept = min(prod(moved[:-1]), prod(want.shape[:-1]))
         width = min(columns, wanted_columns) // blocks
         every = np.concatenate(
             [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
         )
-        for row_mistakes, row_order in _rows(kept, want.grid):
-            for column_mistakes, column_order in _columns(len(every), blocks):
+        for row_mistakes, row_order in _rows(kept, want):
+            columns_of = _columns(len(every), blocks, is_pair=is_pair)
+            if want.axes and "channel" not in want.axes[-1]:
+                columns_of = iter([((), np.arange(len(every)))])
+            for column_mistakes, column_order in columns_of:
                 mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
                 order = _Order(mistakes, axes, row_order, every[column_order])
                 key = repr(axes).encode() + row_order.tobytes() + order.columns.tobytes()
@@ -328,9 +355,10 @@ def _orders(shape: tuple[int, ...], want: Numbers, *, blocks: int) -> list[_Orde
 
 
 def _axes(
-    shape: tuple[int, ...], wanted: tuple[int, ...]
+    shape: tuple[int, ...], want: Numbers
 ) -> Iterator[tuple[tuple[Mistake, ...], tuple[int, ...]]]:
-    rank = len(shape)
+    rank, wanted = len(shape), want.shape
+    names = want.axes if len(want.axes) == len(wanted) else tuple(map(str, range(len(wanted))))
     if rank != len(wanted):
         return
     plain = tuple(range(rank))
@@ -342,34 +370,34 @@ def _axes(
     for axes in permutations(range(rank)) if rank <= _MOST_AXES else ():
         if axes == plain or tuple(shape[axis] for axis in axes) != wanted:
             continue
-        if axes[-1] == rank - 1:
-            moved = [index for index, axis in enumerate(axes) if index != axis]
-            yield (
-                (
-                    mistake(
-                        "axes-swapped", None, {"first": str(moved[0]), "second": str(moved[-1])}
-                    ),
-                ),
-                axes,
-            )
-        else:
-            yield (mistake("transposed", None, {"order": ", ".join(map(str, axes))}),), axes
+        moved = [names[index] for index, axis in enumerate(axes) if index != axis]
+        order = [names[axes.index(index)] for index in range(rank)]
+        wrong = mistake("transposed")
+        if axes[-1] == rank - 1 and len(moved) == 2:
+            wrong = mistake("axes-swapped", None, {"first": moved[0], "second": moved[1]})
+        elif rank > 2:
+            values = {"order": order, "want": list(names)}
+            wrong = mistake("transposed", None, values, variant="axes")
+        yield (wrong,), axes
 
 
-def _rows(rows: int, grid: tuple[int, int] | None) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+def _rows(rows: int, want: Numbers) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
     every = np.arange(rows)
     yield (), every
     if rows > 1:
         yield (mistake("positions-reversed"),), every[::-1].copy()
     side = isqrt(rows)
-    height, width = grid or ((side, side) if side * side == rows else (1, rows))
+    is_open = side * side == rows and not want.axes
+    height, width = want.grid or ((side, side) if is_open else (1, rows))
     if min(height, width) > 1 and height * width == rows:
         swapped = mistake("axes-swapped", None, {"first": "h", "second": "w"})
         yield (swapped,), every.reshape(width, height).T.reshape(-1)
 
 
-def _columns(columns: int, blocks: int) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
-    single = list(_single_columns(columns, blocks))
+def _columns(
+    columns: int, blocks: int, *, is_pair: bool
+) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+    single = list(_single_columns(columns, blocks, is_pair=is_pair))
     yield (), np.arange(columns)
     for one, order in single:
         yield (one,), order
@@ -378,7 +406,10 @@ def _columns(columns: int, blocks: int) -> Iterator[tuple[tuple[Mistake, ...], I
             yield (one, other), inner[outer]
 
 
-def _single_columns(columns: int, blocks: int) -> Iterator[tuple[Mistake, Indices]]:
+def _single_columns(
+    columns: int, blocks: int, *, is_pair: bool
+) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of columns; what the columns hold is known of cosines and sines alone."""
     for parts in {1, blocks, 2}:
         if columns % (2 * parts) or (parts > 1 and columns // parts <= 2):
             continue
@@ -388,7 +419,74 @@ def _single_columns(columns: int, blocks: int) -> Iterator[tuple[Mistake, Indice
         for have, want, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
             yield mistake("layout-swapped", None, {"have": have, "want": want}), order
     if columns % 2 == 0:
-        swapped = mistake("halves-swapped")
+        both = mistake("halves-swapped", None, {"how": "the two halves"}, variant="channels")
+        swapped = mistake("halves-swapped") if is_pair else both
         yield swapped, np.roll(np.arange(columns), columns // 2)
         if blocks == 1:
-            yield swapped, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)
+            how = {"how": "0 and 1, 2 and 3, and so on"}
+            neighbours = mistake("halves-swapped", None, how, variant="channels")
+            yield neighbours, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)
+
+
+def exchanged(
+    layout: Layout, width: int, want: Numbers, *, channels_first: bool
+) -> Iterator[Alternative]:
+    """Yield the numbers of a grid whose channels or tokens are exchanged.
+
+    What each channel holds, and along which axis tokens run, is known from the layout of the table.
+
+    Args:
+        layout: the layout.
+        width: the number of channels.
+        want: the expected numbers.
+        channels_first: whether the first axis is that of the channels.
+    """
+    orders = [(wrong, order, 1) for wrong, order in _of_channels(layout, width)]
+    if not layout.leading and not channels_first:
+        orders += [(wrong, order, 0) for wrong, order in _of_tokens(layout)]
+    for wrong, order, axis in orders:
+        arrays = {}
+        for name, sample in want.arrays.items():
+            values = np.moveaxis(sample.values, 0, -1) if channels_first else sample.values
+            table = values.reshape(-1, width).take(order, axis=axis).reshape(values.shape)
+            moved = np.moveaxis(table, -1, 0) if channels_first else table
+            arrays[name] = replace(sample, values=moved)
+        yield wrong, None, replace(want, arrays=arrays)
+
+
+def _of_channels(layout: Layout, width: int) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of channels: those of two axes exchanged, and cosines with sines."""
+    held: dict[tuple[str, str, int], int] = {
+        (lane.axis, lane.content, number): channel
+        for lane in lanes(layout.blocks, width)
+        for number, channel in enumerate(lane.channels)
+    }
+    renamed: list[tuple[Mistake, dict[str, str]]] = [
+        (
+            mistake("axes-swapped", None, {"first": one, "second": other}, variant="channels"),
+            {one: other, other: one},
+        )
+        for one, other in combinations(layout.along, 2)
+    ]
+    renamed.append((mistake("halves-swapped"), {"sin": "cos", "cos": "sin"}))
+    for wrong, names in renamed:
+        order = np.arange(width)
+        for (axis, content, number), channel in held.items():
+            other = names.get(axis, axis), names.get(content, content), number
+            order[channel] = held.get(other, -1)
+        if (order >= 0).all():
+            yield wrong, order
+
+
+def _of_tokens(layout: Layout) -> Iterator[tuple[Mistake, Indices]]:
+    """Yield orders of rows whose tokens run along the axes in another order."""
+    names = list(layout.along)
+    lengths = [layout.along[name].tokens.length for name in names]
+    numbers = np.arange(prod(lengths)).reshape(lengths)
+    zeros = np.arange(layout.zero_rows)
+    for axes in list(permutations(range(len(names))))[1:]:
+        run = [names[axis] for axis in axes]
+        values = {"have": ", then ".join(run[::-1]), "want": ", then ".join(names[::-1])}
+        moved = numbers.transpose(axes).reshape(-1) + layout.zero_rows
+        wrong = mistake("axes-swapped", None, values, variant="tokens")
+        yield wrong, np.concatenate([zeros, moved])

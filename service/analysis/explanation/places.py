@@ -1,12 +1,13 @@
 """Places of wrong numbers, by pattern: one element, rows from n on, every k-th pair.
 
-``placed`` reads the pattern from a mask of rows and pairs; its text goes on a sentence that ends in
-"right but for". A pattern may have holes, where garbage happens to be right.
+``placed`` reads the pattern from a mask of rows and pairs, and ``placed_along`` from one of any
+axes, by their names; its text goes on a sentence that ends in "right but for". A pattern may have
+holes, where garbage happens to be right.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,9 @@ class PlaceSpan:
 def span_of(where: Indices, length: int, noun: str) -> PlaceSpan:
     """Return the pattern of rising indices below a length: a range, every k-th, or a list."""
     first, last, count = int(where[0]), int(where[-1]), len(where)
+    many = plural(noun)
     if count == length:
-        return PlaceSpan(f"all {noun}s", {"from": first, "to": last}, is_all=True)
+        return PlaceSpan(f"all {many}", {"from": first, "to": last}, is_all=True)
     if count == 1:
         return PlaceSpan(f"{noun} {first}", {"from": first, "to": first})
     step = gcd(*np.diff(where).tolist())
@@ -58,23 +60,29 @@ def span_of(where: Indices, length: int, noun: str) -> PlaceSpan:
         if last == first + 1 and last < length - 1:
             ends = "{0} and {1}"
         holes = {"count": count} if fill < 1 else {}
-        return PlaceSpan(
-            f"{noun}s {ends.format(first, last)}", {"from": first, "to": last, **holes}
-        )
+        return PlaceSpan(f"{many} {ends.format(first, last)}", {"from": first, "to": last, **holes})
     is_to_end = last + step >= length
     if step > 1 and fill >= 0.8 and (count > 2 or is_to_end):
         ends = f"from {first} on" if is_to_end else f"from {first} to {last}"
         text = (
-            f"every {_ordinal(step)} {noun} {ends}" if count > 2 else f"{noun}s {first} and {last}"
+            f"every {_ordinal(step)} {noun} {ends}" if count > 2 else f"{many} {first} and {last}"
         )
         return PlaceSpan(text, {"from": first, "to": last, "every": step, "count": count})
     listed = [int(each) for each in where[:_MOST_LISTED]]
     values: dict[str, Any] = {"count": count, "first": listed}
     if count <= _MOST_LISTED:
         text = ", ".join(map(str, listed[:-1])) + f" and {listed[-1]}"
-        return PlaceSpan(f"{noun}s {text}", values, is_pattern=False)
+        return PlaceSpan(f"{many} {text}", values, is_pattern=False)
     text = ", ".join(map(str, listed))
-    return PlaceSpan(f"{count} of {length} {noun}s, {text}, …", values, is_pattern=False)
+    return PlaceSpan(f"{count} of {length} {many}, {text}, …", values, is_pattern=False)
+
+
+_PLURALS = {"batch": "batches", "query": "queries", "frequency": "frequencies"}
+
+
+def plural(noun: str) -> str:
+    """Return the plural of the name of an axis."""
+    return _PLURALS.get(noun, f"{noun}s")
 
 
 def _ordinal(number: int) -> str:
@@ -124,6 +132,30 @@ def _scattered(bad: NDArray[np.bool_], rows: PlaceSpan) -> Finding:
     count, first = int(bad.sum()), [int(each) for each in np.argwhere(bad)[0]]
     text = f"{count} of {bad.size} pairs ({share:.3g} of all), scattered over {rows.text}"
     return Finding("scattered", text, {"count": count, "share": share, "first": first})
+
+
+def placed_along(bad: NDArray[np.bool_], axes: tuple[str, ...]) -> Finding:
+    """Return where faults lie along axes of these names: bad of any shape, one of them true."""
+    if int(bad.sum()) == 1:
+        index = [int(each) for each in np.argwhere(bad)[0]]
+        text = ", ".join(f"{name} {place}" for name, place in zip(axes, index, strict=True))
+        return Finding("element", text, {"index": index})
+    spans = []
+    for axis, (name, length) in enumerate(zip(axes, bad.shape, strict=True)):
+        others = tuple(each for each in range(bad.ndim) if each != axis)
+        spans.append(span_of(np.flatnonzero(bad.any(axis=others)), length, name))
+    count, text = int(bad.sum()), ", ".join(each.text for each in spans if not each.is_all)
+    values = {
+        "numbers": count,
+        "axes": {name: each.values for name, each in zip(axes, spans, strict=True)},
+    }
+    filled = prod(
+        int(np.count_nonzero(bad.any(axis=tuple({*range(bad.ndim)} - {axis}))))
+        for axis in range(bad.ndim)
+    )
+    if count < filled:
+        text = f"{count} of {bad.size} numbers" + (f", in {text}" if text else "")
+    return Finding("numbers", text, values)
 
 
 def is_everywhere(bad: NDArray[np.bool_]) -> bool:

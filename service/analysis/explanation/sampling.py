@@ -97,6 +97,11 @@ class Reading:
         where = candidate.places[rows] if candidate.places is not None else self.places[rows]
         return replace(waves, blank=(where + candidate.shift)[:, 0] == self.blank)
 
+    @property
+    def sent(self) -> int:
+        """The number of rows of the array, with those of padding at the end."""
+        return self.view.rows if self.tail is None else int(self.tail.values["to"]) + 1
+
     @cached_property
     def is_finite(self) -> bool:
         """True if no sampled number is NaN or infinite."""

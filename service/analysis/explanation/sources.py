@@ -250,10 +250,18 @@ class Evidence:
             "(2k + 1)/d": (2 * k + 1) / width,
             "(2k + 2)/d": (2 * k + 2) / width,
         }
-        spelled = next(
-            (name for name, each in patterns.items() if np.allclose(each, wanted)), "as expected"
+        # A factor of all frequencies is a constant in their exponents.
+        spelled, constant = next(
+            (
+                (name, first)
+                for first in (0.0, float(wanted[0]))
+                for name, each in patterns.items()
+                if np.allclose(each + first, wanted)
+            ),
+            ("that of the expected table", 0.0),
         )
-        for name, exponents in patterns.items():
+        for name, plain in patterns.items():
+            exponents = plain + constant
             if not np.allclose(exponents, wanted):
                 slip = mistake("tutorial-slip", None, {"exponent": name, "want": spelled})
                 if self.target.base_parameter == "max_period" and {name, spelled} <= _SHIFTS.keys():
@@ -269,8 +277,8 @@ class Evidence:
             slip = mistake(
                 "tutorial-slip", 8.0, {"exponent": name, "want": spelled}, variant="cosines"
             )
-            series = replace(self.series, exponents=cosine)
-            of_sines = replace(self.series, exponents=sine)
+            series = replace(self.series, exponents=cosine + constant)
+            of_sines = replace(self.series, exponents=sine + constant)
             yield Source((slip,), 8.0, series, of_sines, is_iterated=False)
         base = exp(log10(self.series.base)) if self.series.base > 1 else 0.0
         if base > 1:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.analysis.array import COMPONENT_DTYPES, TableRequest
 from service.analysis.explanation.formulas import Rule, Series
-from service.analysis.explanation.views import Columns, Wanted
+from service.analysis.explanation.views import PACKINGS, Columns, Wanted
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.rotary.angles import ComplexTable
 from service.encodings.rotary.rules import RotaryRule
@@ -257,7 +257,8 @@ def target_of(
     given = document.parameters
     layout = str(given.get("layout", document.layout))
     packing = _PACKS.get(document.pack, document.pack) if document.pack else _LAYOUTS.get(layout)
-    wanted = Wanted(packing or layout, lengths, columns, row_axes)
+    packing = packing or _packing_of(first.frequency, first.is_sine) or layout
+    wanted = Wanted(packing, lengths, columns, row_axes)
     dtype = COMPONENT_DTYPES.get(table.dtype, table.dtype)
     named = request.parameters if request else given
     series, own, parameter = _settings(first, {**named, **given}, rule)
@@ -277,11 +278,39 @@ def target_of(
     )
 
 
+def _packing_of(frequency: Indices, is_sine: NDArray[np.bool_]) -> str | None:
+    """Return the packing whose channels have these frequencies and components; None if none."""
+    for name, packing in PACKINGS.items():
+        channels = packing.channels(len(frequency))
+        if channels is not None:
+            own = channels.indices()
+            if np.array_equal(own[0], frequency) and np.array_equal(own[1], is_sine):
+                return name
+    return None
+
+
 # The names that views give to packs and to the layouts of sinusoids.
 _PACKS: Mapping[str, str] = {"complex": "pair"}
 _LAYOUTS: Mapping[str, str] = {"interleaved": "sin_flat", "concatenated": "sin_concat"}
 SHOWN: Mapping[str, str] = {packing: layout for layout, packing in _LAYOUTS.items()}
 """The layout of sinusoids that each packing of them is."""
+
+PACKING_TEXTS: Mapping[str, str] = {
+    "concat": "cosines, then sines",
+    "sin_concat": "sines, then cosines",
+    "flat": "each cosine before its sine",
+    "sin_flat": "each sine before its cosine",
+    "pair": "a cosine and its sine together, or one complex number of both",
+    "sin_pair": "a sine and its cosine together",
+    "compact": "cosines and sines apart, each once",
+    "half": "cosines and sines apart, all twice",
+    "interleaved": "cosines and sines apart, each twice in a row",
+    "half_concat": "cosines twice, then sines twice",
+    "sin_half_concat": "sines twice, then cosines twice",
+    "interleaved_concat": "each cosine twice in a row, then each sine",
+    "sin_interleaved_concat": "each sine twice in a row, then each cosine",
+}
+"""The order of cosines and sines in each packing."""
 
 
 _BASES = ("rope_theta", "base", "max_timescale", "max_period", "theta")

@@ -561,7 +561,8 @@ def without_tail(view: View) -> tuple[View, Note | None]:
         # alone are zero where the position is.
         return view, None
     what = "zero" if is_zero[first] else "NaN"
-    note = Note("tail", f"rows from {first} on are {what}", {"from": first, "are": what})
+    values = {"from": first, "to": view.rows - 1, "are": what}
+    note = Note("tail", f"rows from {first} on are {what}", values)
     return view.beginning(first), note
 
 

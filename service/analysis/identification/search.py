@@ -46,6 +46,7 @@ from service.analysis.identification.verification import (
     verdict_of,
 )
 from service.analysis.precision import narrowest_dtype
+from service.grammar import real_positions
 from service.numerics.limits import MAX_CHANNELS
 
 DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
@@ -373,6 +374,10 @@ def _size(inputs: IdentifyInput) -> int:
 
 # Report the closest table only if it agrees with at least this fraction of the sampled elements.
 _LEAST_AGREEING = 0.05
+# A list of frequencies or factors agrees with whatever it was measured from; and no rows of a model
+# are this far from position 0.
+_LISTS = frozenset({"inv_freq", "freq_factors", "short_factor", "long_factor"})
+_FARTHEST = 2**24
 
 
 @dataclass(frozen=True)
@@ -442,10 +447,21 @@ def _identification(hypotheses: tuple[Verdict, ...], tables: Tables) -> Identifi
 
 
 def _nearest(search: Search) -> Verdict | None:
-    match = max(search.near, key=lambda each: each.agreeing, default=None)
+    plausible = (each for each in search.near if _is_plausible(each.proposal))
+    match = max(plausible, key=lambda each: each.agreeing, default=None)
     if match is None or match.agreeing < _LEAST_AGREEING:
         return None
     return verdict_of(match, search.inputs, search.tables)
+
+
+def _is_plausible(proposal: Proposal) -> bool:
+    """Return whether a table that does not match may still be what is meant."""
+    given = proposal.request.parameters
+    if _LISTS & given.keys():
+        return False
+    listed = real_positions(given["positions"]) if "positions" in given else None
+    places = [float(str(given.get("start", 0)))] if listed is None else listed.at(0, listed.count)
+    return float(np.abs(places).max()) <= _FARTHEST
 
 
 def _notes(inputs: IdentifyInput) -> tuple[str, ...]:

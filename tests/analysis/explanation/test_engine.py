@@ -156,7 +156,7 @@ def test_one_nan_in_the_last_row_is_no_padding() -> None:
 
     assert explained(packed(cosine, sine, "concat"), PLAIN).verdict == "none"
     sine[-1], cosine[-1] = np.nan, np.nan
-    assert explained(packed(cosine, sine, "concat"), PLAIN).verdict == "equal"
+    assert names(explained(packed(cosine, sine, "concat"), PLAIN)) == ["truncated"]
 
 
 def test_numbers_of_float32_that_are_large_have_no_few_decimals() -> None:

@@ -122,8 +122,8 @@ def test_another_table_has_no_explanation_and_no_place() -> None:
     ("where", "place"),
     [
         (np.s_[20:], "rows from 20 on"),
-        (np.s_[:, 3], "pair 3"),
-        (np.s_[5, 6], "pair 6 of row 5"),
+        (np.s_[:, 3], "channel 3"),
+        (np.s_[5, 6], "row 5, channel 6"),
     ],
 )
 def test_the_place_of_wrong_numbers_is_said(where: Any, place: str) -> None:

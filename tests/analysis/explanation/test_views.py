@@ -331,7 +331,7 @@ def test_a_tail_of_padding_is_cut_and_noted(value: float, word: str, pack: str, 
     view, note = without_tail(reading(packed(cosine, sine, pack), pack))
 
     assert note is not None
-    assert note.values == {"from": first, "are": word}
+    assert note.values == {"from": first, "to": len(COSINE) - 1, "are": word}
     assert note.text == f"rows from {first} on are {word}"
     assert has(view, COSINE[:first], SINE[:first])
     assert all(len(one) == first for one, _ in view.rest)

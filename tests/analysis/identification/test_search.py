@@ -156,6 +156,17 @@ def test_reversed_rows_of_a_rotary_table_are_identified(pack: str, rows: int) ->
     assert url == f"/rope?head_dim=4&rope_theta=10000&positions={positions}&pack={pack}"
 
 
+def test_measured_list_of_frequencies_is_not_the_nearest_table() -> None:
+    omega = np.sort(np.random.default_rng(3).uniform(0.01, 1, 8))[::-1]
+    angles = np.arange(64.0)[:, None] * omega
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    table[40, 3] += 0.5
+
+    found = identified(table)
+
+    assert (found.outcome, found.nearest) == ("none", None)
+
+
 @pytest.mark.parametrize("index", [(0, 0), (100, 0), (511, 0), (77, 41)])
 def test_nearest_table_of_a_corrupted_array_has_the_mismatch_there(index: tuple[int, int]) -> None:
     table = in_float32(512, 64)
