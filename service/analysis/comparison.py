@@ -87,11 +87,10 @@ class Alignment:
         """Return True if axes are paired with axes of the same names."""
         if (len(own), len(others)) != (len(self.shape), len(self.table_shape)):
             return False
-        pairs = [(axis, other) for other, axis in enumerate(self.axes) if axis is not None]
         return all(
             own[axis].partition("(")[0] == others[other].partition("(")[0]
-            for axis, other in pairs
-            if self.shape[axis] > 1
+            for other, axis in enumerate(self.axes)
+            if axis is not None and self.shape[axis] > 1
         )
 
     def index(self, table_index: Shape) -> Shape:

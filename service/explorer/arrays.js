@@ -35,7 +35,7 @@ async function readNpy(file, view) {
   const text = await file.slice(start, start + Math.min(length, 10000)).text();
   const [, order, kind, size] = /'descr':\s*'([<>|=]?)([a-zA-Z])(\d+)'/.exec(text) ?? [];
   const lengths = /'shape':\s*\(((\s*\d+L?\s*(,|(?=\))))*\s*)\)/.exec(text)?.[1];
-  if (version > 3 || !KINDS[kind] || lengths === undefined || order === ">")
+  if (![1, 2, 3].includes(version) || !KINDS[kind] || lengths === undefined || order === ">")
     throw unreadable(`No array of little-endian numbers: npy ${version}, ${text.slice(0, 200)}`);
   return checked({
     name: file.name,
@@ -112,24 +112,28 @@ export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
 
 /**
  * Return an array as matrices to draw, one of each head; complex numbers are two columns. Their axes
- * are those of a table, where its description is given.
+ * are those of a table, where its description is given and the array is stored as its view is.
  */
-export async function matricesOf(array, description) {
+export async function matricesOf(array, table) {
   const { shape, dtype } = array;
   const type = dtype === "complex64" ? "float32" : dtype;
   const numbers = decode(await bytesOf(array, lengthOf(array)), type);
-  const { leading, rows: down, columns: across } = description?.view ?? {};
   const parts = type === dtype ? 1 : 2;
   const widths = shape.map((_, axis) => product(shape.slice(axis)) * parts);
-  const isWidth = (width) => width === Number(across?.count);
-  const width = widths.find(isWidth) ?? (widths.length > 1 ? widths.at(-1) : parts);
+  const wanted = table && Number(table.view.columns.count ?? widths.at(-1));
+  const [first = ""] = table?.axes ?? [];
+  const isStored = !first.startsWith("channel") && (table?.view.leading?.axis ?? first) === first;
+  const description = isStored && widths.includes(wanted) ? table : undefined;
+  const { leading, rows: down, columns: across } = description?.view ?? {};
+  const own = widths.length > 1 ? widths.at(-1) : parts;
+  const width = description && widths.length ? wanted : own;
   const height = leading && shape.length > 2 ? shape.at(-2) : numbers.length / width;
   const size = height * width;
   const rows = { axis: "row", ...down, count: String(height) };
   const columns = { axis: "column", ...across, count: String(width) };
   const matrix = (head = 0) => {
-    const own = numbers.subarray(head * size, (head + 1) * size);
-    return new ArraySource(own, { rows, columns, dtype: type, description });
+    const part = numbers.subarray(head * size, (head + 1) * size);
+    return new ArraySource(part, { rows, columns, dtype: type, description });
   };
   const cellOf = ({ index, part }) => {
     const steps = index.map((each, axis) => (each * widths[axis]) / shape[axis]);

@@ -35,7 +35,7 @@ function score({ id, title, summary, path, group, parameters }, words) {
   const name = plain(`${title} ${id}`);
   const all = plain(`${name} ${summary} ${path} ${group} ${parameters}`);
   const near = (word) => word.length > 3 && name.split(/\W/).some((each) => isNear(word, each, 2));
-  const starts = (word) => name.startsWith(word) || group.startsWith(word);
+  const starts = (word) => name.startsWith(word) || plain(group).startsWith(word);
   const rate = (word) =>
     [near(word), all.includes(word), name.includes(word), starts(word)].lastIndexOf(true);
   return Math.min(3, ...words.map(rate));

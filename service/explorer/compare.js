@@ -21,7 +21,7 @@ function common(a, b) {
   });
   const others = ["rows", "columns"].filter((each) => !a[each].agrees(b[each]));
   const shifts = others.map(
-    (each) => `The ${a[each].axis}s of B are others: ${each} are compared in order, by those of A.`,
+    (each) => `B has others along ${a[each].axis}: ${each} are compared in order, by those of A.`,
   );
   const notes = [parts.length && `Compared: ${parts.join(", ")}.`, ...shifts];
   if (!cut.length) panels.ab = [A, B];
@@ -39,12 +39,14 @@ function differing({ parameters: a }, { parameters: b }) {
   return `${changes.join(", ")}.`;
 }
 
-/** Return the head, if there are several, and the row and column in the view of an index. */
-function cellOf(index, { arrays: [{ shape }], axes, view: { leading, columns } }) {
+/** Return the head, if there are several, and the row and column in the view of a place. */
+function cellOf({ index, part }, { arrays: [{ shape }], axes, view: { leading, columns } }) {
   const head = axes.indexOf(leading?.axis);
   const others = [...axes.keys()].filter((axis) => axis !== head);
   if (axes[0].startsWith("channel")) others.push(others.shift());
-  const place = others.reduce((sum, axis) => sum * BigInt(shape[axis]) + BigInt(index[axis]), 0n);
+  const numbers = others.map((axis) => [shape[axis], index[axis]]);
+  if (part) numbers.push([2, Number(part === "imaginary")]);
+  const place = numbers.reduce((sum, [length, at]) => sum * BigInt(length) + BigInt(at), 0n);
   const width = BigInt(columns.count);
   return { head: index[head], row: place / width, column: place % width };
 }
@@ -93,9 +95,12 @@ export class CompareView {
       this.measure(place, both, descriptions[0], sources[0].part);
   }
 
-  /** Throw a Problem with B beside its field: none of A is at fault, B repaired is compared. */
+  /** Throw a Problem as one with B, whose field stays; its links compare the repaired B. */
   refuse(problem, place) {
-    if (place === this.app.place) [this.element.hidden, this.comparison.hidden] = [false, true];
+    if (place === this.app.place) {
+      this.element.hidden = false;
+      this.comparison.hidden = true;
+    }
     const link = (url) => url && `${place.url}#vs=${encodeURIComponent(url)}`;
     const own = (each) => ({ ...each, parameter: null, url: link(each.url) });
     const [title, errors] = [`B: ${problem.title}`, problem.errors?.map(own)];
@@ -130,7 +135,7 @@ export class CompareView {
     const report = await json(`/compare?${new URLSearchParams({ have, to })}`).catch(() => null);
     const worst = (report?.arrays?.[part] ?? report)?.largest?.absolute;
     if (!worst) return told.remove();
-    const { head, ...cell } = cellOf(worst.index, description);
+    const { head, ...cell } = cellOf(worst, description);
     const onclick = async () => {
       if (Number(place.view.get("head")) !== (head ?? 0)) {
         this.app.look({ head });

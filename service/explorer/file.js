@@ -153,7 +153,7 @@ export class FileView {
     const { order } = found.axes ?? {};
     const isTurned = order && (transposed || /transposed|axes-swapped/.test(names));
     const first = !order && own.verdict !== "equal" && found.first_beyond;
-    const turned = { view: { leading, columns: { axis: "column" } } };
+    const turned = { axes: [leading?.axis ?? ""], view: { leading, columns: { axis: "column" } } };
     const drawn = await matricesOf(array, isTurned ? turned : found.array && description);
     if (signal.aborted) return;
     if (found.array && !order)

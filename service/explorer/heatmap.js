@@ -269,12 +269,18 @@ export class Heatmap {
       const row = isIn(down) && !this.isUpright ? `M0 ${under}h${width}` : "";
       const { label } = this.panels[panel];
       const marks = this.marks.map((mark) => {
-        const [place] = this.turned({ rows: mark.row, columns: mark.column });
-        const from = x.fraction(place, 0);
-        const [beside, anchor] = from > 0.7 ? [-5, "end"] : [5, "start"];
-        const name = text("mark-name", from * width + beside, top + 16, mark.text);
-        name.setAttribute("text-anchor", anchor);
-        return isIn(from) && [path("mark", `M${from * width} ${top}v${height}`), name];
+        const from = this.rows.fraction(mark.row, 0);
+        if (!isIn(from)) return false;
+        const isLate = from > 0.7;
+        const line = top + from * height;
+        if (!this.isUpright)
+          return [
+            path("mark", `M0 ${line}h${width}`),
+            text("mark-name", 5, line + (isLate ? -5 : 16), mark.text),
+          ];
+        const name = text("mark-name", from * width + (isLate ? -5 : 5), top + 16, mark.text);
+        name.setAttribute("text-anchor", isLate ? "end" : "start");
+        return [path("mark", `M${from * width} ${top}v${height}`), name];
       });
       return [
         ticks.map((tick) => path("tick", `M-5 ${top + tick.fraction * height}h5`)),

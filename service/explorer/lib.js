@@ -7,7 +7,7 @@ export class Problem extends Error {
     super(document.detail ?? document.title ?? `status ${status}`);
     this.status = status;
     this.title = document.title ?? "No answer";
-    this.errors = document.errors ?? [];
+    this.errors = [document.errors ?? []].flat();
   }
 }
 
@@ -110,7 +110,7 @@ export function saveAs(name, blob) {
 export let key = "";
 let asking = null;
 
-/** Save the file of a link, which sends no key; throws Problem of more than 268 MB. */
+/** Save the file of a link, which sends no key; throws Problem where its length is more than 268 MB. */
 export async function save({ href, pathname }) {
   const response = await request(href);
   if (Number(response.headers.get("Content-Length")) <= 2 ** 28)
@@ -156,9 +156,18 @@ export async function request(url, options = {}) {
   throw new Problem(response.status, await response.json().catch(() => ({})));
 }
 
+/** Return the error of an answer that is not what was requested. */
+export function cutOff() {
+  const detail = "It is shorter than the answer that was requested, or another one.";
+  return new Problem(0, { title: "The answer is cut off", detail });
+}
+
 /** Return the JSON of a GET, or of another request. */
 export async function json(url, options) {
-  return (await request(url, options)).json();
+  const response = await request(url, options);
+  return response.json().catch((error) => {
+    throw error.name === "AbortError" ? error : cutOff();
+  });
 }
 
 /** Return what calls an async function once, and once more after each failure. */

@@ -37,12 +37,14 @@ const part = (...children) => h("section", { class: "part" }, children);
 /** Return a value in words; a long one opens to all of it. */
 function listed(value) {
   const text = Array.isArray(value) ? value.join(", ") : JSON.stringify(value).replaceAll('"', "");
-  return text.length > 80 ? details(`${text.slice(0, 60)} … (${value.length})`, text) : text;
+  return text.length > 80
+    ? details(`${text.slice(0, 60)} … (${value.length ?? text.length})`, text)
+    : text;
 }
 
 /** Return a fact in words: a text, numbers, or values by name. */
 function factText(value = "") {
-  const text = JSON.stringify(value, (_, each) => each.value ?? each);
+  const text = JSON.stringify(value, (_, each) => each?.value ?? each);
   return typeof value === "string" ? value : text.replace(/["{}[\]]/g, "").replace(/[,:]/g, "$& ");
 }
 

@@ -19,8 +19,8 @@ const VERDICTS = {
 /** Return the verdict in words, and what to do. */
 function verdictOf({ verdict, sentence, mistakes = [], wrapper, checked: seen }) {
   const isEqual = verdict === "equal";
-  const not = isEqual && ((seen.of && "part") || (wrapper?.pack && "packed"));
-  const [kind, text, own] = VERDICTS[not || verdict];
+  const shade = isEqual && ((seen.of && "part") || (wrapper?.pack && "packed"));
+  const [kind, text, own] = VERDICTS[shade || verdict];
   const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const todo = mistakes.map((each) => [
     paragraph(each.correction),

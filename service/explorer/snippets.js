@@ -28,8 +28,11 @@ export class CopyMenu {
     Object.assign(this, { app, view }, partsOf("copy"));
     this.menu.onclick = ({ target }) => this.run(target);
     this.menu.ontoggle = ({ newState }) => {
-      const { rows, columns } = this.view.pane.heatmap;
-      const names = ["Numbers in sight (CSV)", rows.partly, columns.partly].filter(Boolean);
+      const { heatmap } = this.view.pane;
+      const { view } = this.view.description;
+      const chosen = ["rows", "columns"].filter((each) => view[each].parameter);
+      const parts = chosen.map((each) => heatmap[each].partly).filter(Boolean);
+      const names = ["Numbers in sight (CSV)", ...parts];
       this.menu.querySelector("[value=numbers]").textContent = names.join(", ");
       if (newState === "open" && !this.menu.matches(":focus-within"))
         this.menu.firstElementChild.focus();
@@ -82,9 +85,13 @@ export class CopyMenu {
 
   async numbers() {
     const { url } = this.view.pane.window("csv");
-    const { leading } = this.view.description.view;
-    const detail = `CSV has rows and columns, and no parameter selects one ${leading?.axis} alone.`;
-    if (leading && !leading.parameter) throw new Problem(0, { title: "Nothing to copy", detail });
+    const { arrays, view } = this.view.description;
+    const { axis, parameter } = view.leading ?? { axis: "row of tokens" };
+    const isGrid = view.grid && !view.leading && arrays[0].shape.length > 2;
+    if (isGrid || (view.leading && !parameter)) {
+      const detail = `CSV has rows and columns, and no parameter selects one ${axis} alone.`;
+      throw new Problem(0, { title: "Nothing to copy", detail });
+    }
     return (await request(url, { headers: { Accept: "text/csv" } })).text();
   }
 

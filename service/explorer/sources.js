@@ -1,7 +1,7 @@
 // Windows of numbers: of a table on the server, of an array in memory, of two that are compared.
 
 import { isMasked } from "./colours.js";
-import { Problem, json, once, request } from "./lib.js";
+import { Problem, cutOff, json, once, request } from "./lib.js";
 
 /** Numbers and painted tiles are kept up to so many bytes. */
 const TILE_BYTES = 64e6;
@@ -9,10 +9,6 @@ const TILE_BYTES = 64e6;
 const SIGHT_BYTES = 16e6;
 const ARRAYS = { float64: Float64Array, float32: Float32Array, int64: BigInt64Array };
 Object.assign(ARRAYS, { int32: Int32Array, uint32: Uint32Array, int16: Int16Array });
-const CUT_OFF = {
-  title: "The answer is cut off",
-  detail: "It has not the numbers of the request.",
-};
 Object.assign(ARRAYS, { int8: Int8Array, uint8: Uint8Array, bool: Uint8Array });
 
 /** Return the numbers of little-endian bytes: BigInts of int64, else numbers. */
@@ -38,7 +34,8 @@ const signOf = (step) => (step < 0n ? -1n : 1n);
 /** The numbers that rows or columns stand for: equidistant ones, or runs of them as listed. */
 class Labels {
   constructor({ axis, count, first = 0, step = 1, values = null }) {
-    Object.assign(this, { axis, count: BigInt(count), isEven: !values });
+    const text = values ?? `${first},${step}`;
+    Object.assign(this, { axis, count: BigInt(count), isEven: !values, text });
     const even = { first: BigInt(first), step: BigInt(step), count: this.count };
     this.runs = values ? values.split(",").map(runOf) : [even];
     let before = 0n;
@@ -65,12 +62,14 @@ class Labels {
 
   /** Return true where these labels and others are the same as far as both go. */
   agrees(other) {
-    if (this.isEven && other.isEven)
-      return ["first", "step"].every((name) => this.runs[0][name] === other.runs[0][name]);
-    const count = Number(this.count < other.count ? this.count : other.count);
-    return Array.from({ length: count }, (_, at) => at).every(
-      (at) => this.at(BigInt(at)) === other.at(BigInt(at)),
+    if (this.text === other.text) return true;
+    const least = this.count < other.count ? this.count : other.count;
+    // Between the ends of runs both are linear.
+    const ends = [this, other].flatMap(({ runs }) =>
+      runs.flatMap(({ before, count }) => [before, before + count - 1n]),
     );
+    const common = [...ends.filter((at) => at < least), least - 1n];
+    return common.every((at) => this.at(at) === other.at(at));
   }
 
   /** Return the value of a parameter that selects a window. */
@@ -243,7 +242,7 @@ export class TableSource extends ArraySource {
     const body = await response.arrayBuffer();
     const isWhole = headers.Range && response.status === 200;
     const bytes = isWhole ? body.slice(Number(start), Number(end)) : body;
-    if (bytes.byteLength !== Number(end - start)) throw new Problem(0, CUT_OFF);
+    if (bytes.byteLength !== Number(end - start)) throw cutOff();
     const numbers = decode(bytes, this.dtype);
     const own = { start: 0, count, stride: down.parameter ? 1 : stride };
     return picked(

@@ -14,7 +14,7 @@ const REST_MILLISECONDS = 70;
 const EDGE_WIDTH = 40;
 const LEGEND = 64;
 const NO_ADDRESS = "The numbers of an image have no address of their own: show the rows.";
-/** The units of the numbers of some arrays, with what frequencies multiply in place of "position". */
+/** The units of the numbers of some arrays; "position" is replaced by what frequencies multiply. */
 const UNITS = {
   wavelength: " positions",
   inv_freq: " rad a position",
@@ -130,7 +130,9 @@ export class MatrixPane {
     const upright = known.isUpright ?? (!aspect && isUpright(description));
     Object.assign(this, { source, description, axes, states: {} });
     Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
-    const isIndex = Boolean(description.is_index) && !source.isDifference;
+    // Indices on both sides of 0 are differences, which have an order.
+    const isOrdered = source.isDifference || source.range?.[0] < 0;
+    const isIndex = Boolean(description.is_index) && !isOrdered;
     map.show({ panels, isUpright: upright, isIndex, keeps });
     if (view || !keeps) this.start(fragment);
     const lines = (fragment.get("channels") ?? "").split(",");

@@ -220,7 +220,9 @@ def compare_rotations(
 ) -> Difference | None:
     """Return how two rotations differ, and by how much before a length; None if they do not."""
     if one.width != other.width:
-        reason = f"heads have {one.width} and {other.width} channels: no position of both compares"
+        reason = (
+            f"heads have {one.width} and {other.width} channels, so positions cannot be compared"
+        )
         return Difference(has_positions=False, reason=reason)
     moves: dict[_Move, None] = {}
     channels, by_axis, rounding = [], False, max(one.rounding, other.rounding)

@@ -382,9 +382,8 @@ def _compared(
     shape, region = overlay.alignment.table_shape, overlay.alignment.region
     has_names = len(document.axes) == len(shape)
     axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
-    single = {axis for axis, length in zip(axes, shape, strict=True) if length == 1}
-    without = {"head", *({"batch"} & single)}
-    rows = next((i for i, axis in enumerate(axes) if axis not in without), 0)
+    places = enumerate(zip(axes, shape, strict=True))
+    rows = next((i for i, axis in places if axis[0] != "head" and axis != ("batch", 1)), 0)
     columns = _column_axis(axes, rows)
     comparison = compare(overlay, tolerance, rows, columns)
     positions = axis_numbers(axes[rows], shape[rows], document, region[rows])

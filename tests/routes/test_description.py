@@ -353,6 +353,7 @@ def test_an_error_is_that_of_the_url(url: str, client: Client) -> None:
         ("/encoding?convention=perceiver&seq_len=9&d_model=7&max_resolution=8", "coordinate"),
         ("/rope/axial?convention=dinov3&head_dim=64&grid=3,5", "coordinate"),
         ("/rope/axial/frequencies?convention=dinov3&head_dim=64", "coordinate"),
+        ("/encoding/grid?convention=mae&height=2&width=3&d_model=8", "coordinate"),
     ],
 )
 def test_frequencies_multiply_positions_or_coordinates(url: str, unit: str) -> None:

@@ -281,7 +281,7 @@ def test_heads_of_other_widths_have_no_position_to_compare(client: Client) -> No
     (encoding,) = reported(client, model(), model(head_dim=64))["encodings"]
 
     assert "first_position" not in encoding
-    assert encoding["reason"] == "heads have 128 and 64 channels: no position of both compares"
+    assert encoding["reason"] == "heads have 128 and 64 channels, so positions cannot be compared"
     assert encoding["values"]["head_dim"]["b"]["value"] == 64
 
 

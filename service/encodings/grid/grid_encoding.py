@@ -238,7 +238,7 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
                 columns.append(ChannelColumns(part, start, step, count, 0, 1, lane.axis))
         is_by_rows = [*layout.along] == [*self.grid.lengths] and not layout.zero_rows
         lengths = tuple(self.grid.lengths.values()) if is_by_rows else ()
-        return Meaning(tuple(columns), (-1, 1), grid=lengths)
+        return Meaning(tuple(columns), (-1, 1), turns_by="coordinate", grid=lengths)
 
     def table(self) -> Table:
         layout, width = self.layout, self.grid.d_model

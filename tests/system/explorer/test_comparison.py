@@ -17,6 +17,7 @@ ALIBI = "/relative/alibi?num_heads=12&query_len=64&key_len=64"
 DETR = "/encoding/grid?convention=detr&height=16&width=16&d_model=16"
 CASES = [
     (ROPE, "&rope_theta=500", "position 57 channel 9"),
+    (f"{ROPE}&pack=complex", "&rope_theta=500", "position 57 channel 9"),
     (ALIBI, "&convention=paper", "query 0 key 63"),
     (DETR, "&base=100", "token 224 channel 2"),
 ]

@@ -141,6 +141,14 @@ def test_exchanged_axes_have_neither_the_names_of_the_table_nor_marks(
         assert tab.page.locator(".dial").is_hidden()
     assert "Transposed" in tab.page.locator(".verdict.doubt").inner_text()
 
+    # A table that is stored with its channels first is no matrix of tokens and channels.
+    grid = "/encoding/grid?convention=detr&height=8&width=12&d_model=64"
+    wrong = table(server, grid)
+    wrong[40, 3, 5] = 7
+    assert "channel 40, height 3, width 5" in examine(tab, tmp_path, wrong, grid)
+    assert "token" not in tab.page.locator(".where").inner_text()
+    assert tab.page.locator(".dial").is_hidden()
+
     # The other direction fits better with its axes exchanged.
     buckets = "/relative/t5?query_len=256&key_len=256"
     report = examine(tab, tmp_path, table(server, buckets), f"{buckets}&bidirectional=false")
