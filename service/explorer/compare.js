@@ -36,7 +36,8 @@ function differing({ parameters: a }, { parameters: b }) {
   const differ = names.filter((name) => text(a[name]) !== text(b[name]));
   const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`);
   if (!changes.length) return "A and B are the same: change B, or a parameter of A.";
-  return `${changes.join(", ")}.`;
+  const isPacking = differ.join() === "pack" && ![a, b].some(({ pack }) => /angle/.test(pack));
+  return `${changes.join(", ")}.${isPacking ? " Both hold the same numbers, in other places." : ""}`;
 }
 
 /** Return the head, if there are several, and the row and column in the view of a place. */
@@ -86,7 +87,11 @@ export class CompareView {
     const sources = await Promise.all(chosen);
     if (place !== this.app.place) return;
     const [note, panels] = common(...sources);
-    this.note.replaceChildren(panels.d ? `${differing(...descriptions)} ${note}` : note);
+    const heads = leadings.map((each) => each.count);
+    const cut = heads[0] !== (heads[1] ?? heads[0]);
+    const ofHeads = cut && `The first ${heads[0]} of ${heads[1]} ${leading.axis}s are compared.`;
+    const notes = [panels.d && differing(...descriptions), note, ofHeads];
+    this.note.replaceChildren(notes.filter(Boolean).join(" "));
     this.draw(place, { ...descriptions[0].view, leading, grid: null }, panels);
     const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
     const isShort = Math.max(...sizes) <= WHOLE_BYTES;

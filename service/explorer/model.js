@@ -176,6 +176,9 @@ export class ModelView {
     const { kind, layout, shape, links = {}, post, position_ids: ids } = encoding;
     const every = (text) => [...new Set(all.map(text))];
     const regimes = encoding.regimes ?? [{ ...links, post }];
+    const asked = { ...links, post, context_length: encoding.values?.context_length?.value };
+    const isAsked = regimes.some((each) => each.context_length === asked.context_length);
+    const tables = !encoding.regimes || isAsked ? regimes : [asked, ...regimes];
     const open = ({ table: url, post: body, context_length: length }) => {
       const text = length ? `Open up to ${whole(length)}` : "Open the table";
       return body
@@ -202,7 +205,7 @@ export class ModelView {
     const places = every(({ at }) => at).map((at) => [" ", code(at)]);
     const about = joined(...layers, layout && `layout ${layout}`, shape && shapeText(shape));
     return part(
-      h("div", { class: "label" }, title, links.table && regimes.map(open)),
+      h("div", { class: "label" }, title, links.table && tables.map(open)),
       muted(about, places),
       !encoding.known && h("p", { class: "warning" }, h("b", {}, "Not known: "), ASSUMED),
       chart,
@@ -210,7 +213,7 @@ export class ModelView {
       encoding.attention && attentionTable(encoding.attention),
       facts.length > 0 && h("dl", {}, facts),
       ids && paragraph(`Position ids: ${ids.rule ?? "not known"}.`),
-      regimes.map(files),
+      tables.map(files),
       (number || resized) && h("p", { class: "tries" }, number, resized),
     );
   }

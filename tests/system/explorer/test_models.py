@@ -59,9 +59,9 @@ def test_wavelengths_are_a_line_for_each_axis_or_length(model_tab: Tab) -> None:
     assert lines(1).locator(".series").count() == 2
 
     describe(model_tab, PHI)
-    model_tab.page.get_by_label("Context length").fill("131072")
+    model_tab.page.get_by_label("Context length").fill("8192")
     model_tab.page.get_by_label("Context length").press("Enter")
-    model_tab.role("link", "Open up to 131\u2009072").wait_for()
+    model_tab.role("link", "Open up to 8\u2009192").wait_for()
     names(0).get_by_text("up to 131\u2009072").wait_for()
     assert lines(0).locator(".series:not(.series-2)").count() == 2
 
