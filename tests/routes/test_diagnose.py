@@ -1235,6 +1235,23 @@ def test_causal_mask_of_a_bias_is_compared_where_the_table_may_have_one(
     )
 
 
+@pytest.mark.parametrize(
+    ("factor", "sentence"),
+    [(1, "Right but for head 1, query 3, key 2."), (2, "All numbers are multiplied by 2 once")],
+)
+def test_numbers_beside_a_causal_mask_are_diagnosed(
+    client: Client, factor: int, sentence: str
+) -> None:
+    to = "/relative/alibi?num_heads=4&query_len=6&key_len=6&masked=true&convention=original"
+    array = load_npy(client.get(to.replace("?", ".npy?"))) * factor
+    array[1, 3, 2] += 9 * (factor == 1)
+    npy = {"content": npy_bytes(array), "headers": {"content-type": "application/x-npy"}}
+
+    report = client.post("/diagnose", params={"to": to}, **npy).json()
+
+    assert report["sentence"].startswith(sentence)
+
+
 def test_first_infinity_and_a_causal_mask_are_named_in_a_refusal() -> None:
     mask = np.where(np.tri(4), 1.0, -np.inf)
     with pytest.raises(InvalidBody, match=r"first is -inf at \[0, 1\]. This is a causal mask"):

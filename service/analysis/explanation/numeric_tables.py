@@ -229,8 +229,10 @@ def _factors(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield a factor of all numbers."""
-    weight = float((predicted * predicted).sum())
-    factor = float((numbers * predicted).sum()) / weight if weight else 0.0
+    is_finite = np.isfinite(numbers) & np.isfinite(predicted)
+    own, exact = numbers[is_finite], predicted[is_finite]
+    weight = float((exact * exact).sum())
+    factor = float((own * exact).sum()) / weight if weight else 0.0
     if factor > 1e-6 and abs(factor - 1) > 1e-6:
         shortest = float(f"{factor:.6g}")
         values = {"factor": 1 / shortest, "ratio": shortest}
@@ -296,7 +298,8 @@ def _moved_rows(
 
 def _decimals(numbers: Float64s) -> int:
     """Return to how many decimals, 1 to 6, all numbers are rounded; 0 if to none, or too few."""
-    fractions = numbers[numbers % 1 != 0]
+    finite = numbers[np.isfinite(numbers)]
+    fractions = finite[finite % 1 != 0]
     if np.unique(fractions).size < _FEWEST_FRACTIONS:
         return 0
     for decimals in range(1, 7):
