@@ -1216,7 +1216,7 @@ def test_order_of_cosines_and_sines_is_said_in_words(client: Client) -> None:
 
     assert mistake["sentence"] == (
         "Cosines and sines are packed as flat (each cosine before its sine); they should be packed "
-        "as concat (cosines, then sines). The values are right."
+        "as concat (cosines, then sines)."
     )
 
 

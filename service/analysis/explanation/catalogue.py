@@ -166,14 +166,13 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "layout-swapped": Known(
         4,
-        "The channels are ordered as {have}; they should be ordered as {want}. The values are "
-        "right.",
+        "The channels are ordered as {have}; they should be ordered as {want}.",
         "Switch the order of the channels, or permute the weights of the model; not both.",
     ),
     "layout-swapped/packing": Known(
         4,
         "Cosines and sines are packed as {have} ({have_order}); they should be packed as {want} "
-        "({want_order}). The values are right.",
+        "({want_order}).",
         "Switch the order of the channels, or permute the weights of the model; not both.",
     ),
     "layout-swapped/rotation": Known(
