@@ -231,8 +231,9 @@ def _factors(
     """Yield a factor of all numbers."""
     weight = float((predicted * predicted).sum())
     factor = float((numbers * predicted).sum()) / weight if weight else 0.0
-    if factor > 1e-6 and abs(factor - 1) > 1e-6:
-        shortest = float(f"{factor:.6g}")
+    shortest = float(f"{factor:.6g}")
+    # A factor that is printed as 1 says nothing.
+    if factor > 1e-6 and "1" not in {f"{shortest:g}", f"{1 / shortest:g}"}:
         values = {"factor": 1 / shortest, "ratio": shortest}
         wrong = mistake("missing-factor", None, values, variant="numbers")
         if factor > 1:
