@@ -17,8 +17,9 @@ from pydantic import ConfigDict, Field
 
 from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
-from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.catalogue import Mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
+from service.analysis.explanation.faults import of_length
 from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.rotations import explain_rotation
@@ -355,7 +356,7 @@ def _without_last_rows(found: Explanation, target: Target) -> Explanation:
     have, want = found.match.reading.sent if found.match else 0, target.rows or 0
     if found.verdict == "none" or not 0 < have < want:
         return found
-    fewer = mistake("truncated", None, {"have": have, "want": want, "axis": "rows"})
+    fewer = of_length("rows", have, want)
     return replace(found, verdict="diagnosed", mistakes=(*found.mistakes, fewer))
 
 

@@ -289,6 +289,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Rows from {have} on are {beyond}.",
         "Compute cosines and sines for all {want} rows.",
     ),
+    "truncated/one": Known(5, "There is one of {want} {axis}.", "Compute all {want} {axis}."),
     "longer": Known(
         5,
         "There are {have} {axis}; there should be {want}.",

@@ -43,7 +43,7 @@ from service.analysis.explanation.decoding import (
     other_axes,
     pattern,
 )
-from service.analysis.explanation.faults import but_for, faults, kinds
+from service.analysis.explanation.faults import but_for, faults, kinds, of_length
 from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.formulas import ORIGINAL
 from service.analysis.explanation.measured import UNIT
@@ -323,11 +323,10 @@ class _Search:
             yield Proposer(target, series, *common, first=first)
             return
         own = replace(series, exponents=2 * np.arange(pairs) / (2 * pairs), width=2 * pairs)
-        channels = {"have": reading.view.channels, "want": target.wanted.channels}
         values = {"have": 2 * pairs, "want": 2 * wanted}
         other = mistake("partial-width", None, values, {"rotary_dim": 2 * pairs})
         if pairs < wanted:
-            cut = mistake("truncated", None, {**channels, "axis": "channels"})
+            cut = of_length("channels", reading.view.channels, target.wanted.channels)
             fewer = replace(series, exponents=series.exponents[:pairs])
             yield Proposer(target, fewer, *common, given=(cut,), first=first)
             yield Proposer(target, own, *common, given=(other,), first=first)
@@ -659,7 +658,7 @@ class _Search:
             yield mistake("transposed")
         yield from self._of_packing(match, noted)
         if target.rows is not None and view.rows > target.rows:
-            yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})
+            yield of_length("rows", view.rows, target.rows)
 
 
 def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s | None:
@@ -692,8 +691,7 @@ def _other_width(view: View, target: Target) -> Iterator[Mistake]:
     """Yield that channels are missing, or that there are more, of the same frequencies."""
     have, want = view.channels, target.wanted.channels
     if have != want and view.count == len(target.omega):
-        values = {"have": have, "want": want, "axis": "channels"}
-        yield mistake("truncated" if have < want else "longer", None, values)
+        yield of_length("channels", have, want)
 
 
 def _repacked(have: str, want: str, target: Target, variant: str) -> Mistake:

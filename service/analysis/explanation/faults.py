@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.analysis.explanation.arithmetic import Waves, mismatches
 from service.analysis.explanation.candidates import Candidate
-from service.analysis.explanation.catalogue import Mistake
+from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.places import Finding, placed
 from service.analysis.explanation.sampling import Reading
 from service.analysis.explanation.views import Numbers, View
@@ -140,6 +140,13 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
     length = max(1, _BLOCK_ELEMENTS // max(width, 1))
     for start in range(0, rows, length):
         yield slice(start, min(start + length, rows))
+
+
+def of_length(axis: str, have: int, want: int, **more: Any) -> Mistake:
+    """Return the mistake that an axis, whose name is in the plural, has another length."""
+    name, variant = ("longer", "") if have > want else ("truncated", "one" if have == 1 else "")
+    values = {"axis": axis, "have": have, "want": want, **more}
+    return mistake(name, None, values, variant=variant)
 
 
 def but_for(mistakes: Sequence[Mistake], found: Faults) -> Finding:
