@@ -1477,3 +1477,10 @@ def test_one_channel_is_called_one(client: Client) -> None:
     report = sent(client, ENCODING, np.ones((1, 1), dtype="<f4"))
 
     assert report["sentence"] == "There is one of 8 channels."
+
+
+def test_a_tiny_number_of_many_rows_is_not_unwritten_memory(client: Client) -> None:
+    url = "/rope/axial?head_dim=64&grid=4,6&convention="
+    have = array(client, f"{url}rotary_embedding_torch_pixel")
+
+    assert "memory" not in sent(client, f"{url}cogview4", have)["sentence"]

@@ -25,6 +25,8 @@ IsNear: TypeAlias = Callable[[View, Waves, DType], bool]
 _BLOCK_ELEMENTS = 2**18
 # Numbers beyond these are no sines.
 _HUGE, _TINY = 1e3, 1e-30
+# A pair within this of the size 1 is a cosine and a sine.
+_TURNING = 1e-3
 # So many of the wrong numbers are looked at.
 _MOST_NUMBERS = 2**15
 
@@ -201,6 +203,10 @@ def kinds(view: View, bad: NDArray[np.bool_] | None) -> Iterator[Finding]:
             yield Finding("zero", text, {"count": len(some)})
         return
     strange = (some > _HUGE) | ((some < _TINY) & (some > 0))
+    if view.is_paired:
+        # Beside a 1, a number near 0 is the cosine or the sine of an angle.
+        one, other = np.split(some, 2)
+        strange &= np.tile(np.abs(np.hypot(one, other) - 1) > _TURNING, 2)
     if strange.mean() > 0.002 and strange.sum() > 1:
         share = float(f"{strange.mean():.3g}")
         text = (
