@@ -17,13 +17,20 @@ from pydantic import ConfigDict, Field
 
 from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
-from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.catalogue import Mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
+from service.analysis.explanation.faults import of_length
 from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.rotations import explain_rotation
 from service.analysis.explanation.sampling import ALL_ROWS, DESCRIPTION
-from service.analysis.explanation.target import PACKING_TEXTS, SHOWN, Target, target_of
+from service.analysis.explanation.target import (
+    PACKING_TEXTS,
+    PART_TEXTS,
+    SHOWN,
+    Target,
+    target_of,
+)
 from service.analysis.explanation.views import HALF_STEP, View
 from service.analysis.identification.search import identify
 from service.delivery.endpoints import ABSENT, Count, Report
@@ -349,7 +356,7 @@ def _without_last_rows(found: Explanation, target: Target) -> Explanation:
     have, want = found.match.reading.sent if found.match else 0, target.rows or 0
     if found.verdict == "none" or not 0 < have < want:
         return found
-    fewer = mistake("truncated", None, {"have": have, "want": want, "axis": "rows"})
+    fewer = of_length("rows", have, want)
     return replace(found, verdict="diagnosed", mistakes=(*found.mistakes, fewer))
 
 
@@ -585,18 +592,29 @@ def sentence_of(
         return f"{text[0].upper()}{text[1:]}."
     made = f", made {match.fit.arithmetic.description}" if match else ""
     first = f": its first {rows['rows']} rows of {rows['of']}" if rows else ""
+    first = first.replace("first 1 rows", "first row")
     text = f"This is the {'table' if rotated is None else 'rotation'}{made}{first}."
     if match and rotated and HALF_STEP[match.dtype] > HALF_STEP[rotated]:
         text += f" Its numbers are rounded to {match.dtype.name}."
     view = match.reading.view if match and rotated is None else None
     if view is not None and any(note.name == "angles" for note in view.notes):
         text = f"These are the angles of the table{made}: take their cosines and sines."
-    elif view is not None and target is not None and view.packing != target.wanted.packing:
-        text += f" It is packed as {_packing_text(view.packing, target)}"
-        text += f", instead of {_packing_text(target.wanted.packing, target)}."
+    elif view is not None and target is not None:
+        text = _with_packing(text, f"{made}{first}.", view, target)
     if found.findings:
         text += f" {found.findings[0].text[0].upper()}{found.findings[0].text[1:]}."
     return text
+
+
+def _with_packing(text: str, end: str, view: View, target: Target) -> str:
+    """Return the text about a right table, with the parts and the packing that it has."""
+    is_alone = view.part_names != target.wanted.parts
+    if is_alone:
+        text = f"These are the {PART_TEXTS[view.part_names[0]]} of the table alone{end}"
+    if view.packing == target.wanted.packing:
+        return text
+    have, want = (_packing_text(each, target) for each in (view.packing, target.wanted.packing))
+    return f"{text} {'They are' if is_alone else 'It is'} packed as {have}, instead of {want}."
 
 
 def _packing_text(packing: str, target: Target) -> str:
@@ -662,10 +680,12 @@ def _changes(
         if each.changes is None:
             return None
         changes |= each.changes
-    packing = match.reading.view.packing
-    if packing != target.wanted.packing:
+    view = match.reading.view
+    packing = view.packing
+    if packing != target.wanted.packing or view.part_names != target.wanted.parts:
         if target.base_parameter == "rope_theta" and packing in PACKS:
-            changes |= {"pack": packing, "part": None}
+            part = None if view.has_pairs else view.part_names[0]
+            changes |= {"pack": packing, "part": part}
         elif packing in SHOWN:
             changes["layout"] = SHOWN[packing]
         else:

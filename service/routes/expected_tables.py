@@ -216,12 +216,22 @@ def numbers_of(request: TableRequest, document: Document, sent: int) -> Numbers:
     return Numbers(
         arrays,
         REAL_DTYPES.get(name, FLOAT64),
-        tuple(axis.partition("(")[0] for axis in document.axes),
+        _long_axes(document),
         _grid(request),
         are_frequencies=arrays.keys() <= {"inv_freq", "frequency"},
         first=int(str(document.parameters.get("start", 0))),
         moved=partial(_moved, request, document, sent) if rows_of(document) else None,
     )
+
+
+def _long_axes(document: Document) -> tuple[str, ...]:
+    """Return the names of the axes of a document, without those of length 1, as samples are."""
+    names = tuple(axis.partition("(")[0] for axis in document.axes)
+    shape = next(iter(document.arrays.values())).shape
+    if len(names) != len(shape):
+        return names
+    kept = tuple(name for name, length in zip(names, shape, strict=True) if length != 1)
+    return kept or names
 
 
 def check_size(document: Document, sent: int) -> None:

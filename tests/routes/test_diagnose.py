@@ -1317,3 +1317,187 @@ def test_flipped_cosines_of_timesteps_are_a_mistake(client: Client) -> None:
     report = diagnose(client, to=to, have=np.roll(table(client, to), 8, axis=1))
 
     assert names(report) == ["halves-swapped"]
+
+
+def sent(client: Client, to: str, have: Array) -> Any:
+    """POST one array as npy, and return the report."""
+    headers = {"Content-Type": "application/x-npy"}
+    content = npy_bytes(np.ascontiguousarray(have))
+    answer = client.post("/diagnose", params={"to": to}, content=content, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def array(client: Client, url: str) -> Array:
+    """Return the table of a URL."""
+    path, _, query = url.partition("?")
+    return load_npy(client.get(f"{path}.npy?{query}"))
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("/encoding?seq_len=64&d_model=16", 15),
+        ("/encoding?seq_len=64&d_model=16&layout=concatenated", 15),
+        ("/encoding?seq_len=64&d_model=15", 14),
+        ("/encoding?seq_len=64&d_model=15&convention=tensor2tensor", 14),
+        ("/rope?head_dim=16&seq_len=64&pack=concat", 15),
+        ("/rope?head_dim=16&seq_len=64&pack=flat", 15),
+        ("/relative/conformer?d_model=16&seq_len=64", 15),
+    ],
+)
+def test_a_missing_last_channel_is_counted(client: Client, url: str, kept: int) -> None:
+    whole = array(client, url)
+
+    report = sent(client, url, whole[:, :kept])
+
+    assert names(report) == ["truncated"]
+    assert report["sentence"] == (f"There are {kept} channels; there should be {whole.shape[1]}.")
+
+
+@pytest.mark.parametrize("pack", ["half", "compact", "interleaved"])
+@pytest.mark.parametrize(("part", "other"), [("cos", "sin"), ("sin", "cos")])
+def test_the_other_part_in_the_place_of_the_expected_one_is_a_mistake(
+    client: Client, pack: str, part: str, other: str
+) -> None:
+    url = "/rope?head_dim=16&seq_len=64&part="
+    for own in (pack, "half"):
+        report = sent(client, f"{url}{part}&pack={pack}", array(client, f"{url}{other}&pack={own}"))
+
+        assert names(report) == ["halves-swapped"]
+        assert "The values are right" not in report["sentence"]
+
+
+def test_cosines_and_sines_in_the_place_of_cosines_are_a_mistake(client: Client) -> None:
+    url = "/rope?head_dim=16&seq_len=64"
+
+    report = sent(client, f"{url}&pack=half&part=cos", array(client, f"{url}&pack=concat"))
+
+    assert names(report) == ["layout-swapped"]
+
+
+def test_values_are_called_right_only_if_the_order_is_the_one_mistake(client: Client) -> None:
+    url = "/rope?head_dim=16&seq_len=64&part=cos&pack="
+    have = array(client, f"{url}interleaved&rope_theta=500000")
+
+    report = sent(client, f"{url}half", have)
+
+    assert names(report) == ["wrong-base", "layout-swapped"]
+    assert "The values are right" not in report["sentence"]
+
+
+@pytest.mark.parametrize("pack", ["concat", "flat"])
+@pytest.mark.parametrize("part", ["cos", "sin"])
+def test_one_part_twice_is_no_table_of_both(client: Client, pack: str, part: str) -> None:
+    url = "/rope?head_dim=16&seq_len=64"
+    have = array(client, f"{url}&pack=half&part={part}")
+
+    report = sent(client, f"{url}&pack={pack}", have)
+
+    assert names(report) == ["missing-part"]
+    assert report["yours"]["url"] == f"{url}&pack=half&part={part}"
+
+
+def test_an_equal_part_alone_is_called_a_part_alone(client: Client) -> None:
+    report = sent(client, ENCODING, array(client, ENCODING)[:, ::2])
+
+    assert report["sentence"].startswith("These are the sines of the table alone")
+
+
+@pytest.mark.parametrize("pack", ["", "&pack=pair", "&pack=concat", "&pack=complex"])
+def test_exchanged_cosines_and_sines_are_a_mistake_in_every_packing(
+    client: Client, pack: str
+) -> None:
+    url = f"/rope?head_dim=8&seq_len=5{pack}"
+    have = array(client, url)
+    if have.dtype.kind == "c":
+        exchanged = have.imag + 1j * have.real
+    else:
+        exchanged = have[..., ::-1] if have.ndim == 3 else np.roll(have, 4, axis=-1)
+
+    assert names(sent(client, url, exchanged.astype(have.dtype))) == ["halves-swapped"]
+
+
+PACKED = [f"/rope?head_dim=8&seq_len=4{each}" for each in ("", "&pack=concat", "&pack=flat")]
+
+
+@pytest.mark.parametrize("url", [*PACKED, ENCODING, "/rope?head_dim=64&seq_len=64"])
+def test_zeros_are_called_zeros(client: Client, url: str) -> None:
+    report = sent(client, url, 0 * array(client, url))
+
+    assert (report["verdict"], report["sentence"]) == ("none", "All numbers are zero.")
+
+
+def test_one_row_of_zeros_is_not_a_narrow_arithmetic(client: Client) -> None:
+    report = sent(client, PACKED[1], np.zeros((1, 8), dtype="<f4"))
+
+    assert report["sentence"] == "All numbers are zero."
+
+
+@pytest.mark.parametrize("url", [*PACKED, ENCODING])
+def test_ones_are_not_the_values_of_position_0(client: Client, url: str) -> None:
+    report = sent(client, url, np.ones_like(array(client, url)))
+
+    assert (report["verdict"], report["mistakes"]) == ("none", [])
+    assert not report["sentence"].startswith("Right but")
+
+
+def test_one_row_of_exchanged_numbers_is_not_called_right_but_for_some(client: Client) -> None:
+    url = "/rope?head_dim=8&positions=7"
+
+    assert "Right but" not in sent(client, url, array(client, url)[..., ::-1])["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(np.inf, "infinite"), (np.nan, "NaN"), (0.0, "zero")], ids=str
+)
+def test_the_last_rows_are_called_what_they_are(client: Client, value: float, text: str) -> None:
+    have = array(client, ENCODING).copy()
+    have[9:] = value
+
+    assert sent(client, ENCODING, have)["sentence"].startswith(f"Rows from 9 on are {text}:")
+
+
+def test_mistakes_that_cancel_each_other_explain_no_noise(client: Client) -> None:
+    url = "/rope?head_dim=8&seq_len=6&pack=concat"
+    noise = np.random.default_rng(1)
+    for _ in range(12):
+        whole = array(client, url)
+        have = (whole * (1 + noise.normal(0, 3e-7, whole.shape))).astype("<f4")
+
+        assert "exponent" not in sent(client, url, have)["sentence"]
+
+
+def test_rows_of_a_table_that_counts_down_are_in_its_reverse_order(client: Client) -> None:
+    url = "/relative/transformer-xl?d_model=64&key_len=6"
+
+    (wrong,) = sent(client, url, array(client, url)[::-1])["mistakes"]
+
+    assert (wrong["name"], "upwards" in wrong["correction"]) == ("positions-reversed", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "rows", "sentence"),
+    [
+        ("/relative/dynamic?seq_len=64&dtype=float32", 126, "There are 126 distances; "),
+        ("/relative/alibi/slopes?num_heads=12", 8, "There are 8 heads; there should be 12."),
+        (ENCODING, 1, "This is the table, made exactly, and rounded once: its first row of 16."),
+    ],
+)
+def test_counts_have_the_name_of_their_axis(
+    client: Client, url: str, rows: int, sentence: str
+) -> None:
+    assert sent(client, url, array(client, url)[:rows])["sentence"].startswith(sentence)
+
+
+def test_one_channel_is_called_one(client: Client) -> None:
+    report = sent(client, ENCODING, np.ones((1, 1), dtype="<f4"))
+
+    assert report["sentence"] == "There is one of 8 channels."
+
+
+def test_a_tiny_number_of_many_rows_is_not_unwritten_memory(client: Client) -> None:
+    url = "/rope/axial?head_dim=64&grid=4,6&convention="
+    have = array(client, f"{url}rotary_embedding_torch_pixel")
+
+    assert "memory" not in sent(client, f"{url}cogview4", have)["sentence"]

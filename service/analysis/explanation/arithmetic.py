@@ -164,6 +164,14 @@ class Waves:
         )
         return stiffness
 
+    def gives(self, other: "Waves") -> bool:
+        """Return whether other waves have the same numbers, but for the error of a float32 sine."""
+        room = 4 * UNIT * other.scale
+        return all(
+            bool((np.abs(one - another) <= room).all())
+            for one, another in zip(self.values, other.values, strict=True)
+        )
+
     def loss(self, errors: Float64s) -> Float64s:
         """Return the errors of sines by errors of angles, (S, K): capped, and times the scale."""
         loss: Float64s = np.minimum(errors, _MOST_LOOSE) * self.scale

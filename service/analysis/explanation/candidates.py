@@ -364,6 +364,8 @@ class Proposer(Evidence):
         name = "wrong-factor" if is_odd else "extra-factor"
         shortest = fewest_digits(number * (1 - close), number * (1 + close))
         for ratio in dict.fromkeys((shortest[0] if shortest else number, float(f"{number:.4g}"))):
+            if f"{ratio:.6g}" == "1":
+                continue
             scale = ratio * candidate.own_scale
             values = {"factor": ratio, "ratio": ratio}
             wrong = mistake(name, 14.0, values, {"attention_factor": scale})

@@ -175,6 +175,12 @@ CATALOGUE: Mapping[str, Known] = {
         "({want_order}).",
         "Switch the order of the channels, or permute the weights of the model; not both.",
     ),
+    "layout-swapped/packing-alone": Known(
+        4,
+        "Cosines and sines are packed as {have} ({have_order}); they should be packed as {want} "
+        "({want_order}).",
+        "Switch the order of the channels, or permute the weights of the model; not both.",
+    ),
     "layout-swapped/rotation": Known(
         4,
         "Channels are paired as {have}, {have_pairs}; they should be paired as {want}, "
@@ -199,6 +205,16 @@ CATALOGUE: Mapping[str, Known] = {
         6,
         "Cosines and sines have changed places.",
         "Exchange them back.",
+    ),
+    "halves-swapped/part": Known(
+        6,
+        "There are {have} in the place of {want}.",
+        "Take the {want}.",
+    ),
+    "missing-part": Known(
+        6,
+        "There are only {have}, each twice; the {want} are missing.",
+        "Put the {want} in the place of the second copy.",
     ),
     "halves-swapped/channels": Known(
         6,
@@ -272,6 +288,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Rows from {have} on are {beyond}.",
         "Compute cosines and sines for all {want} rows.",
     ),
+    "truncated/one": Known(5, "There is one of {want} {axis}.", "Compute all {want} {axis}."),
     "longer": Known(
         5,
         "There are {have} {axis}; there should be {want}.",
@@ -296,7 +313,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Add the number of cached tokens to the positions once.",
     ),
     "positions-reversed": Known(
-        6, "The rows are in reverse order: the last position comes first.", "Count upwards."
+        6, "The rows are in the reverse order of the table's.", "Reverse the order of the rows."
     ),
     "positions-stuck": Known(
         5,

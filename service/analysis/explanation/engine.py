@@ -9,7 +9,7 @@ nothing fits, positions are decoded, and at last ``findings`` says what the data
 This module is long because all ways to explain one array are steps of one search.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Literal, TypeAlias
@@ -19,6 +19,7 @@ import numpy as np
 from service.analysis.array import TableRequest
 from service.analysis.explanation.arithmetic import (
     Fit,
+    Waves,
     fit_of,
     is_possible,
 )
@@ -42,17 +43,18 @@ from service.analysis.explanation.decoding import (
     other_axes,
     pattern,
 )
-from service.analysis.explanation.faults import but_for, faults, kinds
+from service.analysis.explanation.faults import but_for, faults, kinds, of_length
 from service.analysis.explanation.findings import slices, unexplained
 from service.analysis.explanation.formulas import ORIGINAL
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sampling import ALL_ROWS, Reading, readings_of
-from service.analysis.explanation.target import PACKING_TEXTS, Target
+from service.analysis.explanation.target import PACKING_TEXTS, PART_TEXTS, Target
 from service.analysis.explanation.views import (
     HALF_STEP,
     View,
     evenly,
+    numbers_of,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
@@ -130,7 +132,12 @@ def explain(arrays: Mapping[str, StoredTable], target: Target) -> Explanation:
     # Numbers that no table has may overflow; what they give is not within any bound.
     with np.errstate(all="ignore"):
         found = _Search(target).explain(readings_of(arrays, target))
-    found = replace(found, elements=sum(size(table) for table in arrays.values()))
+    elements = sum(size(table) for table in arrays.values())
+    found = replace(found, elements=elements)
+    is_zero = not any(numbers_of(table)[0].any() for table in arrays.values())
+    if is_zero and found.sampled and found.verdict != "equal":
+        zero = Finding("zero", "all numbers are zero", {"count": elements})
+        return Explanation("none", findings=(zero,), elements=elements, sampled=found.sampled)
     if found.verdict == "none" and found.match is None:
         parts = slices(arrays, target, lambda part: explain(part, target))
         return replace(found, findings=parts or found.findings)
@@ -187,6 +194,10 @@ class _Search:
         """Return whether a reading has as many frequencies as the expected table."""
         return reading.sample.count == len(self.target.omega)
 
+    def _is_whole(self, reading: Reading) -> bool:
+        """Return whether a reading has all the parts of the expected table."""
+        return reading.view.part_names == self.target.wanted.parts
+
     def _as_expected(self, reading: Reading) -> bool:
         """Return whether the reading is the expected table, in some arithmetic."""
         target = self.target
@@ -233,6 +244,8 @@ class _Search:
             bits += MORE_BITS * max(len(candidate.mistakes) - 1, 0)
             if bits > _MOST_BITS:
                 continue
+            if len(candidate.mistakes) > 1 and self._is_undone(reading, waves):
+                return False
             match = Match(bits, candidate, fit, reading, dtype, is_narrow)
             if len(candidate.mistakes) + len(list(self._around(match))) > MOST_MISTAKES:
                 continue
@@ -245,6 +258,13 @@ class _Search:
             return True
         return False
 
+    def _is_undone(self, reading: Reading, waves: Waves) -> bool:
+        """Return whether mistakes cancel each other, so that they give the expected table."""
+        if not self._is_comparable(reading):
+            return False
+        right = expected(self.target).waves(reading.places[reading.rows])
+        return waves.gives(right)
+
     def _try(self, reading: Reading) -> None:
         """Try the candidates of a reading in the order of their cost."""
         if not reading.is_constant and reading.sample.has_pairs:
@@ -254,7 +274,7 @@ class _Search:
         if not reading.moves:
             # Equal rows are those of no frequencies, but of a table that does not turn.
             still = mistake("not-rotated")
-            if self._is_comparable(reading):
+            if self._is_comparable(reading) and self._is_whole(reading):
                 omega = np.zeros(reading.sample.count)
                 self._accept(reading, expected(self.target).with_mistake(still, omega=omega))
             return
@@ -306,7 +326,7 @@ class _Search:
         values = {"have": 2 * pairs, "want": 2 * wanted}
         other = mistake("partial-width", None, values, {"rotary_dim": 2 * pairs})
         if pairs < wanted:
-            cut = mistake("truncated", None, {**values, "axis": "channels"})
+            cut = of_length("channels", reading.view.channels, target.wanted.channels)
             fewer = replace(series, exponents=series.exponents[:pairs])
             yield Proposer(target, fewer, *common, given=(cut,), first=first)
             yield Proposer(target, own, *common, given=(other,), first=first)
@@ -421,7 +441,8 @@ class _Search:
                 continue
             moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
             moved.append((mistake("positions-reversed"), places[:rows][::-1]))
-            moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
+            if self._is_whole(reading):
+                moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
             plain = expected(self.target)
             placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
             for candidate in placed:
@@ -587,6 +608,37 @@ class _Search:
         values["missing"] = rows - first
         return (mistake("truncated", None, values, variant="empty"),)
 
+    def _of_packing(self, match: Match, noted: Container[str]) -> Iterator[Mistake]:
+        """Yield what is wrong with the packing: its parts, their order, or their channels."""
+        view, target = match.reading.view, self.target
+        wanted = target.wanted.parts
+        is_plain = not match.candidate.mistakes
+        if "exchanged" in noted:
+            yield mistake("halves-swapped")
+        elif not view.has_pairs and view.part_names != wanted:
+            yield from self._of_other_part(view)
+        elif view.part_names != wanted and "angles" not in noted:
+            yield _repacked(view.packing, target.wanted.packing, target, "packing-alone")
+        elif self._states_packing and not (
+            "angles" in noted or ("alone" in noted and view.packing == "compact")
+        ):
+            yield from _packing_mistake(view.packing, target, are_right=is_plain)
+        elif view.packing == f"sin_{target.wanted.packing}" and "stacked" not in noted:
+            yield mistake("halves-swapped")
+        if view.part_names == wanted and "truncated" not in match.candidate.names:
+            yield from _other_width(view, target)
+
+    def _of_other_part(self, view: View) -> Iterator[Mistake]:
+        """Yield that one part stands in the place of the other, or of both."""
+        (have,), wanted = view.part_names, self.target.wanted
+        (want,) = {"cos", "sin"} - {have}
+        values = {"have": PART_TEXTS[have], "want": PART_TEXTS[want]}
+        if have not in wanted.parts:
+            yield mistake("halves-swapped", None, values, variant="part")
+        elif len(wanted.columns) == 1 and self._states_packing and view.packing != "compact":
+            # Copies of one part fill the channels of both.
+            yield mistake("missing-part", None, values)
+
     @property
     def _states_packing(self) -> bool:
         """True if the request says how its table is packed; only rotary ones may leave it open."""
@@ -604,14 +656,9 @@ class _Search:
             yield mistake("rounded-decimals", None, {"decimals": reading.decimals})
         if "transposed" in noted:
             yield mistake("transposed")
-        if "exchanged" in noted:
-            yield mistake("halves-swapped")
-        elif self._states_packing and not (
-            "angles" in noted or ("alone" in noted and view.packing == "compact")
-        ):
-            yield from _packing_mistake(view.packing, target)
+        yield from self._of_packing(match, noted)
         if target.rows is not None and view.rows > target.rows:
-            yield mistake("longer", None, {"have": view.rows, "want": target.rows, "axis": "rows"})
+            yield of_length("rows", view.rows, target.rows)
 
 
 def _positions(reading: Reading, whole: View, candidate: Candidate) -> Float64s | None:
@@ -640,7 +687,24 @@ _OTHER_ORDER |= {value: key for key, value in _OTHER_ORDER.items()}
 _FLAT = {"pair": "flat", "sin_pair": "sin_flat"}
 
 
-def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
+def _other_width(view: View, target: Target) -> Iterator[Mistake]:
+    """Yield that channels are missing, or that there are more, of the same frequencies."""
+    have, want = view.channels, target.wanted.channels
+    if have != want and view.count == len(target.omega):
+        yield of_length("channels", have, want)
+
+
+def _repacked(have: str, want: str, target: Target, variant: str) -> Mistake:
+    values = {
+        "have": target.shown(have),
+        "want": target.shown(want),
+        "have_order": PACKING_TEXTS[have],
+        "want_order": PACKING_TEXTS[want],
+    }
+    return mistake("layout-swapped", None, values, variant=variant)
+
+
+def _packing_mistake(packing: str, target: Target, *, are_right: bool) -> Iterator[Mistake]:
     """Yield what is wrong with a packing: the order of channels, or sines first."""
     wanted = target.wanted.packing
     have, want = (_FLAT.get(each, each) for each in (packing, wanted))
@@ -648,12 +712,6 @@ def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
     if want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)} and (
         (packing in _FLAT) == (wanted in _FLAT)
     ):
-        values = {
-            "have": target.shown(have),
-            "want": target.shown(want),
-            "have_order": PACKING_TEXTS[have],
-            "want_order": PACKING_TEXTS[want],
-        }
-        yield mistake("layout-swapped", None, values, variant="packing")
+        yield _repacked(have, want, target, "packing" if are_right else "packing-alone")
     if want in {turned, _OTHER_ORDER.get(turned)}:
         yield mistake("halves-swapped")

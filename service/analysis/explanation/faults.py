@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.analysis.explanation.arithmetic import Waves, mismatches
 from service.analysis.explanation.candidates import Candidate
-from service.analysis.explanation.catalogue import Mistake
+from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.places import Finding, placed
 from service.analysis.explanation.sampling import Reading
 from service.analysis.explanation.views import Numbers, View
@@ -25,6 +25,8 @@ IsNear: TypeAlias = Callable[[View, Waves, DType], bool]
 _BLOCK_ELEMENTS = 2**18
 # Numbers beyond these are no sines.
 _HUGE, _TINY = 1e3, 1e-30
+# A pair within this of the size 1 is a cosine and a sine.
+_TURNING = 1e-3
 # So many of the wrong numbers are looked at.
 _MOST_NUMBERS = 2**15
 
@@ -142,6 +144,13 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + length, rows))
 
 
+def of_length(axis: str, have: int, want: int, **more: Any) -> Mistake:
+    """Return the mistake that an axis, whose name is in the plural, has another length."""
+    name, variant = ("longer", "") if have > want else ("truncated", "one" if have == 1 else "")
+    values = {"axis": axis, "have": have, "want": want, **more}
+    return mistake(name, None, values, variant=variant)
+
+
 def but_for(mistakes: Sequence[Mistake], found: Faults) -> Finding:
     """Return what explains most numbers, and where those lie that it does not explain."""
     return with_mistakes(mistakes, found.place)
@@ -194,6 +203,10 @@ def kinds(view: View, bad: NDArray[np.bool_] | None) -> Iterator[Finding]:
             yield Finding("zero", text, {"count": len(some)})
         return
     strange = (some > _HUGE) | ((some < _TINY) & (some > 0))
+    if view.is_paired:
+        # Beside a 1, a number near 0 is the cosine or the sine of an angle.
+        one, other = np.split(some, 2)
+        strange &= np.tile(np.abs(np.hypot(one, other) - 1) > _TURNING, 2)
     if strange.mean() > 0.002 and strange.sum() > 1:
         share = float(f"{strange.mean():.3g}")
         text = (

@@ -99,7 +99,8 @@ def unexplained(readings: Sequence[Reading], target: Target | None) -> tuple[Fin
     best: _Partial | None = None
     for number, look in enumerate(looks):
         for found in look.partials(thoroughly=number < _MOST_SEARCHED):
-            if best is None or found.score > best.score:
+            is_sure = look.is_as_wanted or found.right.mean() > _ENOUGH_SHARE
+            if is_sure and (best is None or found.score > best.score):
                 best = found
         if best is not None and best.score > _ENOUGH_SHARE:
             break
@@ -171,6 +172,13 @@ class _Look:
         return self.reading.sample.count == len(self.target.omega)
 
     @property
+    def is_as_wanted(self) -> bool:
+        """True if the reading has the parts of the table, in rows."""
+        view = self.reading.view
+        is_turned = any(note.name == "transposed" for note in view.notes)
+        return view.part_names == self.target.wanted.parts and not is_turned
+
+    @property
     def has_pairs(self) -> bool:
         return self.reading.sample.has_pairs
 
@@ -227,7 +235,10 @@ class _Look:
             return
         yield from self._with_offset(first)
         for candidate in self._proposed():
-            found = self._compared(candidate, candidate.waves(self.places))
+            moved = candidate.waves(self.places)
+            if moved.gives(waves):
+                continue
+            found = self._compared(candidate, moved)
             yield found
             if found.score > _LEAST_SHARE and found.right[self.unit].mean() > 0.95:
                 return

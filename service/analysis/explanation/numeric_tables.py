@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from service.analysis.array import Sample, TableRequest
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
-from service.analysis.explanation.faults import with_mistakes
+from service.analysis.explanation.faults import of_length, with_mistakes
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding, placed_along, plural
 from service.analysis.precision import narrowest_dtype, rounded, spacing
@@ -123,7 +123,11 @@ def _place(bad: NDArray[np.bool_], want: Numbers) -> Finding:
     is_whole = len(want.arrays) == 1 and bad.size == prod(want.shape)
     if is_whole and want.axes and len(want.axes) == len(want.shape):
         return placed_along(bad.reshape(want.shape), want.axes)
-    return placed_along(bad, ("row", "channel"))
+    row, channel = "row", "channel"
+    if len(want.axes) == len(want.shape):
+        channel = want.axes[-1]
+        row = want.axes[0] if len(want.axes) == 2 else row
+    return placed_along(bad, (row, channel))
 
 
 def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
@@ -233,8 +237,9 @@ def _factors(
     own, exact = numbers[is_finite], predicted[is_finite]
     weight = float((exact * exact).sum())
     factor = float((own * exact).sum()) / weight if weight else 0.0
-    if factor > 1e-6 and abs(factor - 1) > 1e-6:
-        shortest = float(f"{factor:.6g}")
+    shortest = float(f"{factor:.6g}")
+    # A factor that is printed as 1 says nothing.
+    if factor > 1e-6 and "1" not in {f"{shortest:g}", f"{1 / shortest:g}"}:
         values = {"factor": 1 / shortest, "ratio": shortest}
         wrong = mistake("missing-factor", None, values, variant="numbers")
         if factor > 1:
@@ -328,15 +333,13 @@ def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
         wanted_rows, wanted_columns = prod(want.shape[:-1]) or 1, want.shape[-1] * blocks
         sizes: tuple[Mistake, ...] = ()
         first, last = "rows", "channels"
-        if len(want.axes) == len(want.shape) > 1:
+        if len(want.axes) == len(want.shape):
             last = plural(want.axes[-1])
-            if moved[1:-1] == want.shape[1:-1]:
+            if len(moved) > 1 and moved[1:-1] == want.shape[1:-1]:
                 first, rows, wanted_rows = plural(want.axes[0]), moved[0], want.shape[0]
         for name, have, wanted in ((first, rows, wanted_rows), (last, columns, wanted_columns)):
             if have != wanted:
-                kind = "longer" if have > wanted else "truncated"
-                values = {"axis": name, "have": have, "want": wanted, "beyond": "missing"}
-                sizes = (*sizes, mistake(kind, None, values))
+                sizes = (*sizes, of_length(name, have, wanted, beyond="missing"))
         kept = min(prod(moved[:-1]), prod(want.shape[:-1]))
         width = min(columns, wanted_columns) // blocks
         every = np.concatenate(

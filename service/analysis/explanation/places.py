@@ -103,8 +103,8 @@ def placed(bad: NDArray[np.bool_]) -> Finding:
     fill = int(bad.sum()) / (many * wide)
     if fill < _FULL and (crossed := _crossed(bad)) is not None:
         return crossed
-    is_thin = fill < _THIN or (rows.is_all and lanes.is_all and fill < _FULL)
-    if is_thin and min(many, wide) > _MOST_LISTED:
+    is_spread = rows.is_all and lanes.is_all and fill < 1
+    if is_spread or (fill < _THIN and min(many, wide) > _MOST_LISTED):
         return _scattered(bad, rows)
     if lanes.is_all:
         return Finding("rows", rows.text, rows.values)

@@ -312,6 +312,9 @@ PACKING_TEXTS: Mapping[str, str] = {
 }
 """The order of cosines and sines in each packing."""
 
+PART_TEXTS: Mapping[str, str] = {"cos": "cosines", "sin": "sines"}
+"""The names of the parts of a table, in a sentence."""
+
 
 _BASES = ("rope_theta", "base", "max_timescale", "max_period", "theta")
 

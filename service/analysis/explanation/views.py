@@ -4,6 +4,8 @@
 or heads, stacked components, duplicated channels, any packing, a transposed table, rows of padding
 at the end. It selects columns and copies nothing: numbers become float64 in ``View.at``, of the
 rows that are examined. Readings cost bits, the less plausible the more: see ``catalogue``.
+
+This module is long because every wrapper is one more way to build the same view.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -165,6 +167,7 @@ class View:
         weights: the weight of each number, (S, K); None if all are the same.
         slack: an additional absolute error of each number, as of printed decimals.
         rest: the copies and zeros that the last pass checks, as pairs of arrays.
+        zeros: how many channels of zeros were read as such.
     """
 
     cosine: Numbers | None
@@ -176,11 +179,22 @@ class View:
     weights: Float64s | None = None
     slack: float = 0.0
     rest: tuple[tuple[Numbers, Numbers], ...] = ()
+    zeros: int = 0
+
+    @property
+    def channels(self) -> int:
+        """The number of channels, without copies."""
+        return sum(int(part.shape[1]) for part in self.parts) + self.zeros
 
     @property
     def parts(self) -> tuple[Numbers, ...]:
         """The arrays of numbers: cosines, sines, or both."""
         return tuple(part for part in (self.cosine, self.sine) if part is not None)
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of these arrays: cos, sin, or both."""
+        return ("cos",) * (self.cosine is not None) + ("sin",) * (self.sine is not None)
 
     @property
     def rows(self) -> int:
@@ -246,6 +260,19 @@ class Wanted:
     columns: Mapping[str, Columns]
     row_axes: int = 1
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that the table has: cos, sin, or both."""
+        each = self.columns.values()
+        has_cosines, has_sines = (any(len(getattr(c, n)) for c in each) for n in ("cosine", "sine"))
+        return ("cos",) * has_cosines + ("sin",) * has_sines
+
+    @property
+    def channels(self) -> int:
+        """The number of channels, without copies."""
+        each = self.columns.values()
+        return sum(len(part) for c in each for part in (c.cosine, c.sine, c.zeros))
+
 
 def views(arrays: Mapping[str, StoredTable], wanted: Wanted | None = None) -> Iterator[View]:
     """Yield the readings of one array, or of ``cos`` and ``sin``, the most plausible first.
@@ -308,7 +335,7 @@ def _as_wanted(
     cosine = sine = None
     rest: list[tuple[Numbers, Numbers]] = []
     notes: tuple[Note, ...] = ()
-    dtype = FLOAT32
+    dtype, zeros = FLOAT32, 0
     for name, columns in wanted.columns.items():
         numbers, dtype = numbers_of(by_name[name])
         width = prod(wanted.shape[wanted.row_axes :])
@@ -325,6 +352,7 @@ def _as_wanted(
         if len(columns.sine):
             sine = _select(rows, columns.sine)
         rest += [(_select(rows, columns.copies[:, 0]), _select(rows, columns.copies[:, 1]))]
+        zeros += len(columns.zeros)
         rest += [(_select(rows, columns.zeros), np.zeros((len(rows), len(columns.zeros))))]
     kept = tuple((one, other) for one, other in rest if one.shape[1])
     if has_equal_copies and not all(
@@ -332,7 +360,7 @@ def _as_wanted(
         for one, other in kept
     ):
         return None
-    return View(cosine, sine, dtype, wanted.packing, notes, rest=kept)
+    return View(cosine, sine, dtype, wanted.packing, notes, rest=kept, zeros=zeros)
 
 
 def _select(rows: Numbers, columns: Indices) -> Numbers:
@@ -560,10 +588,21 @@ def without_tail(view: View) -> tuple[View, Note | None]:
         # One row before zeros may as well be the cosines of position 0, and their sines; and sines
         # alone are zero where the position is.
         return view, None
-    what = "zero" if is_zero[first] else "NaN"
+    what = _contents(view, first)
     values = {"from": first, "to": view.rows - 1, "are": what}
     note = Note("tail", f"rows from {first} on are {what}", values)
     return view.beginning(first), note
+
+
+def _contents(view: View, first: int) -> str:
+    """Return what the rows of padding from one on are: zero, NaN, infinite, or several of these."""
+    tail = [part[first:] for part in view.parts]
+    kinds = {
+        "zero": any((part == 0).any() for part in tail),
+        "NaN": any(np.isnan(part).any() for part in tail),
+        "infinite": any(np.isinf(part).any() for part in tail),
+    }
+    return " or ".join(name for name, is_there in kinds.items() if is_there)
 
 
 def is_constant(view: View, tolerance: float) -> bool:

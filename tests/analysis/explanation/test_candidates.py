@@ -49,6 +49,7 @@ ELSEWHERE = {
     "padding-counted",
     "next-sequence",
     "downscale-shift",
+    "missing-part",
 }
 OF_AXES = {"sections-exchanged", "sections-interleaved"}
 
