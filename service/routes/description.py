@@ -158,7 +158,7 @@ def _described(given: TableUrl, settings: Settings) -> Description:
             "axes": _axes(family, document, len(next(iter(document.arrays.values())).shape)),
             "revision": document.revision,
             "formats": formats,
-            "value_range": _value_range(meaning, document),
+            "value_range": value_range(meaning, document),
             "is_index": all(array["dtype"] in INDEX_DTYPES for array in arrays),
             "frequencies": _frequencies(meaning, values),
             "unscaled_frequencies": _frequencies(meaning, unscaled) if unscaled else None,
@@ -193,7 +193,7 @@ def _canonical(table: TableUrl, document: Document) -> TableUrl:
     return _table(table, given)
 
 
-def _value_range(meaning: Meaning, document: Document) -> list[float] | None:
+def value_range(meaning: Meaning, document: Document) -> list[float] | None:
     """Return bounds of all numbers, which the rounding to their types may move outwards."""
     if meaning.value_range is None:
         return None

@@ -32,6 +32,7 @@ from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidParameters, shortened
 from service.numerics.tables import Document
 from service.routes import ENDPOINTS
+from service.routes.description import value_range
 from service.routes.table_urls import url_of
 from service.settings import Settings
 
@@ -227,7 +228,7 @@ def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any
         "example": url_of(TableRequest(family.path[1:], query)),
         "required": required,
         "axes": [axis.partition("(")[0] for axis in document.axes or axes],
-        "value_range": meaning.value_range,
+        "value_range": value_range(meaning, document),
         "frequencies": meaning.frequencies,
     }
 
