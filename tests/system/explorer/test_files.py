@@ -101,7 +101,8 @@ def examine(tab: Tab, folder: Path, array: NDArray[Any], expected: str) -> str:
     tab.page.get_by_label("What it should be").fill(expected)
     tab.page.locator("input[type=file]").first.set_input_files(folder / "mine.npy")
     tab.settle()
-    return tab.page.locator(".found").inner_text()
+    text: str = tab.page.locator(".found").inner_text()
+    return text
 
 
 MARKS = """() => document.querySelector("main .map").heatmap.marks
