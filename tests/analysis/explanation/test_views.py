@@ -321,7 +321,7 @@ def test_cosines_and_sines_of_different_shapes_have_no_reading() -> None:
     assert list(views(arrays)) == []
 
 
-@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (0.0, "zero"), (np.inf, "NaN")])
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (0.0, "zero"), (np.inf, "infinite")])
 @pytest.mark.parametrize("pack", ["half", "concat", "flat"])
 @pytest.mark.parametrize("first", [2, 7, 11])
 def test_a_tail_of_padding_is_cut_and_noted(value: float, word: str, pack: str, first: int) -> None:
