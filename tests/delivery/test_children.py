@@ -20,7 +20,7 @@ import orjson
 import pytest
 import uvloop
 
-from benchmarks.starvation.kinds import noise, spoilt
+from benchmarks.starvation.kinds import spoilt
 from service.delivery import children as module
 from service.delivery.children import ChildAnswer, ChildFailed, Children, memory_file
 from service.delivery.endpoints import Endpoint
@@ -54,7 +54,6 @@ SIMILARITY = Job(
     b"d_model=65536&offsets=0:40000",
     RepresentationRequest("png"),
 )
-IDENTIFICATION = Job("/identify", "/identify", b"", RepresentationRequest(), NPY)
 DIAGNOSIS = Job(
     "/diagnose",
     "/diagnose",
