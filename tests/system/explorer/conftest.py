@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the page: one browser and server, and tabs that must be silent."""
+"""Fixtures of the tests of the page: a browser for each module, and tabs that must be silent."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,24 +9,17 @@ import pytest
 from benchmarks.explorer.measure import launched
 from tests.system import debian
 from tests.system.explorer.browser import Tab, context
-from tests.system.servers import Server, running
+from tests.system.servers import Server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
     debian.install(["chromium"])
     with launched() as browser:
         yield browser
-
-
-@pytest.fixture(scope="package")
-def server() -> Iterator[Server]:
-    """Run a server with its default settings."""
-    with running() as server:
-        yield server
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def test_file_is_compared_with_the_table_and_the_part_that_it_should_be(
     cosines, sines = np.split(numbers, 2, axis=1)
     tab.open("/#view=file")
 
-    named_otherwise = examine(tab, tmp_path, np.hstack([cosines, cosines])[None, None], TABLE)
+    named_otherwise = examine(tab, tmp_path, np.stack([cosines, sines], axis=-1), TABLE)
     assert "packed otherwise" in named_otherwise
     assert "largest difference" not in named_otherwise
 
@@ -265,15 +265,15 @@ def test_dropped_file_is_identified(tab: Tab, server: Server, tmp_path: Path) ->
 def test_file_with_the_right_numbers_in_another_packing_is_not_called_right(
     tab: Tab, server: Server, tmp_path: Path
 ) -> None:
-    cosines = f"{TABLE.replace('concat', 'interleaved')}&part=cos"
+    pairs = TABLE.replace("concat", "pair")
     tab.open("/#view=file")
     tab.page.get_by_label("What it should be").fill(TABLE)
 
-    tab.page.locator("input[type=file]").first.set_input_files(npy_of(server, cosines, tmp_path))
+    tab.page.locator("input[type=file]").first.set_input_files(npy_of(server, pairs, tmp_path))
 
     verdict = tab.page.locator(".verdict.doubt")
     verdict.wait_for()
-    assert "cos alone" in verdict.inner_text()
+    assert "packed as pair" in verdict.inner_text()
     tab.page.get_by_role("button", name="Difference").wait_for()
 
 
