@@ -114,8 +114,8 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
 
 /**
  * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}` (2 is
- * grey and dashed; pairs of each axis are a line of their own, and without a style of their own
- * style), lines across `{value, text}`, and a marker at a pair.
+ * grey and dashed; the pairs of each axis are a line, in another style each unless one is given),
+ * lines across `{value, text}`, and a marker at a pair.
  */
 export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);

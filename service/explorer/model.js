@@ -27,8 +27,9 @@ const KINDS = {
   none: `no ${ROPE}`,
   alibi: "ALiBi",
 };
-const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", "stored", "stored_shape"];
-FACTS.push("resize", "resized_around", "not_resized", "source");
+const FACTS =
+  "counts asks reason writes untouched_tokens stored stored_shape resize resized_around " +
+  "not_resized source";
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
@@ -190,7 +191,9 @@ export class ModelView {
       this.draw(chart, regimes, encoding, signal).catch((error) => fill(chart, fault(error)));
     const told = (name) => every((each) => factText(each[name])).map((text) => h("dd", {}, text));
     const fact = (name) => [h("dt", {}, name.replace("_", " ")), told(name)];
-    const facts = FACTS.filter((name) => encoding[name]).map(fact);
+    const facts = FACTS.split(" ")
+      .filter((name) => encoding[name])
+      .map(fact);
     const resized = encoding.resized && h("a", { href: encoding.resized }, "weights of the resize");
     const number = ids?.post && button("Number tokens", () => edit(this.app, ids.url, ids.post));
     const file = ([name, href]) => !NOT_FILES.includes(name) && h("a", { href }, name);

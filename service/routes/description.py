@@ -29,13 +29,11 @@ from service.settings import Settings
 
 # Axes along which a table is several matrices, one after the other or one by one.
 _STACKED = {"batch", "head", "offset", "coordinate"}
+# Places that no parameter of the URL lists are listed up to this count.
+_MOST_LISTED = 4096
 
 Digits: TypeAlias = str
 """An integer, which may exceed 2^53, in decimal."""
-
-
-# Places that no parameter of the URL lists are listed up to this count.
-_MOST_LISTED = 4096
 
 
 class DescribeParameters(Parameters):

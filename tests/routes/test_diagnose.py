@@ -1173,7 +1173,7 @@ def test_zeros_are_called_zeros_and_nothing_else(client: Client, to: str) -> Non
     report = diagnose(client, to=to, have=np.zeros(shape))
 
     assert (report["verdict"], report["sentence"]) == ("none", "All numbers are zero.")
-    assert "positions" not in {each["name"] for each in report["findings"]}
+    assert [each["name"] for each in report["findings"]] == ["zero"]
 
 
 def test_wrong_numbers_in_a_few_places_are_counted(client: Client) -> None:
@@ -1365,7 +1365,6 @@ def test_the_other_part_in_the_place_of_the_expected_one_is_a_mistake(
         report = sent(client, f"{url}{part}&pack={pack}", array(client, f"{url}{other}&pack={own}"))
 
         assert names(report) == ["halves-swapped"]
-        assert "The values are right" not in report["sentence"]
 
 
 def test_cosines_and_sines_in_the_place_of_cosines_are_a_mistake(client: Client) -> None:
@@ -1376,14 +1375,13 @@ def test_cosines_and_sines_in_the_place_of_cosines_are_a_mistake(client: Client)
     assert names(report) == ["layout-swapped"]
 
 
-def test_values_are_called_right_only_if_the_order_is_the_one_mistake(client: Client) -> None:
+def test_another_packing_is_named_beside_another_mistake(client: Client) -> None:
     url = "/rope?head_dim=16&seq_len=64&part=cos&pack="
     have = array(client, f"{url}interleaved&rope_theta=500000")
 
     report = sent(client, f"{url}half", have)
 
     assert names(report) == ["wrong-base", "layout-swapped"]
-    assert "The values are right" not in report["sentence"]
 
 
 @pytest.mark.parametrize("pack", ["concat", "flat"])

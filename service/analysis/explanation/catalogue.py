@@ -175,12 +175,6 @@ CATALOGUE: Mapping[str, Known] = {
         "({want_order}).",
         "Switch the order of the channels, or permute the weights of the model; not both.",
     ),
-    "layout-swapped/packing-alone": Known(
-        4,
-        "Cosines and sines are packed as {have} ({have_order}); they should be packed as {want} "
-        "({want_order}).",
-        "Switch the order of the channels, or permute the weights of the model; not both.",
-    ),
     "layout-swapped/rotation": Known(
         4,
         "Channels are paired as {have}, {have_pairs}; they should be paired as {want}, "

@@ -612,17 +612,16 @@ class _Search:
         """Yield what is wrong with the packing: its parts, their order, or their channels."""
         view, target = match.reading.view, self.target
         wanted = target.wanted.parts
-        is_plain = not match.candidate.mistakes
         if "exchanged" in noted:
             yield mistake("halves-swapped")
         elif not view.has_pairs and view.part_names != wanted:
             yield from self._of_other_part(view)
         elif view.part_names != wanted and "angles" not in noted:
-            yield _repacked(view.packing, target.wanted.packing, target, "packing-alone")
+            yield _repacked(view.packing, target.wanted.packing, target)
         elif self._states_packing and not (
             "angles" in noted or ("alone" in noted and view.packing == "compact")
         ):
-            yield from _packing_mistake(view.packing, target, are_right=is_plain)
+            yield from _packing_mistake(view.packing, target)
         elif view.packing == f"sin_{target.wanted.packing}" and "stacked" not in noted:
             yield mistake("halves-swapped")
         if view.part_names == wanted and "truncated" not in match.candidate.names:
@@ -683,7 +682,8 @@ _OTHER_ORDER = {
     "half_concat": "interleaved_concat",
 }
 _OTHER_ORDER |= {value: key for key, value in _OTHER_ORDER.items()}
-# An axis of their own keeps the pairs of these from being read as another order of channels.
+# Packings with pairs along an axis of their own, by those with the same order of numbers: a wrong
+# order of channels is reported only between two packings of the same kind.
 _FLAT = {"pair": "flat", "sin_pair": "sin_flat"}
 
 
@@ -694,17 +694,18 @@ def _other_width(view: View, target: Target) -> Iterator[Mistake]:
         yield of_length("channels", have, want)
 
 
-def _repacked(have: str, want: str, target: Target, variant: str) -> Mistake:
+def _repacked(have: str, want: str, target: Target) -> Mistake:
+    """Return the mistake that a table has one packing in place of another."""
     values = {
         "have": target.shown(have),
         "want": target.shown(want),
         "have_order": PACKING_TEXTS[have],
         "want_order": PACKING_TEXTS[want],
     }
-    return mistake("layout-swapped", None, values, variant=variant)
+    return mistake("layout-swapped", None, values, variant="packing")
 
 
-def _packing_mistake(packing: str, target: Target, *, are_right: bool) -> Iterator[Mistake]:
+def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
     """Yield what is wrong with a packing: the order of channels, or sines first."""
     wanted = target.wanted.packing
     have, want = (_FLAT.get(each, each) for each in (packing, wanted))
@@ -712,6 +713,6 @@ def _packing_mistake(packing: str, target: Target, *, are_right: bool) -> Iterat
     if want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)} and (
         (packing in _FLAT) == (wanted in _FLAT)
     ):
-        yield _repacked(have, want, target, "packing" if are_right else "packing-alone")
+        yield _repacked(have, want, target)
     if want in {turned, _OTHER_ORDER.get(turned)}:
         yield mistake("halves-swapped")

@@ -68,7 +68,7 @@ class Numbers:
 
 
 Alternative: TypeAlias = tuple[Mistake, TableRequest | None, Numbers]
-"""A mistake in the settings, the request that has it if one has, and the numbers of that."""
+"""A mistake in the settings, the request with it or None, and the numbers with it."""
 
 
 @dataclass(frozen=True, eq=False)

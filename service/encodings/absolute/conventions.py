@@ -202,7 +202,7 @@ class SinusoidConvention:
 
     @property
     def turns_by(self) -> Literal["position", "coordinate"]:
-        """What the frequencies multiply."""
+        """``position``, or ``coordinate`` where rows have evenly spaced coordinates."""
         return "coordinate" if self.spacing == "bands" else "position"
 
     @property
