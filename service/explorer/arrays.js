@@ -126,7 +126,7 @@ export async function matricesOf(array, table) {
   const description = isStored && widths.includes(wanted) ? table : undefined;
   const { leading, rows: down, columns: across } = description?.view ?? {};
   const own = widths.length > 1 ? widths.at(-1) : parts;
-  const width = description && widths.length ? wanted : own;
+  const width = description ? wanted : own;
   const height = leading && shape.length > 2 ? shape.at(-2) : numbers.length / width;
   const size = height * width;
   const rows = { axis: "row", ...down, count: String(height) };

@@ -116,9 +116,7 @@ function difference({ verdict, reason, encodings, epsilon, ...report }) {
     [a, b].map((each) => each && [listed(each.value), h("br"), origin(each)]);
   const pair = ({ a, b, result, first_position: first, channels, ...each }) => {
     const where = first === null ? "at no position" : `from position ${first} on`;
-    // Heads of other sizes have no numbers in common.
-    const hasBoth = first !== undefined && !each.values?.rotary_dim;
-    const far = hasBoth && `more than ${epsilon} apart ${where}`;
+    const far = first !== undefined && `more than ${epsilon} apart ${where}`;
     const some = channels && `channels ${channels}`;
     return [
       h("h2", {}, `${a} and ${b}: ${result}`),
