@@ -41,7 +41,7 @@ from service.encodings.rotary.rope import Rope
 from service.errors import InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
-from service.numerics.tables import Document, ParameterValue, StoredTable
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
@@ -394,25 +394,24 @@ def _against_numbers(
     return report_of(found, None, expected, settings, rows=rows)
 
 
-def _unrelated(have: Mapping[str, Sample], want: Sample) -> InvalidBody:
-    name, sample = next(iter(have.items()))
-    rule = _without_relation(sample.dtype.name, sample.shape, want.dtype.name, want.shape)
-    return InvalidBody(rule, f"/{shortened(name)}")
-
-
-def _without_relation(
-    dtype: str, shape: tuple[int, ...], want_dtype: str, want_shape: tuple[int, ...]
-) -> str:
-    return (
-        f"the array is {dtype} of shape {shape}, and the expected table {want_dtype} of shape "
-        f"{want_shape}: these shapes have nothing in common"
+def _unrelated(
+    arrays: Mapping[str, StoredTable | Sample],
+    want: Table | Sample,
+    shape: tuple[int, ...] | None = None,
+    hint: str = "",
+) -> InvalidBody:
+    """Return the error for an array without the rows and channels of a table, or of its shape."""
+    name, have = next(iter(arrays.items()))
+    rule = (
+        f"the array is {have.dtype.name} of shape {have.shape}, and the expected table "
+        f"{want.dtype.name} of shape {shape or want.shape}: these shapes have nothing in common"
     )
+    return InvalidBody(rule + hint, f"/{shortened(name)}")
 
 
 def _check_related(have: Arrays, expected: Expected) -> None:
     """Raise InvalidBody if an array has neither the rows nor the channels of a table."""
-    name, table = next(iter(have.items()))
-    want = next(iter(expected.document.arrays.values()))
+    table, want = (next(iter(each.values())) for each in (have, expected.document.arrays))
     lengths = {want.shape[-1], *want.shape[:-1]}
     if rows_of(expected.document) not in {0, expected.rows}:
         # The document has as many rows as were sent, whatever the table of to has.
@@ -422,12 +421,12 @@ def _check_related(have: Arrays, expected: Expected) -> None:
         if expected.rows is not None and "position" in expected.document.axes:
             axis = expected.document.axes.index("position")
             shape = (*shape[:axis], expected.rows, *shape[axis + 1 :])
-        rule = _without_relation(table.dtype.name, table.shape, want.dtype.name, shape)
+        hint = ""
         assert expected.target is not None
         if table.shape == (len(expected.target.omega),) and expected.request.resource == "rope":
             url = frequencies_url(url_of(expected.request))
-            rule += f"; frequencies go with to={url.replace('&', '%26')}"
-        raise InvalidBody(rule, f"/{shortened(name)}")
+            hint = f"; frequencies go with to={url.replace('&', '%26')}"
+        raise _unrelated(have, want, shape, hint)
 
 
 def _check_names(content: Input, url: str | None) -> None:
