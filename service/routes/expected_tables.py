@@ -258,7 +258,10 @@ def _moved(request: TableRequest, document: Document, sent: int, rows: int) -> N
 def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
-    settings = chain(_other_bases(request), _left_out(request), _switched(request))
+    resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
+    fields = resource.parameters.model_fields if resource else {}
+    choices = switched(request, fields, resolved)
+    settings = chain(_other_bases(request), _left_out(request), choices)
     for wrong, other in chain(variants, settings):
         try:
             yield wrong, other, numbers_of(other, tables(other), sent)
@@ -269,7 +272,7 @@ def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
 # The keys of the scaling rules other than rope_type; a table needs max_position_embeddings.
 _RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embeddings")
 
-# These choose what is answered, or by whose rules everything else is read.
+# These choose what is answered and how it is packed, or by whose rules everything else is read.
 _NOT_SWITCHED = frozenset({"part", "dtype", "layout", "pack", "batch"})
 # The two sides of a grid.
 _SIDES = ("size", "old_size")
@@ -294,13 +297,6 @@ def _left_out(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
                 have = tables(other).parameters.get(key, "not given")
                 values = {"key": key, "have": have, "want": resolved.get(key, given)}
                 yield mistake("config-key-ignored", None, values, variant="default"), other
-
-
-def _switched(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
-    resource = table_at(f"/{request.resource}")
-    if resource is not None:
-        fields = resource.parameters.model_fields
-        yield from switched(request, fields, tables(request).parameters)
 
 
 def _of_rule(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:

@@ -325,7 +325,6 @@ def _table(arrays: Mapping[str, Sample], axes: tuple[int, ...]) -> Float64s:
 def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
     """Return the orders that at most three mistakes lead to, the fewest first."""
     blocks = len(want.arrays)
-    is_pair = want.arrays.keys() == {"cos", "sin"}
     found: dict[bytes, _Order] = {}
     for axis_mistakes, axes in _axes(shape, want):
         moved = tuple(shape[axis] for axis in axes)
@@ -346,10 +345,7 @@ def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
             [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
         )
         for row_mistakes, row_order in _rows(kept, want):
-            columns_of = _columns(len(every), blocks, is_pair=is_pair)
-            if want.axes and "channel" not in want.axes[-1]:
-                columns_of = iter([((), np.arange(len(every)))])
-            for column_mistakes, column_order in columns_of:
+            for column_mistakes, column_order in _columns(len(every), want):
                 mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
                 order = _Order(mistakes, axes, row_order, every[column_order])
                 key = repr(axes).encode() + row_order.tobytes() + order.columns.tobytes()
@@ -400,11 +396,12 @@ def _rows(rows: int, want: Numbers) -> Iterator[tuple[tuple[Mistake, ...], Indic
         yield (swapped,), every.reshape(width, height).T.reshape(-1)
 
 
-def _columns(
-    columns: int, blocks: int, *, is_pair: bool
-) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
-    single = list(_single_columns(columns, blocks, is_pair=is_pair))
+def _columns(columns: int, want: Numbers) -> Iterator[tuple[tuple[Mistake, ...], Indices]]:
+    """Yield orders of columns, which are those of channels alone."""
     yield (), np.arange(columns)
+    if want.axes and "channel" not in want.axes[-1]:
+        return
+    single = list(_single_columns(columns, want))
     for one, order in single:
         yield (one,), order
     for (one, inner), (other, outer) in product(single, single):
@@ -412,18 +409,17 @@ def _columns(
             yield (one, other), inner[outer]
 
 
-def _single_columns(
-    columns: int, blocks: int, *, is_pair: bool
-) -> Iterator[tuple[Mistake, Indices]]:
+def _single_columns(columns: int, want: Numbers) -> Iterator[tuple[Mistake, Indices]]:
     """Yield orders of columns; what the columns hold is known of cosines and sines alone."""
+    blocks, is_pair = len(want.arrays), want.arrays.keys() == {"cos", "sin"}
     for parts in {1, blocks, 2}:
         if columns % (2 * parts) or (parts > 1 and columns // parts <= 2):
             continue
         numbers = np.arange(columns).reshape(parts, -1)
         halves = numbers.reshape(parts, -1, 2).swapaxes(1, 2).reshape(-1)
         pairs = numbers.reshape(parts, 2, -1).swapaxes(1, 2).reshape(-1)
-        for have, want, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
-            yield mistake("layout-swapped", None, {"have": have, "want": want}), order
+        for have, other, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
+            yield mistake("layout-swapped", None, {"have": have, "want": other}), order
     if columns % 2 == 0:
         both = mistake("halves-swapped", None, {"how": "the two halves"}, variant="channels")
         swapped = mistake("halves-swapped") if is_pair else both

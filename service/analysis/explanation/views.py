@@ -263,15 +263,16 @@ class Wanted:
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts that the table has: cos, sin, or both."""
-        each = self.columns.values()
-        has_cosines, has_sines = (any(len(getattr(c, n)) for c in each) for n in ("cosine", "sine"))
+        every = self.columns.values()
+        has_cosines = any(len(columns.cosine) for columns in every)
+        has_sines = any(len(columns.sine) for columns in every)
         return ("cos",) * has_cosines + ("sin",) * has_sines
 
     @property
     def channels(self) -> int:
         """The number of channels, without copies."""
-        each = self.columns.values()
-        return sum(len(part) for c in each for part in (c.cosine, c.sine, c.zeros))
+        every = self.columns.values()
+        return sum(len(part) for own in every for part in (own.cosine, own.sine, own.zeros))
 
 
 def views(arrays: Mapping[str, StoredTable], wanted: Wanted | None = None) -> Iterator[View]:
