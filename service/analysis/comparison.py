@@ -84,11 +84,9 @@ class Alignment:
         return self.prefix is None and self.longer is None
 
     def pairs_names(self, own: Sequence[str], others: Sequence[str]) -> bool:
-        """Return True if axes are paired with axes of the same names."""
-        if (len(own), len(others)) != (len(self.shape), len(self.table_shape)):
-            return False
+        """Return True if each axis is paired with that of its name where there is one."""
         return all(
-            own[axis].partition("(")[0] == others[other].partition("(")[0]
+            own[axis] == others[other] or not (own[axis] in others or others[other] in own)
             for other, axis in enumerate(self.axes)
             if axis is not None and self.shape[axis] > 1
         )
@@ -523,9 +521,8 @@ def best_overlay(
 ) -> tuple[Overlay, Tolerance]:
     """Align an array with a table in the axis order that fits best, and return the tolerance.
 
-    Axes that have names are paired with those of the same names where that is possible. The first
-    order is taken unless another has less than half its misfit: smaller differences are chance if
-    the array fits in no order.
+    Axes are paired by their names if both have names. The first order is taken unless another has
+    less than half its misfit: smaller differences are chance if the array fits in no order.
 
     Args:
         array: the array.
@@ -544,13 +541,15 @@ def best_overlay(
             "pack=complex in to names complex numbers, pack=pair their parts"
         )
     ways = alignments(array.shape, table.shape or (1,))
+    rule = "shapes may differ by axes of length 1, by the order of axes, or along one axis"
+    if (len(own_axes), len(axes)) == (len(array.shape), len(table.shape)):
+        own, others = ([each.partition("(")[0] for each in names] for names in (own_axes, axes))
+        ways = tuple(each for each in ways if each.pairs_names(own, others))[:1]
+        rule += ", and axes of the same name are paired"
     if not ways:
-        raise InvalidBody(
-            f"the array has the shape {array.shape}, and the table {table.shape}: shapes may "
-            "differ by axes of length 1, by the order of axes, or along one axis"
-        )
-    named = [each for each in ways if each.pairs_names(own_axes, axes)]
-    overlays = [Overlay(array, table, each) for each in named or ways]
+        shapes = f"the array has the shape {array.shape}, and the table {table.shape}"
+        raise InvalidBody(f"{shapes}: {rule}")
+    overlays = [Overlay(array, table, each) for each in ways]
     seconds = overlays[0].seconds
     if seconds > MAX_SECONDS:
         rule = f"to names a table that is too large to compare: it takes {seconds:.0f} seconds"

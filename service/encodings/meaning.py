@@ -55,8 +55,8 @@ class ChannelColumns:
     axis: Annotated[
         str | None,
         Field(
-            description="The axis of the grid along which the positions are; null if there is no "
-            "grid, or if the frequencies name it."
+            description="The axis of the grid along which the positions are, or their direction; "
+            "null if there is neither, or if the frequencies name it."
         ),
     ] = None
 

@@ -73,10 +73,6 @@ class ErrorLocation(Report):
     theirs: Value
     part: Literal["real", "imaginary"] = ABSENT
 
-    def __str__(self) -> str:
-        channel = "" if self.channel is None else f", channel {self.channel}"
-        return f"position {self.position}{channel}: {self.yours} instead of {self.theirs}"
-
 
 class ArrayType(Report):
     """Shape and element type of an array."""
@@ -119,7 +115,7 @@ class ComparedPrefix(Report):
 
     def __str__(self) -> str:
         longer = "yours" if self.yours > self.theirs else "the table"
-        axis = f"axis {self.axis}" if self.axis else "an axis of length 1"
+        axis = f"axis {_word(self.axis)}" if self.axis else "an axis of length 1"
         whole = f"{longer} has {max(self.yours, self.theirs)}"
         return f"the first {self.compared} along {axis}, where {whole}"
 
@@ -134,6 +130,16 @@ class AxesReport(Report):
         default=ABSENT, description="For each axis of the table, the index of the array's axis."
     )
     prefix: ComparedPrefix = ABSENT
+
+    def error(self, at: ErrorLocation) -> str:
+        """Return the place of an error by the names of its axes, and both numbers."""
+        channel = f", {_word(self.channel)} {at.channel}" if self.channel else ""
+        return f"{_word(self.position)} {at.position}{channel}: {at.yours} instead of {at.theirs}"
+
+
+def _word(axis: str) -> str:
+    """Return the name of an axis without what it is made of."""
+    return axis.partition("(")[0]
 
 
 class LargestErrors(Report):
@@ -215,19 +221,20 @@ class ArrayDifferences(ComparisonVerdicts):
         verdict = "within the tolerance" if self.within else "beyond the tolerance"
         if self.equal:
             verdict = f"equal, every {'byte' if self.equal_bytes else 'number'}"
-        place = "at no position" if self.good_to is None else f"up to position {self.good_to}"
-        is_part = self.axes is not None and self.axes.prefix is not None
-        part = f", in {self.axes.prefix}" if is_part else ""
-        if self.axes is not None and self.axes.order is not None:
+        axis = _word(self.axes.position)
+        place = f"at no {axis}" if self.good_to is None else f"up to {axis} {self.good_to}"
+        part = f", in {self.axes.prefix}" if self.axes.prefix is not None else ""
+        if self.axes.order is not None:
             part += ", with its axes in another order"
         return verdict + part + f", good {place}" * (not self.within)
 
     def lines(self) -> Iterator[str]:
         yield from super().lines()
-        if self.largest is not None and self.largest.absolute is not None:
-            yield f"largest: {self.largest.absolute.error}, at {self.largest.absolute}"
+        largest = self.largest and self.largest.absolute
+        if largest:
+            yield f"largest: {largest.error}, at {self.axes.error(largest)}"
         if self.first_beyond is not None:
-            yield f"first_beyond: {self.first_beyond}"
+            yield f"first_beyond: {self.axes.error(self.first_beyond)}"
 
 
 class ArrayComparison(ArrayDifferences):
@@ -381,9 +388,10 @@ def _compared(
     overlay, tolerance = best_overlay(array, table, document.axes, tolerances, examined.axes)
     shape, region = overlay.alignment.table_shape, overlay.alignment.region
     has_names = len(document.axes) == len(shape)
-    axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
+    axes = document.axes if has_names else ("row", "column", "value")[: len(shape)]
     places = enumerate(zip(axes, shape, strict=True))
-    rows = next((i for i, axis in places if axis[0] != "head" and axis != ("batch", 1)), 0)
+    others = [i for i, axis in places if axis[0] != "head" and axis != ("batch", 1)]
+    rows = next((i for i in others if not axes[i].startswith(_COLUMN_AXES)), min(others, default=0))
     columns = _column_axis(axes, rows)
     comparison = compare(overlay, tolerance, rows, columns)
     positions = axis_numbers(axes[rows], shape[rows], document, region[rows])

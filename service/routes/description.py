@@ -50,8 +50,10 @@ class DescribedArray(Report):
 
     name: str
     shape: list[int]
+    axes: list[str] = Field(description="What each axis counts.")
     dtype: str
     bytes: Digits
+    url: Url = Field(description="This array alone.")
 
 
 class DescribedFormat(Report):
@@ -97,7 +99,7 @@ class Description(Report):
     url: Url = Field(description="The same table, with every default that matters.")
     parameters: dict[str, Any]
     arrays: list[DescribedArray]
-    axes: list[str]
+    axes: list[str] = Field(description="The axes of the first array.")
     revision: int
     formats: list[DescribedFormat]
     value_range: list[float] | None
@@ -138,12 +140,15 @@ def _described(given: TableUrl, settings: Settings) -> Description:
         for form in possible_formats(document)
         if not (form.is_text or form.is_drawn) or is_whole(document, form, settings)
     ]
+    has_parts = len(document.arrays) > 1
     arrays = [
         {
             "name": name,
             "shape": each.shape,
+            "axes": _axes(family, document, len(each.shape)),
             "dtype": each.dtype.name,
             "bytes": str(size_bytes(each)),
+            "url": url_of(table.request.with_parameters(part=name)) if has_parts else url(),
         }
         for name, each in document.arrays.items()
     ]
@@ -153,7 +158,7 @@ def _described(given: TableUrl, settings: Settings) -> Description:
             "url": url(),
             "parameters": values,
             "arrays": arrays,
-            "axes": _axes(family, document, len(next(iter(document.arrays.values())).shape)),
+            "axes": arrays[0]["axes"],
             "revision": document.revision,
             "formats": formats,
             "value_range": value_range(meaning, document),

@@ -528,6 +528,53 @@ def test_axes_of_two_urls_are_paired_by_their_names(client: Client) -> None:
     )
 
 
+DETR = "/encoding/grid?convention=detr"
+
+
+@pytest.mark.parametrize(
+    ("have", "to", "axis"),
+    [
+        ("&height=2&width=3&d_model=8", "&height=4&width=3&d_model=8", "height"),
+        ("&height=2&width=4&d_model=8", "&height=4&width=4&d_model=8", "height"),
+        ("&height=3&width=2&d_model=12&channels=0:3", "&height=3&width=2&d_model=12", "channel"),
+    ],
+)
+def test_axes_of_other_sizes_are_paired_by_their_names(
+    client: Client, have: str, to: str, axis: str
+) -> None:
+    report = get(client, DETR + have, DETR + to)
+
+    assert "order" not in report["axes"]
+    assert report["summary"].startswith("equal, every number, in the first ")
+    assert f"along axis {axis}, where the table has" in report["summary"]
+
+
+@pytest.mark.parametrize(
+    ("have", "to"),
+    [
+        ("&height=2&width=4&d_model=8", "&height=4&width=2&d_model=8"),
+        ("&height=2&width=3&d_model=4", "&height=4&width=3&d_model=8&channels=0:2"),
+    ],
+)
+def test_axes_that_fit_under_other_names_are_not_paired(client: Client, have: str, to: str) -> None:
+    answer = client.request("GET", "/compare", params={"have": DETR + have, "to": DETR + to})
+
+    assert answer.status_code == 422
+    assert "axes of the same name are paired" in answer.json()["detail"]
+
+
+def test_channels_that_come_first_are_not_counted_as_positions(client: Client) -> None:
+    url = f"{DETR}&height=4&width=3&d_model=8"
+    array = table(url)
+    array[5, 2, 1] += 1
+
+    report = compare(client, url, array)
+
+    assert report["axes"]["position"] == "height"
+    assert [report["first_beyond"][name] for name in ("position", "channel")] == [2, 5]
+    assert report["summary"] == "beyond the tolerance, good up to height 1"
+
+
 def test_the_report_about_a_url_has_a_tag_and_is_text_where_that_is_asked_for(
     client: Client,
 ) -> None:

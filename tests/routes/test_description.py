@@ -316,6 +316,31 @@ def test_every_format_can_be_requested(url: str, client: Client) -> None:
             assert client.get(known[name]).status_code == 200
 
 
+@EVERY
+def test_every_array_has_its_own_axes_and_url(url: str) -> None:
+    known, document = described(url), read_url(url).document
+
+    for own in known["arrays"]:
+        (alone,) = described(own["url"])["arrays"]
+        assert {**alone, "url": own["url"]} == own
+        (table,) = read_url(own["url"]).document.arrays.values()
+        assert [own["shape"], own["dtype"]] == [[*table.shape], table.dtype.name]
+        assert len(own["axes"]) == len(own["shape"])
+        assert document.arrays[own["name"]].shape == table.shape
+    assert known["axes"] == known["arrays"][0]["axes"]
+
+
+def test_directions_of_xlnet_are_told_apart() -> None:
+    known = described("/relative/xlnet?d_model=8&query_len=3&key_len=3&bi_data=true")
+
+    assert [(each["part"], each["start"], each["axis"]) for each in known["channels"]] == [
+        ("sin", 0, "position"),
+        ("cos", 4, "position"),
+        ("sin", 8, "negated position"),
+        ("cos", 12, "negated position"),
+    ]
+
+
 def test_answer_is_cached_by_its_tag(client: Client) -> None:
     url = f"/describe?url={quote(URLS[0], safe='')}"
     answer = client.get(url)

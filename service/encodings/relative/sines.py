@@ -6,8 +6,7 @@ the left. The relative shift rearranges scores by relative position as scores by
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -66,6 +65,9 @@ _ClampLen = Annotated[
 ]
 
 
+_DIRECTIONS = ("position", "negated position")
+
+
 class RelativeSines(ChannelTable):
     """Base class of tables of sinusoids with a row for each of descending relative positions."""
 
@@ -98,9 +100,12 @@ class RelativeSines(ChannelTable):
         return Channels(("sin", "cos"), self.is_interleaved, width=2 * self.rule.count)
 
     def meaning(self) -> Meaning:
-        channels, directions = self.row_channels, range(len(self.axes) - 1)
-        several = (ChannelColumns.of(channels, number * channels.width) for number in directions)
-        columns = tuple(chain.from_iterable(several))
+        channels, has_directions = self.row_channels, "direction" in self.axes
+        columns = tuple(
+            replace(each, axis=axis)
+            for number, axis in enumerate(_DIRECTIONS if has_directions else (None,))
+            for each in ChannelColumns.of(channels, number * channels.width)
+        )
         return Meaning(columns, (-1, 1), is_steady=True, frequencies="/encoding/frequencies")
 
     def table(self) -> Table:
