@@ -111,20 +111,15 @@ function engine([name, { source, cannot = [], caches = [], ...told }]) {
 }
 
 /** Return what differs between two models, and where each value is from. */
-function difference({ verdict, reason, encodings, epsilon, ...report }) {
+function difference({ verdict, reason, encodings, ...report }) {
   const sides = ({ a, b }) =>
     [a, b].map((each) => each && [listed(each.value), h("br"), origin(each)]);
-  const pair = ({ a, b, result, first_position: first, channels, ...each }) => {
-    const where = first === null ? "at no position" : `from position ${first} on`;
-    const far = first !== undefined && `more than ${epsilon} apart ${where}`;
-    const some = channels && `channels ${channels}`;
-    return [
-      h("h2", {}, `${a} and ${b}: ${result}`),
-      muted(joined(layersOf(each.layers), far, some, each.by_axis, each.reason)),
-      table(["Differs", "First", "Second"], each.values, sides),
-      table(["Written otherwise", "First", "Second"], each.also_spelled_differently, sides),
-    ];
-  };
+  const pair = ({ a, b, result, ...each }) => [
+    h("h2", {}, `${a} and ${b}: ${result}`),
+    muted(joined(layersOf(each.layers), each.summary, each.by_axis, each.reason)),
+    table(["Differs", "First", "Second"], each.values, sides),
+    table(["Written otherwise", "First", "Second"], each.also_spelled_differently, sides),
+  ];
   const only = (text, all) =>
     all.map(({ id, layers }) => paragraph(`Only in the ${text}: ${joined(id, layersOf(layers))}`));
   const head = [h("h1", {}, `Two models: ${verdict}`), reason && paragraph(reason)];

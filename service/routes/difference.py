@@ -139,6 +139,9 @@ class EncodingDifference(Report):
     channels: str = Field(
         default=ABSENT, description="The channels that differ: integers and half-open ranges."
     )
+    summary: str = Field(
+        default=ABSENT, description="The channels that differ, by how much and where, in words."
+    )
     by_axis: str = Field(default=ABSENT, description="Where positions along several axes decide.")
     regimes: list[RegimeDifference] = ABSENT
     regime_begins: list[int] = Field(
@@ -178,8 +181,8 @@ class DiffReport(Report):
     def lines(self) -> Iterator[str]:
         """Yield the verdict with the first position, then each encoding."""
         firsts = [each.first_position for each in self.encodings if each.first_position is not None]
-        where = f" from position {min(firsts)} on by more than {self.epsilon:g}" if firsts else ""
-        yield self.verdict + where * (self.verdict == "differs")
+        where = f" by more than {_share(self.epsilon)}, first at position {min(firsts, default=0)}"
+        yield self.verdict + where * (self.verdict == "differs" and bool(firsts))
         yield from super().lines()
         for each in self.encodings:
             yield from (f"{each.a}.{line}" for line in each.lines())
@@ -229,6 +232,7 @@ class _Comparison:
         if not doubt and not differs and (a.is_stored or b.is_stored):
             doubt = _STORED
         fields |= {"reason": doubt} if doubt else {}
+        fields |= _in_words(fields, self._parameters.epsilon) if differs else {}
         urls = {key: each.link for key, each in (("a", a), ("b", b)) if each.link}
         fields |= {"links": BothUrls(**urls)} if urls else {}
         return EncodingDifference(
@@ -305,6 +309,38 @@ def _numbers(found: Difference | None, *names: str) -> dict[str, Any]:
     first = {"first_position": found.first_position} if found.has_positions else {}
     own = {name: getattr(found, name) for name in ("by", *names)}
     return first | {name: each for name, each in own.items() if each is not None}
+
+
+def _in_words(fields: Mapping[str, Any], epsilon: float) -> dict[str, str]:
+    """Return the summary of the numbers of a difference; {} if there are none."""
+    channels, first = fields.get("channels"), fields.get("first_position")
+    if channels is None and "by" not in fields:
+        return {}
+    text = "the numbers differ" if channels is None else f"channels {_counted(channels)} differ"
+    if first is not None:
+        text += f", first by more than {_share(epsilon)} at position {first}"
+    elif channels is None:
+        text += f" by up to {fields['by']:g}"
+    elif "first_position" in fields:
+        text += f", by more than {_share(epsilon)} at no position up to 2^62"
+    return {"summary": text}
+
+
+def _counted(channels: str) -> str:
+    """Return integers and half-open ranges in words, with the last number of each range."""
+    words = []
+    for item in channels.split(","):
+        first, *rest = map(int, item.split(":"))
+        every = range(first, *rest) if rest else range(first, first + 1)
+        step = f" in steps of {every.step}" if every.step != 1 else ""
+        words.append(f"{first} to {every[-1]}{step}" if rest else item)
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _share(epsilon: float) -> str:
+    """Return a distance as a fraction of 1, if it is one, else as a decimal."""
+    over, under = epsilon.as_integer_ratio()
+    return f"1/{under}" if over == 1 < under < 2**20 else f"{epsilon:g}"
 
 
 def _fixed(value: Any) -> OriginatedValue:

@@ -544,7 +544,47 @@ def test_first_line_of_the_text_is_the_answer(client: Client) -> None:
 
     text = client.post("/model/diff", json=body, headers={"Accept": "text/plain"}).text
 
-    assert text.splitlines()[0] == "differs from position 5 on by more than 0.00390625"
+    assert text.splitlines()[0] == "differs by more than 1/256, first at position 5"
+
+
+BUCKETS = {"model_type": "t5", "d_model": 64, "num_heads": 8, "num_layers": 2}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "query", "summary"),
+    [
+        (
+            model(LLAMA3),
+            model({**LLAMA3, "factor": 32.0}),
+            {},
+            "channels 29 to 63 and 93 to 127 differ, first by more than 1/256 at position 41",
+        ),
+        (
+            model(rope_theta=500000.0),
+            model(rope_theta=500000.5),
+            {"epsilon": "0.1"},
+            "channels 1 to 63 and 65 to 127 differ, first by more than 0.1 at position 3569632",
+        ),
+        (
+            {**BUCKETS, "relative_attention_max_distance": 64},
+            BUCKETS,
+            {},
+            "the numbers differ by up to 2",
+        ),
+    ],
+)
+def test_what_differs_is_said_in_words(
+    client: Client, a: Any, b: Any, query: dict[str, str], summary: str
+) -> None:
+    report = client.post("/model/diff", json={"a": a, "b": b}, params=query).json()
+
+    assert report["encodings"][0]["summary"] == summary
+
+
+def test_what_is_the_same_has_no_summary(client: Client) -> None:
+    report = client.post("/model/diff", json={"a": model(), "b": model()}).json()
+
+    assert "summary" not in report["encodings"][0]
 
 
 def test_channels_that_stand_still_in_both_layouts_are_compared(client: Client) -> None:

@@ -77,4 +77,4 @@ def test_two_models_are_told_apart_and_sizes_of_heads_have_no_first_position(
     model_tab.role("heading", "First model: llama").wait_for()
     found = model_tab.page.locator(".found").inner_text()
     assert "rotary and rotary: differs" in found
-    assert "from position" not in found
+    assert "at position" not in found
