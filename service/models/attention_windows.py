@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 
-from service.models.blocks import layer_types_of
+from service.models.blocks import layer_types_of, origin_of_layers
 from service.models.config_values import ResolvedValue
 from service.models.expressions import Missing, Scope, Sources, Unusable
 from service.models.knowledge import part_type
@@ -98,8 +98,8 @@ def _layers(resolved: Resolved, rule: WindowRule, scope: Scope) -> Mapping[str, 
     count = model.value("num_hidden_layers", warns=False)
     total = count.value if count else 0
     if rule.label is None:
-        return {"all": total} if total else {}
-    listed = {"type": rule.label}
+        return {"all": total, **origin_of_layers(model)} if total else {}
+    listed = {"type": rule.label, **origin_of_layers(model)}
     if types is not None:
         kinds = tuple(types.value)
     elif rule.pattern is not None and total:

@@ -372,6 +372,14 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
     )
 
 
+def origin_of_layers(model: TextModel) -> dict[str, str]:
+    """Return the origin of the number of layers, if it is a default; {} for another one."""
+    has_lists = any(isinstance(each.value, tuple) for each in model.values.values())
+    count = model.value("num_hidden_layers", warns=False)
+    is_default = count is not None and count.origin == "class default" and not has_lists
+    return {"origin": "class default"} if is_default else {}
+
+
 def _warn_count(model: TextModel, listed: ResolvedValue) -> None:
     count = model.given("num_hidden_layers")
     if count is not None and len(listed.value) != count.value:

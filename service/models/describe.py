@@ -11,6 +11,7 @@ from typing import Any
 
 from service.errors import Fault, InvalidBody, ModelNotKnown, shortened
 from service.models.attention_windows import window_of
+from service.models.blocks import origin_of_layers
 from service.models.config_values import (
     MAX_COUNT,
     TEXT_CONFIGS,
@@ -457,7 +458,8 @@ class _Walk:
             return {}
         if isinstance(found.value, tuple):
             return {"only": [_counted(replace(found, value=each)) for each in found.value]}
-        return {"all": _counted(found)}
+        is_default = found.origin == "class default"
+        return {"all": _counted(found), **({"origin": found.origin} if is_default else {})}
 
     def _add_tower(self, around: _Part, tower: Tower) -> None:
         """Add the encodings of a part with a config of its own, or one that is not known."""
@@ -577,6 +579,8 @@ def _rotary_layers(entry: LayerSettings) -> dict[str, Any]:
     layers: dict[str, Any] = {"all": count and count.value} if entry.every_layer else {}
     if entry.layers is not None:
         layers = {"only": list(entry.layers)}
+    if layers:
+        layers |= origin_of_layers(entry.model)
     return layers if entry.label in {"default", "rotary"} else {"type": entry.label, **layers}
 
 

@@ -41,6 +41,7 @@ from service.routes.model_links import (
     OriginatedValue,
     SettingsLinker,
     WarningEntry,
+    bias_link,
     check_settings,
     numbering_report,
     resize_link,
@@ -98,7 +99,7 @@ class EncodingReport(PostingReport):
     served: bool = Field(description="Whether there is a table of it here.")
     reason: str = Field(default=ABSENT, description="Why there is no table.")
     layers: dict[str, Any] = Field(
-        default=ABSENT, description="Which layers have it: all of a number, or only those listed."
+        default=ABSENT, description="All of a number, or those listed; and the origin of a default."
     )
     layout: Literal["half", "interleaved", "half_by_axis"] = ABSENT
     writes: Literal["half", "interleaved"] = ABSENT
@@ -493,7 +494,9 @@ def _of_entry(
     fields["stored_shape"] = fields["shape"]
     fields |= {"shape": list(document.shape or ()), "dtype": document.dtype}
     fields["bytes"] = {"file": length_bytes}
-    return fields | _links(endpoint, document, query, tuple(asked), described.settings)
+    fields |= _links(endpoint, document, query, tuple(asked), described.settings)
+    fields["links"] |= bias_link(entry, query)
+    return fields
 
 
 def _asked(encoding: PartEncoding, parameters: ConfigParameters) -> dict[str, ResolvedValue]:

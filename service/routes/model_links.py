@@ -318,6 +318,12 @@ def table_requests(
     return {**requests}
 
 
+def bias_link(entry: EncodingEntry, query: Mapping[str, Any]) -> dict[str, str]:
+    """Return the URL of the biases of slopes, for a few keys; {} if there are none."""
+    own = {**query, "convention": entry.bias, "key_len": 8}
+    return {"bias": url_of(TableRequest("relative/alibi", own))} if entry.bias else {}
+
+
 def resize_link(
     encoding: PartEncoding, entry: EncodingEntry, grid: Sequence[int]
 ) -> dict[str, Any]:

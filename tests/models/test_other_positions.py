@@ -255,3 +255,38 @@ def test_a_switch_has_the_modules_of_its_position_and_no_others(
         for path in {*variant["without"]} - new
         if f"{at}.".startswith(f"{path}.")
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "form"),
+    [
+        ({"model_type": "bloom", "n_head": 4}, [0, 1, 2]),
+        ({"model_type": "mpt", "n_heads": 4}, [-2, -1, 0]),
+    ],
+)
+def test_slopes_that_multiply_keys_link_their_biases(
+    client: Client, config: dict[str, Any], form: list[int]
+) -> None:
+    (encoding,) = client.post("/model", json=config).json()["encodings"]
+
+    slopes = client.get(encoding["links"]["table"]).json()["data"]
+    biases = client.get(encoding["links"]["bias"].replace("key_len=8", "key_len=3")).json()["data"]
+
+    assert biases == [[[slope * each for each in form]] for slope in slopes]
+
+
+def test_a_number_of_layers_that_only_the_class_has_is_said_to_be_its_default(
+    client: Client,
+) -> None:
+    def layers(**config: Any) -> Any:
+        encodings = client.post("/model", json=config).json()["encodings"]
+        return [each["layers"] for each in encodings]
+
+    default = {"origin": "class default"}
+    assert layers(model_type="bloom") == [{"all": 2, **default}]
+    assert layers(model_type="bloom", n_layer=2) == [{"all": 2}]
+    assert layers(model_type="llama") == [{"all": 32, **default}]
+    assert layers(model_type="llama", num_hidden_layers=32) == [{"all": 32}]
+    assert all(each["origin"] == "class default" for each in layers(model_type="gemma3_text"))
+    types = ["full_attention", "sliding_attention"]
+    assert not any("origin" in each for each in layers(model_type="gemma3_text", layer_types=types))
