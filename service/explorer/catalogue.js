@@ -18,8 +18,9 @@ function urlOf(path, pairs) {
   return query ? `${path}?${query}` : path;
 }
 
-/** Return a text, or names of parameters, as searched: without case, hyphens, underscores. */
-const plain = (text) => text.toLowerCase().replace(/[-_]|@[^,]*/g, "");
+/** Return whether words of a text, joined or by hyphens and underscores, begin with a word. */
+const begins = (text, word, before = "(^|[^a-z0-9])") =>
+  RegExp(before + [...word].join("[-_]?"), "i").test(text);
 
 /** Return whether two words differ by at most so many letters. */
 function isNear(one, other, most) {
@@ -31,13 +32,14 @@ function isNear(one, other, most) {
 }
 
 /** Return how well an entry answers a search: 0 where a word may be misspelt, −1 where not. */
-function score({ id, title, summary, path, group, parameters }, words) {
-  const name = plain(`${title} ${id}`);
-  const all = plain(`${name} ${summary} ${path} ${group} ${parameters}`);
-  const near = (word) => word.length > 3 && name.split(/\W/).some((each) => isNear(word, each, 2));
-  const starts = (word) => name.startsWith(word) || plain(group).startsWith(word);
+function score({ id, title, summary, path, group, parameters, models = "" }, words) {
+  const name = `${title} ${id} ${models}`;
+  const all = `${name} ${summary} ${path} ${group} ${parameters}`.replace(/@[^,]*/g, "");
+  const isLike = (word) => (each) => each[0] === word[0] && isNear(word, each, 2);
+  const near = (word) => word.length > 3 && name.toLowerCase().split(/\W/).some(isLike(word));
+  const starts = (word) => [title, group].some((text) => begins(text, word, "^"));
   const rate = (word) =>
-    [near(word), all.includes(word), name.includes(word), starts(word)].lastIndexOf(true);
+    [near(word), begins(all, word), begins(name, word), starts(word)].lastIndexOf(true);
   return Math.min(3, ...words.map(rate));
 }
 
@@ -91,7 +93,8 @@ export class EncodingPanel {
   /** List the entries that answer the search: groups in the order of their best entries. */
   list() {
     const { groups, entries } = this.catalogue;
-    const words = plain(this.search.value).split(/\s+/).filter(Boolean);
+    const typed = this.search.value.toLowerCase().replace(/[-_]/g, "");
+    const words = typed.match(/[a-z0-9]+/g) ?? [];
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
     const rated = entries
       .map((entry) => ({ entry, score: score(entry, words) }))

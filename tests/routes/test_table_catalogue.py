@@ -154,6 +154,33 @@ def test_titles_name_the_family_and_examples_have_the_sizes_of_a_published_model
     assert CATALOGUE["parameters"]["rope_type"]["default"] == "default"
 
 
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [(key, name) for key, each in ENTRIES.items() for name in each.get("models", "").split()],
+)
+def test_a_model_has_the_table_under_which_it_is_found(
+    entry: str, name: str, client: Client
+) -> None:
+    classes = (f"{name.replace('-', '')}Transformer{count}DModel" for count in "23")
+    configs = [
+        {"model_type": name},
+        *({"_class_name": each, "use_rotary_positional_embeddings": True} for each in classes),
+    ]
+    answers = [client.post("/model", json=each) for each in configs]
+    encodings = [each for own in answers for each in own.json().get("encodings", [])]
+
+    links = [link for own in encodings for link in (own.get("links") or {}).values()]
+    links += [own["resized"] for own in encodings if "resized" in own]
+    found = {
+        describe(DescribeParameters(url=link), default_settings()).entry
+        for link in links
+        if "/apply" not in link
+    }
+    # Other rules than that of its class are those of its published configs.
+    is_rule = ENTRIES[entry]["path"] == "/rope"
+    assert ("rope:default" if entry not in found and is_rule else entry) in found
+
+
 def test_the_catalogue_is_small_on_the_wire(client: Client) -> None:
     answer = client.request("GET", "/catalogue", headers={"Accept-Encoding": "gzip"})
 

@@ -12,7 +12,15 @@ FOUND = {
     "xpos": "RoPE, default",
     "absolute": "Attention Temperature, llama4",
     "swin_v2": "Swin V2",
+    "mistral": "RoPE, default",
+    "gpt-neox": "RoPE, default",
+    "deepseek": "RoPE, yarn",
+    "hunyuan": "RoPE, alpha",
+    "bloom": "ALiBi, bloom",
+    "dinov2": "Resize, vit",
+    "video": "Axial, cogvideox",
 }
+NOTHING = ("nope", "roberta", "opt")
 NEAR = {"whsiper": "whisper", "roep": "default", "alibbi": "original"}
 IS_ABOVE = """() => {
   const help = document.querySelector(".field.set .help")
@@ -34,7 +42,10 @@ def test_search_finds_by_any_spelling_group_and_parameter(tab: Tab) -> None:
         search.fill(typed)
         assert options.get_by_text("Nothing found. Perhaps:").count() == 1
         assert options.locator("span").first.inner_text() == name
-    search.fill("deepseek")
+    for typed in NOTHING:
+        search.fill(typed)
+        assert options.get_by_text("Nothing found. Perhaps:").count() == 1
+        assert options.locator("span").count() == 0, typed
     options.get_by_text("a model, by its config").click()
 
     tab.page.get_by_label("Model", exact=True).wait_for()
