@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from service.delivery.parameters import parse_query, read_parameters
+from service.encodings.grid.grid_conventions import CONVENTIONS, convention_for
 from service.encodings.registry import FAMILIES
 from service.errors import InvalidParameters
 from service.grammar import to_query
@@ -96,6 +97,13 @@ def test_no_parameter_is_refused_by_its_rule_or_convention(name: str) -> None:
             found = [each for each in reasons if each.endswith(tuple(refusals))]
             if found:
                 pytest.fail(found[0])
+
+
+def test_grids_have_a_depth_if_their_convention_has_three_axes() -> None:
+    takes = {name for name, entry in ENTRIES.items() if "depth" in entry["parameters"]}
+
+    grids = {f"encoding:grid:{name}" for name in CONVENTIONS if convention_for(name, 3)}
+    assert takes == grids
 
 
 @GET

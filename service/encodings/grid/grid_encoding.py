@@ -172,6 +172,7 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
     def variants(cls) -> Iterator[NamedVariant]:
         for name, several in CONVENTIONS.items():
             takes = {parameter for each in several for parameter in each.takes}
+            takes |= {"depth"} if any(3 in each.axes for each in several) else set()
             source = "; ".join(each.source for each in several)
             yield NamedVariant.of(name, several[0].example, takes, source=source)
 
