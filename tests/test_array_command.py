@@ -309,7 +309,7 @@ def test_of_two_tables_what_goes_with_a_file_is_refused(
 @pytest.mark.parametrize(
     ("to", "told"),
     [
-        ("/rop?head_dim=8", "to names no table: There is no /rop; did you mean /rope?"),
+        ("/rop?head_dim=8", "to names no table: There is no table at /rop; did you mean /rope?"),
         ("/rope?hed_dim=8", "to names no table: hed_dim is not a parameter here"),
         ("none.json", "none.json: No such file or directory"),
         ("right.npy", "model: "),

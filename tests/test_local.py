@@ -29,7 +29,7 @@ def test_local_answer_has_the_bytes_of_the_server(client: Client, url: str) -> N
     ("url", "error", "rule"),
     [
         ("/encodings.npy?seq_len=1&d_model=1", NotFound, "did you mean /encoding"),
-        ("/zzzzzzzzzz", NotFound, "There is no /zzzzzzzzzz"),
+        ("/zzzzzzzzzz", NotFound, "There is no table at /zzzzzzzzzz"),
         ("/rope/apply.npy", NotFound, "made of what is POSTed to a server"),
         ("/relative/t5/bias.npy", NotFound, "made of what is POSTed to a server"),
         ("/alibi.npy?num_heads=8", NotFound, "did you mean /relative/alibi?"),

@@ -141,14 +141,14 @@ def read_url(url: str) -> TableUrl:
     path, dot, text = split.path.partition(".")
     resource = RESOURCES.get(path)
     if resource is None:
+        if path in GET_REPORTS:
+            raise NotFound(f"{path} is a report, which is no table")
         if path in _POSTED:
             rule = "is made of what is POSTed to a server; a URL alone names no table there"
             raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
-        if path in GET_REPORTS:
-            raise NotFound(f"{path} is a report, which is no table")
         if not path.strip("/"):
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
-        raise unknown_path(path, RESOURCES, conventions)
+        raise unknown_path(path, RESOURCES, conventions, "table at ")
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(resource.parameters, _query(split))
     revision = revision_of(parameters)

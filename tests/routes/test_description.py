@@ -339,6 +339,8 @@ def test_directions_of_xlnet_are_told_apart() -> None:
         ("sin", 8, "negated position"),
         ("cos", 12, "negated position"),
     ]
+    some = described("/relative/xlnet?d_model=8&query_len=3&key_len=3&bi_data=true&channels=0:4")
+    assert some["channels"] is None
 
 
 def test_answer_is_cached_by_its_tag(client: Client) -> None:
@@ -356,6 +358,22 @@ def test_answer_is_cached_by_its_tag(client: Client) -> None:
     assert text.headers["content-type"].startswith("text/plain")
     assert text.headers["etag"] != answer.headers["etag"]
     assert client.post(url).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("/compare", "/compare is a report, which is no table"),
+        ("/model", "/model is made of what is POSTed to a server"),
+        ("/livez", "There is no table at /livez"),
+        ("/openapi.json", "There is no table at /openapi"),
+    ],
+)
+def test_what_is_no_table_is_not_denied(url: str, rule: str, client: Client) -> None:
+    answer = client.get(f"/describe?url={url}")
+
+    assert answer.status_code == 404
+    assert answer.json()["detail"].startswith(rule)
 
 
 @pytest.mark.parametrize(

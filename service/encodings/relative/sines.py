@@ -106,6 +106,9 @@ class RelativeSines(ChannelTable):
             for number, axis in enumerate(_DIRECTIONS if has_directions else (None,))
             for each in ChannelColumns.of(channels, number * channels.width)
         )
+        if has_directions and self.channels is not None:
+            # The columns that are selected are not those of one series of places.
+            columns = ()
         return Meaning(columns, (-1, 1), is_steady=True, frequencies="/encoding/frequencies")
 
     def table(self) -> Table:
