@@ -150,9 +150,9 @@ export class FileView {
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];
     // The server compares with axes in the order that fits best; of two tables it knows the order.
     const isTurned = transposed || /transposed|axes-swapped/.test(names);
-    const have = arithmetic === "exact" && !isTurned && own.yours?.url;
-    if (found.axes?.order && have)
-      Object.assign(found, await json(`/compare?${new URLSearchParams({ have, to: table })}`));
+    const have = found.axes?.order && !isTurned && arithmetic === "exact" && own.yours?.url;
+    const asTables = `/compare?${new URLSearchParams({ have, to: table })}`;
+    if (have) Object.assign(found, await json(asTables).catch(() => ({})));
     const { order, prefix, position: along } = found.axes ?? {};
     if (along && !axes.includes(along)) found.axes.position = down.axis;
     const first = !order && own.verdict !== "equal" && found.first_beyond;

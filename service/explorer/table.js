@@ -249,7 +249,7 @@ export class MatrixPane {
     const { kind, low, high, dark } = scale;
     if (!this.isNew("scale", kind, low, high, dark)) return;
     this.scale.hidden = kind === "index";
-    const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number, 6);
+    const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number, 5);
     [this.low.textContent, this.high.textContent] = [low, high].map(sign);
     this.bar.ariaLabel = `Colours from ${sign(low)} to ${sign(high)}`;
     const numbers = Float64Array.from({ length: 96 }, (_, at) => low + ((high - low) * at) / 95);

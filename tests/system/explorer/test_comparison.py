@@ -77,7 +77,7 @@ def test_a_difference_is_not_rounded_to_a_whole_number(tab: Tab) -> None:
 
     title = tab.page.locator(".curves-title")
     title.get_by_text("the largest in sight: 1.99997").wait_for()
-    assert "+1.99981" in tab.page.locator(".scale").inner_text()
+    assert "+1.9998" in tab.page.locator(".scale").inner_text()
 
 
 def test_a_refused_second_table_is_repaired_in_its_field(new_tab: Callable[..., Tab]) -> None:
