@@ -6,6 +6,7 @@ import { ArraySource, decode } from "./sources.js";
 const KINDS = { f: "float", i: "int", u: "uint", c: "complex", V: "bfloat", b: "bool" };
 const CODES = { F: "float", BF: "bfloat", I: "int", U: "uint", C: "complex", BOOL: "bool" };
 const READ = /^(float(16|32|64)|bfloat16|complex64|u?int(8|16|32|64)|bool)$/;
+const WORDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array };
 const MOST_HEADER_BYTES = 2 ** 27;
 const MOST_DRAWN_BYTES = 2 ** 26;
 
@@ -79,29 +80,33 @@ export function checked(array) {
 }
 
 /** Return the bytes at the first indices of the first axis, in C order; throws Problem. */
-export async function bytesOf(array, count) {
+async function bytesOf(array, count) {
   const { name, shape, dtype, file, first, isFortran } = array;
   if (!READ.test(dtype) || !shape.length || !product(shape))
     throw unreadable(`${name} is ${shapeText(shape)} ${dtype}: the server reads no such array.`);
-  const length = count * product(shape.slice(1)) * itemBytes(dtype);
-  const stored = isFortran ? product(shape) * itemBytes(dtype) : length;
+  const size = itemBytes(dtype);
+  const lengths = [count, ...shape.slice(1)];
+  const stored = product(isFortran ? shape : lengths) * size;
   const buffer = await file.slice(first, first + stored).arrayBuffer();
-  return isFortran ? inRows(new Uint8Array(buffer), shape, itemBytes(dtype), length) : buffer;
+  if (!isFortran) return buffer;
+  const steps = shape.map((_, axis) => product(shape.slice(0, axis)));
+  return arranged(new WORDS[size](buffer), lengths, steps).buffer;
 }
 
-/** Return the first bytes in C order of elements in Fortran order. */
-function inRows(bytes, shape, size, length) {
-  const result = new Uint8Array(length);
-  const steps = shape.map((_, axis) => size * product(shape.slice(0, axis)));
-  for (let to = 0; to < length; to += size) {
-    let [from, rest] = [0, to / size];
-    for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
-      from += (rest % shape[axis]) * steps[axis];
-      rest = Math.floor(rest / shape[axis]);
+/** Return numbers in C order of axes of these lengths, along which neighbours are so many apart. */
+function arranged(numbers, lengths, steps) {
+  if (steps.every((step, axis) => step === product(lengths.slice(axis + 1))))
+    return numbers.slice(0, product(lengths));
+  const result = new numbers.constructor(product(lengths));
+  for (let to = 0; to < result.length; to += 1) {
+    let [from, rest] = [0, to];
+    for (let axis = lengths.length - 1; axis >= 0; axis -= 1) {
+      from += (rest % lengths[axis]) * steps[axis];
+      rest = Math.floor(rest / lengths[axis]);
     }
-    for (let each = 0; each < size; each += 1) result[to + each] = bytes[from + each];
+    result[to] = numbers[from];
   }
-  return result.buffer;
+  return result;
 }
 
 /** Return how many indices of its first axis an array of at most so many bytes has. */
@@ -111,49 +116,72 @@ export function lengthOf({ shape, dtype }, limitBytes = MOST_DRAWN_BYTES) {
 }
 
 /**
- * Return an array as matrices to draw, one of each head; complex numbers are two columns. Their axes
- * are those of a table, where its description is given and the array is stored as its view is.
+ * Return how an array with the axes of a table is drawn, null if it does not fit: heads are the first
+ * axis, channels the last; complex numbers are two columns. `cellOf` is of a place in a report.
  */
-export async function matricesOf(array, table) {
-  const { shape, dtype } = array;
-  const type = dtype === "complex64" ? "float32" : dtype;
-  const numbers = decode(await bytesOf(array, lengthOf(array)), type);
-  const parts = type === dtype ? 1 : 2;
-  const widths = shape.map((_, axis) => product(shape.slice(axis)) * parts);
-  const wanted = table && Number(table.view.columns.count ?? widths.at(-1));
-  const [first = ""] = table?.axes ?? [];
-  const isStored = !first.startsWith("channel") && (table?.view.leading?.axis ?? first) === first;
-  const description = isStored && widths.includes(wanted) ? table : undefined;
-  const { leading, rows: down, columns: across } = description?.view ?? {};
-  const own = widths.length > 1 ? widths.at(-1) : parts;
-  const width = description ? wanted : own;
-  const height = leading && shape.length > 2 ? shape.at(-2) : numbers.length / width;
-  const size = height * width;
-  const rows = { axis: "row", ...down, count: String(height) };
-  const columns = { axis: "column", ...across, count: String(width) };
-  const matrix = (head = 0) => {
-    const part = numbers.subarray(head * size, (head + 1) * size);
-    return new ArraySource(part, { rows, columns, dtype: type, description });
-  };
+export function layoutOf({ shape, dtype }, { axes, view: { leading, columns } }) {
+  const rank = Math.max(shape.length, axes.length);
+  const padded = (all, by) => [...Array(rank - all.length).fill(by), ...all];
+  const inner = dtype.startsWith("complex") ? [2] : rank === 1 ? [1] : [];
+  const [names, own] = [padded(axes, ""), [...padded(shape, 1), ...inner]];
+  const head = names.indexOf(leading?.axis);
+  const last = names.findIndex((name) => name.startsWith("channel"));
+  const weight = (axis) => (axis === head ? -1 : axis === last ? rank - 0.5 : axis);
+  const order = [...own.keys()].sort((a, b) => weight(a) - weight(b));
+  const lengths = order.map((axis) => own[axis]);
+  const steps = order.map((axis) => product(own.slice(axis + 1)));
+  const widths = lengths.map((_, axis) => product(lengths.slice(axis)));
+  const width = Number(columns.count ?? widths[Math.max(rank - 1, 1)]);
+  if (!widths.includes(width)) return null;
+  const heads = own[head] ?? 1;
+  const height = widths[0] / heads / width;
   const cellOf = ({ index, part }) => {
-    const steps = index.map((each, axis) => (each * widths[axis]) / shape[axis]);
-    const at = steps.reduce((sum, each) => sum + each, Number(part === "imaginary"));
+    const all = [...padded(index, 0), Number(part === "imaginary")];
+    const at = order.reduce((sum, axis, each) => sum + all[axis] * (widths[each + 1] ?? 1), 0);
     const row = BigInt(Math.floor(at / width) % height);
-    return { head: Math.floor(at / size), row, column: BigInt(at % width) };
+    return { head: Math.floor(at / width / height), row, column: BigInt(at % width) };
   };
-  return { heads: numbers.length / size, matrix, cellOf };
+  return { heads, height, width, lengths, steps, cellOf };
 }
 
-/** Return a safetensors file of tensors `{name, dtype, shape, bytes}`. */
-export function safetensors(tensors) {
-  const header = {};
+/** Return an array as matrices to draw, one of each head, with the axes of a table if it fits it. */
+export async function matricesOf(array, table) {
+  const { shape, dtype } = array;
+  const count = lengthOf(array);
+  const buffer = await bytesOf(array, count);
+  const type = dtype === "complex64" ? "float32" : dtype;
+  const drawn = { dtype, shape: shape.with(0, count) };
+  const fitting = table ? layoutOf(drawn, table) : null;
+  const { heads, height, width, lengths, steps, cellOf } =
+    fitting ?? layoutOf(drawn, { axes: [], view: { leading: null, columns: {} } });
+  const numbers = arranged(decode(buffer, type), lengths, steps);
+  const description = fitting ? { ...table, frequencies: null } : undefined;
+  const rows = { axis: "row", ...description?.view.rows, count: String(height) };
+  const columns = { axis: "column", ...description?.view.columns, count: String(width) };
+  const matrix = (head = 0) => {
+    const part = numbers.subarray(head * height * width, (head + 1) * height * width);
+    return new ArraySource(part, { rows, columns, dtype: type, description });
+  };
+  return { heads, matrix, cellOf };
+}
+
+/** Return a safetensors file of as many rows of arrays as a limit allows, with a model. */
+export async function packed(arrays, limit, model = null) {
+  const [header, parts] = [{}, []];
   let end = 0;
-  for (const { name, dtype, shape, bytes } of tensors) {
+  const add = (name, dtype, shape, bytes) => {
     const code = (kind) => Object.keys(CODES).find((each) => CODES[each] === kind) ?? kind;
     const data_offsets = [end, (end += bytes.byteLength)];
     header[name] = { dtype: dtype.replace(/^[a-z]+/, code), shape, data_offsets };
+    parts.push(bytes);
+  };
+  for (const array of arrays) {
+    const length = lengthOf(array, limit);
+    const shape = [length, ...array.shape.slice(1)];
+    add(arrays.length > 1 ? array.name : "x", array.dtype, shape, await bytesOf(array, length));
   }
+  const content = await new Blob([model ?? ""]).arrayBuffer();
+  if (model) add("model", "uint8", [content.byteLength], content);
   const text = new TextEncoder().encode(JSON.stringify(header));
-  const length = new BigUint64Array([BigInt(text.length)]);
-  return new Blob([length, text, ...tensors.map((each) => each.bytes)]);
+  return new Blob([new BigUint64Array([BigInt(text.length)]), text, ...parts]);
 }

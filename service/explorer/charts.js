@@ -1,6 +1,6 @@
 // Charts in SVG: curves on the axis of the map, wavelengths on a log axis, a pair as a vector.
 
-import { copied, power, real, svg, whole } from "./lib.js";
+import { partsOf, power, real, svg, whole } from "./lib.js";
 
 /** Labels at the left of maps and curves take so many pixels. */
 const GUTTER = 41;
@@ -59,17 +59,12 @@ function short(value) {
 
 /** Return the path through points; where one has no number, the line is interrupted. */
 function path(points) {
-  let isOn = false;
-  const parts = points.map(([x, y]) => {
-    const wasOn = isOn;
-    isOn = Number.isFinite(y);
-    const place = `${x.toFixed(1)} ${y.toFixed(1)}`;
-    return isOn ? (wasOn ? `L${place}` : `M${place}h0`) : "";
-  });
-  return parts.join("");
+  const place = ([x, y]) => (Number.isFinite(y) ? `L${x.toFixed(1)} ${y.toFixed(1)}` : "M");
+  const begin = (_, point) => (point ? `M${point}h0` : "");
+  return `M${points.map(place).join("")}`.replace(/M+(?:L([^LM]+))?/g, begin);
 }
 
-const line = (name, d) => svg("path", { class: name, d });
+export const line = (name, d) => svg("path", { class: name, d });
 const label = (text, x, y, anchor = "middle") =>
   svg("text", { x, y, dy: "0.35em", "text-anchor": anchor }, text);
 
@@ -87,10 +82,7 @@ function frame([left, right, bottom], rows, columns) {
   return [...across, ...below].flat();
 }
 
-/**
- * Draw curves into an SVG element, on an axis of the map with its labels: series
- * `{points: [fraction, number][], series}` between two numbers.
- */
+/** Draw series `{points: [fraction, number][], series}` on an axis of the map, between two numbers. */
 export function drawCurves(element, { axis, series, low, high, isLog = false }) {
   const width = element.clientWidth - GUTTER;
   const height = element.clientHeight - 30;
@@ -113,9 +105,8 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
 }
 
 /**
- * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}` (2 is
- * grey and dashed; the pairs of each axis are a line, in another style each unless one is given),
- * lines across `{value, text}`, and a marker at a pair.
+ * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}`, where
+ * the pairs of each axis are a line, lines across `{value, text}`, and a marker at a pair.
  */
 export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);
@@ -153,17 +144,13 @@ export function logChart({ series, lines = [], marker = null, width, height, ...
 export class Dial {
   /** Make a dial; `slid` gets where in the window the slider is, from 0 to 1. */
   constructor(slid) {
-    [this.element] = copied("dial").children;
-    [this.title, this.svg, this.angle, this.slider] = this.element.children;
-    [this.circle, this.x, this.y, this.arms] = this.svg.querySelectorAll("circle, text, g");
+    Object.assign(this, partsOf("dial"));
     this.slider.oninput = () => slid(Number(this.slider.value) / Number(this.slider.max));
   }
 
-  /**
-   * Show a pair at a position: one or two vectors `{cosine, sine}`, or none while they are on their
-   * way; the slider is at a fraction of so many steps. `axes` are the names of x and y.
-   */
-  show({ pair, position, fraction, steps, radius, vectors, axes = ["cos", "sin"] }) {
+  /** Show a pair at a position: one or two vectors `{cosine, sine}`, none while they are fetched. */
+  show({ pair, position, fraction, steps, radius, vectors, ...words }) {
+    const { axes = ["cos", "sin"], names = ["A", "B"] } = words;
     this.title.textContent = `Pair ${pair}`;
     [this.x.textContent, this.y.textContent] = axes;
     this.slider.max = String(steps);
@@ -179,7 +166,9 @@ export class Dial {
     );
     const apart = 180 - Math.abs(turn(first - second) - 180);
     const [text, other, between] = [first, second, apart].map((each) => `${each?.toFixed(2)}°`);
-    this.angle.textContent = vectors[1] ? `A ${text} · B ${other} · ${between} apart` : text;
+    this.angle.textContent = vectors[1]
+      ? `${names[0]} ${text} · ${names[1]} ${other} · ${between} apart`
+      : text;
     this.svg.ariaLabel = `Pair ${pair} at position ${position}: ${this.angle.textContent}`;
     this.circle.setAttribute("r", radius * scale);
     const arms = vectors.map(({ cosine, sine }, at) => {

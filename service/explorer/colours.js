@@ -6,7 +6,6 @@ const STEPS = 511;
 const ABOVE = 255;
 const BELOW = 32;
 const PALETTE = 60;
-const GOLDEN = 137.508;
 /** Masks are written as −inf, NaN or the lowest finite number: from here on a number is a mask. */
 const MASK = 1e30;
 
@@ -16,63 +15,57 @@ export function isDark() {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Return [red, green, blue] from 0 to 255 of an OKLCH colour, its hue in degrees. */
-function rgb(lightness, chroma, hue) {
-  const a = chroma * Math.cos((hue * Math.PI) / 180);
-  const b = chroma * Math.sin((hue * Math.PI) / 180);
-  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  return [
-    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-  ].map((linear) => {
-    const light = Math.min(Math.max(linear, 0), 1);
-    const encoded = light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055;
-    return Math.round(255 * encoded);
-  });
-}
-
-/** What returns the colour of t from 0 to 1, or of an index, by kind of scale. */
+/** What returns the CSS colour of t from 0 to 1, or of an index, by kind of scale. */
 const KINDS = {
   // Neutral in the middle, blue above, red below.
   signed(t, dark) {
     const size = Math.abs(2 * t - 1);
     const lightness = dark ? 0.19 + 0.61 * size : 0.975 - 0.575 * size;
-    return rgb(lightness, 0.155 * Math.min(1, 1.25 * size), t < 0.5 ? BELOW : ABOVE);
+    const hue = t < 0.5 ? BELOW : ABOVE;
+    return `oklch(${lightness} ${0.155 * Math.min(1, 1.25 * size)} ${hue})`;
   },
   // For tables with one sign: from pale green to deep blue.
   ramp(t, dark) {
     const lightness = dark ? 0.24 + 0.66 * t : 0.955 - 0.635 * t;
-    return rgb(lightness, 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t)), 165 + 110 * t);
+    const chroma = 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t));
+    return `oklch(${lightness} ${chroma} ${165 + 110 * t})`;
   },
   // Neighbours differ in hue and in lightness.
   index(index, dark) {
-    // The hues of indices 8, 13, 21 and 34 apart are near; none of them is a multiple of 5.
+    // By the golden angle, hues of indices 8, 13, 21 and 34 apart are near: no multiples of 5.
     const lightness = (dark ? 0.46 : 0.5) + 0.09 * ((2 * index) % 5);
-    return rgb(lightness, 0.12, ABOVE + GOLDEN * index);
+    return `oklch(${lightness} 0.12 ${ABOVE + 137.508 * index})`;
   },
 };
+
+const palettes = {};
+
+/** Return the colours of a kind of scale, as [red, green, blue] and as pixels; the last is neutral. */
+function palette(kind, dark) {
+  const context = new OffscreenCanvas(STEPS + 1, 1).getContext("2d", { willReadFrequently: true });
+  const place = (step) => (kind === "index" ? step % PALETTE : step / (STEPS - 1));
+  for (let step = 0; step <= STEPS; step += 1) {
+    context.fillStyle =
+      step < STEPS ? KINDS[kind](place(step), dark) : dark ? "#3a3d42" : "#d6d8db";
+    context.fillRect(step, 0, 1, 1);
+  }
+  const { data } = context.getImageData(0, 0, STEPS + 1, 1);
+  const pixels = new Int32Array(data.buffer);
+  return { pixels, colours: Array.from(pixels, (_, at) => data.slice(4 * at, 4 * at + 3)) };
+}
 
 /** The scale of a heat map: which number has which colour. */
 export class Scale {
   /** Make a "signed", "ramp" or "index" scale from the number of the first colour to the last's. */
   constructor(kind, low, high) {
-    Object.assign(this, { kind, low, high, dark: isDark() });
-    const place = (step) => (kind === "index" ? step % PALETTE : step / (STEPS - 1));
-    const colour = (_, step) => KINDS[kind](place(step), this.dark);
-    const neutral = this.dark ? [58, 61, 66] : [214, 216, 219];
-    this.colours = [...Array.from({ length: STEPS }, colour), neutral];
-    // A pixel of ImageData as one number, on the little-endian machines that browsers run on.
-    const pixel = ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red;
-    this.pixels = Int32Array.from(this.colours, pixel);
+    const dark = isDark();
+    Object.assign(this, { kind, low, high, dark }, (palettes[kind + dark] ??= palette(kind, dark)));
   }
 
   /** Return which of the colours a number has. */
   step(value) {
     if (isMasked(value)) return STEPS;
-    if (this.kind === "index") return value < 0 ? STEPS : value % PALETTE;
+    if (this.kind === "index") return value < 0 || value % 1 ? STEPS : value % PALETTE;
     const t = this.high === this.low ? 0.5 : (value - this.low) / (this.high - this.low);
     return Math.round((STEPS - 1) * Math.min(Math.max(t, 0), 1));
   }

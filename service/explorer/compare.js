@@ -1,6 +1,7 @@
 // Two tables: one over the other, and their difference over positions and channels.
 
-import { copied, h, json, real, whole } from "./lib.js";
+import { layoutOf } from "./arrays.js";
+import { h, json, partsOf, real, whole } from "./lib.js";
 import { DifferenceSource } from "./sources.js";
 import { MatrixPane, buttons, choices, chosenSource } from "./table.js";
 
@@ -8,61 +9,47 @@ const SHOWN = { a: "A", b: "B", ab: "Both", d: "A − B" };
 /** The server compares tables as a whole up to so many bytes. */
 const WHOLE_BYTES = 128e6;
 
+/** Return in words that two axes are compared as far as both go; false if that is all of them. */
+function partOf(axis, ...counts) {
+  const [least, most] = counts.map(BigInt).sort((a, b) => (a < b ? -1 : 1));
+  return least < most && `The first ${whole(least)} of ${whole(most)} ${axis}s are compared.`;
+}
+
 /** Return in words what two sources have in common, and the panels in which they can be shown. */
-function common(a, b) {
+function together(a, b) {
   const [A, B] = [a, b].map((source, at) => ({ source, name: "AB"[at], label: "AB"[at] }));
   const panels = { a: [A], b: [B] };
   const [one, other] = [a, b].map(({ rows, columns }) => `${rows.axis} × ${columns.axis}`);
-  if (one !== other) return [`A is ${one}, B is ${other}: they have no numbers in common.`, panels];
-  const cut = ["rows", "columns"].filter((each) => a[each].count !== b[each].count);
-  const parts = cut.map((each) => {
-    const counts = [a[each].count, b[each].count].sort((own, theirs) => (own < theirs ? -1 : 1));
-    return `the first ${whole(counts[0])} of ${whole(counts[1])} ${a[each].axis}s`;
-  });
-  const others = ["rows", "columns"].filter((each) => !a[each].agrees(b[each]));
-  const shifts = others.map(
-    (each) => `B has others along ${a[each].axis}: ${each} are compared in order, by those of A.`,
-  );
-  const notes = [parts.length && `Compared: ${parts.join(", ")}.`, ...shifts];
-  if (!cut.length) panels.ab = [A, B];
+  const notes = [`A is ${one}, B is ${other}: they have no numbers in common.`];
+  if (one !== other) return { notes, panels };
+  const places = ["rows", "columns"];
+  const cut = places.map((each) => partOf(a[each].axis, a[each].count, b[each].count));
+  const others = places.filter((each) => !a[each].agrees(b[each]));
+  const shifts = others.map((each) => `B has other ${a[each].axis}s: shown in order, as of A.`);
+  if (!cut.some(Boolean)) panels.ab = [A, B];
   panels.d = [{ source: new DifferenceSource(a, b), name: "A minus B", label: "A − B" }];
-  return [notes.filter(Boolean).join(" "), panels];
+  return { notes: [...cut, ...shifts], panels };
 }
 
-/** Return in words the parameters in which two descriptions differ. */
-function differing({ parameters: a }, { parameters: b }) {
+/** Return in words the parameters in which two tables differ: of other kinds, those of both. */
+function differing(...descriptions) {
+  const [a, b] = descriptions.map(({ parameters }) => parameters);
+  const [one, other] = descriptions.map(({ url }) => url.split("?")[0]);
+  const kinds = one === other ? "" : `A is of ${one}, B of ${other}: other kinds of tables. `;
   const text = (value = "none") => (typeof value === "string" ? value : JSON.stringify(value));
-  const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
+  const names = Object.keys({ ...a, ...b }).filter((name) => !kinds || (name in a && name in b));
   const differ = names.filter((name) => text(a[name]) !== text(b[name]));
-  const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`);
-  if (!changes.length) return "A and B are the same: change B, or a parameter of A.";
-  const isPacking = differ.join() === "pack" && ![a, b].some(({ pack }) => /angle/.test(pack));
-  return `${changes.join(", ")}.${isPacking ? " Both hold the same numbers, in other places." : ""}`;
-}
-
-/** Return the head, if there are several, and the row and column in the view of a place. */
-function cellOf({ index, part }, { arrays: [{ shape }], axes, view: { leading, columns } }) {
-  const head = axes.indexOf(leading?.axis);
-  const others = [...axes.keys()].filter((axis) => axis !== head);
-  if (axes[0].startsWith("channel")) others.push(others.shift());
-  const numbers = others.map((axis) => [shape[axis], index[axis]]);
-  if (part) numbers.push([2, Number(part === "imaginary")]);
-  const place = numbers.reduce((sum, [length, at]) => sum * BigInt(length) + BigInt(at), 0n);
-  const width = BigInt(columns.count);
-  return { head: index[head], row: place / width, column: place % width };
+  const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`).join(", ");
+  if (!changes) return kinds || "A and B are the same: change B, or a parameter of A.";
+  const isPacking = !kinds && differ.join() === "pack" && !/angle/.test([a.pack, b.pack]);
+  return `${kinds}${changes}.${isPacking ? " Both hold the same numbers, in other places." : ""}`;
 }
 
 /** Two tables at their addresses: A at that of the page, B in the fragment. */
 export class CompareView {
   constructor(app) {
-    this.app = app;
-    this.pane = new MatrixPane((changes) => app.look(changes));
-    [this.element] = copied("comparison").children;
-    const find = (selector) => this.element.querySelector(selector);
-    this.comparison = find(".comparison");
-    [this.a, this.swap, this.b, this.stop] =
-      this.element.querySelectorAll("code, button, input, a");
-    this.note = find(".compare-bar p");
+    const pane = new MatrixPane((changes) => app.look(changes));
+    Object.assign(this, { app, pane }, partsOf("comparison"));
     this.note.after(this.pane.choices);
     this.comparison.append(this.pane.element);
     const open = (url, other) => {
@@ -70,7 +57,7 @@ export class CompareView {
       view.set("vs", other);
       app.open(url, view.toString());
     };
-    find("form").onsubmit = () => open(app.place.url, this.b.value.trim());
+    this.form.onsubmit = () => open(app.place.url, this.b.value.trim());
     this.swap.onclick = () => open(this.b.value.trim(), app.place.url);
   }
 
@@ -79,24 +66,22 @@ export class CompareView {
     const both = [place.url, place.view.get("vs") ?? place.url];
     [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
     const [one, other] = both.map((url) => this.app.describe(url));
-    const refuse = (problem) => this.refuse(problem, place);
-    const descriptions = await Promise.all([one, other.catch(refuse)]);
+    const B = other.catch((problem) => this.refuse(problem, place));
+    const descriptions = await Promise.all([one, B]);
     const leadings = descriptions.flatMap(({ view }) => view.leading ?? []);
     const [leading] = leadings.sort((a, b) => a.count - b.count);
     const chosen = descriptions.map((each) => chosenSource(each, place.view, leading?.count));
     const sources = await Promise.all(chosen);
     if (place !== this.app.place) return;
-    const [note, panels] = common(...sources);
-    const heads = leadings.map((each) => each.count);
-    const cut = heads[0] !== (heads[1] ?? heads[0]);
-    const ofHeads = cut && `The first ${heads[0]} of ${heads[1]} ${leading.axis}s are compared.`;
-    const notes = [panels.d && differing(...descriptions), note, ofHeads];
+    const { notes: common, panels } = together(...sources);
+    const counts = leadings.map(({ count }) => count);
+    const heads = counts.length > 1 && partOf(leading.axis, ...counts);
+    const notes = [panels.d && differing(...descriptions), ...common, heads];
     this.note.replaceChildren(notes.filter(Boolean).join(" "));
     this.draw(place, { ...descriptions[0].view, leading, grid: null }, panels);
-    const sizes = descriptions.flatMap(({ arrays }) => arrays.map((each) => Number(each.bytes)));
-    const isShort = Math.max(...sizes) <= WHOLE_BYTES;
-    const shapes = descriptions.map(({ arrays }) => `${arrays[0].shape}`);
-    if (isShort && shapes[0] === shapes[1])
+    const [first, second] = descriptions.map(({ arrays }) => arrays);
+    const isShort = [...first, ...second].every((each) => Number(each.bytes) <= WHOLE_BYTES);
+    if (isShort && `${first[0].shape}` === `${second[0].shape}`)
       this.measure(place, both, descriptions[0], sources[0].part);
   }
 
@@ -115,8 +100,7 @@ export class CompareView {
   /** Draw one of the choices of panels, and the switch between them. */
   draw(place, of, panels) {
     const kinds = Object.keys(panels);
-    const asked = place.view.get("show");
-    const show = kinds.includes(asked) ? asked : kinds.at(-1);
+    const show = kinds.find((each) => each === place.view.get("show")) ?? kinds.at(-1);
     const choose = (text) => {
       this.app.look({ show: kinds.find((each) => SHOWN[each] === text) });
       this.draw(place, of, panels);
@@ -140,9 +124,9 @@ export class CompareView {
     const report = await json(`/compare?${new URLSearchParams({ have, to })}`).catch(() => null);
     const worst = (report?.arrays?.[part] ?? report)?.largest?.absolute;
     if (!worst) return told.remove();
-    const { head, ...cell } = cellOf(worst, description);
+    const { head, ...cell } = layoutOf(description.arrays[0], description).cellOf(worst);
     const onclick = async () => {
-      if (Number(place.view.get("head")) !== (head ?? 0)) {
+      if (Number(place.view.get("head")) !== head) {
         this.app.look({ head });
         await this.show(place);
       }

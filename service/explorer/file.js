@@ -1,11 +1,11 @@
 // The file view: an array that is dropped, what it should be, and what is wrong with it.
 
-import { bytesOf, checked, lengthOf, matricesOf, readArrays, safetensors } from "./arrays.js";
+import { checked, lengthOf, matricesOf, packed, readArrays } from "./arrays.js";
 import { Description, givenIn, muted, pageOf, posted, showing, takeFiles } from "./given.js";
 import { Problem, announce, bytes, fault, fill, h, json, partsOf, request, whole } from "./lib.js";
 import { diagnosis, evidence, identity, placeIn, sizeText } from "./report.js";
 import { DifferenceSource, TableSource } from "./sources.js";
-import { MatrixPane, buttons, choices, isUpright } from "./table.js";
+import { MatrixPane, buttons, choices } from "./table.js";
 
 const WINDOW = 1024;
 const MOST_BYTES = 2 ** 26;
@@ -89,7 +89,7 @@ export class FileView {
     const part = length < all ? `; its first ${whole(length)} rows of ${whole(all)} are sent` : "";
     const about = arrays.length > 1 ? `${arrays.length} arrays` : sizeText(arrays[0]);
     this.told.textContent = `${this.file.name}: ${about}, ${bytes(this.file.size)}${part}`;
-    const body = await sent(arrays, limit, isUrl ? null : content);
+    const body = await packed(arrays, limit, isUrl ? null : content);
     const drawn = await matricesOf(arrays[0]).catch(fault);
     if (signal.aborted) return undefined;
     const isDrawn = !(drawn instanceof Element);
@@ -106,8 +106,7 @@ export class FileView {
     if (report.nearest?.agreeing < 0.5) report.nearest = null;
     fill(this.report, content ? diagnosis(report) : identity(report));
     announce(this.report.querySelector("h1").textContent);
-    if (isDrawn) await this.compare(report, arrays, signal);
-    return undefined;
+    return isDrawn && this.compare(report, arrays, signal);
   }
 
   /** Compare with the table that is meant, mark the first difference, and show both. */
@@ -129,13 +128,14 @@ export class FileView {
     const description = await this.app.describe(table).catch(() => null);
     // What is known of a rotation is no table to draw.
     if (!description) return;
+    const { axes } = description;
     const { parts, leading, rows: down } = description.view;
     const compared = async (array, part) => {
       const query = new URLSearchParams({ to: part ? `${table}&part=${part}` : table });
       // A table made in float32 is off by as much as its largest angle is rounded.
       const rows = array.shape.at(-2) ?? array.shape[0];
       if (!/exact|float64/.test(arithmetic)) query.set("atol", rows * 2 ** -22);
-      const options = posted(await sent([array], MOST_BYTES), signal, TENSORS);
+      const options = posted(await packed([array], MOST_BYTES), signal, TENSORS);
       return { array, part, found: await json(`/compare?${query}`, options).catch(() => ({})) };
     };
     const error = ({ found }) => (found.equal ? 0 : (found.largest?.absolute?.error ?? Infinity));
@@ -148,24 +148,34 @@ export class FileView {
     };
     const closest = await Promise.all(held.map(closestTo));
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];
-    if (found.axes?.channel === null) found.axes.position = down.axis;
-    // The server compares with axes in the order that fits best.
-    const { order } = found.axes ?? {};
-    const isTurned = order && (transposed || /transposed|axes-swapped/.test(names));
+    // The server compares with axes in the order that fits best; of two tables it knows the order.
+    const isTurned = transposed || /transposed|axes-swapped/.test(names);
+    const have = found.axes?.order && !isTurned && arithmetic === "exact" && own.yours?.url;
+    const asTables = `/compare?${new URLSearchParams({ have, to: table })}`;
+    if (have) Object.assign(found, await json(asTables).catch(() => ({})));
+    const { order, prefix, position: along } = found.axes ?? {};
+    if (along && !axes.includes(along)) found.axes.position = down.axis;
     const first = !order && own.verdict !== "equal" && found.first_beyond;
-    const turned = { axes: [leading?.axis ?? ""], view: { leading, columns: { axis: "column" } } };
-    const drawn = await matricesOf(array, isTurned ? turned : found.array && description);
+    // Where several axes make up the rows, fewer places along an inner one are other rows.
+    const [outer] = axes.filter((axis) => axis !== leading?.axis && !axis.startsWith("channel"));
+    const isLaid = found.array && (!prefix || [leading?.axis, outer].includes(prefix.axis));
+    const ofHeads = array.shape.map((_, axis) => (!axis && leading?.axis) || "");
+    const view = { leading, columns: { axis: "column" } };
+    const turned = { is_index: description.is_index, axes: ofHeads, view };
+    const drawn = await matricesOf(array, order && isTurned ? turned : isLaid && description);
     if (signal.aborted) return;
-    if (found.array && !order)
-      fill(this.report, ...this.report.childNodes, evidence(found, first, leading));
+    const told = found.array && !order && evidence(found, first, axes, drawn.matrix().columns);
+    if (told) this.report.append(told);
     const sources = (matrix) => {
       const head = matrix % (leading?.count ?? 1);
       const [File, Table] = [drawn.matrix(matrix), new TableSource(description, { part, head })];
-      const isAlike = found.array && !isTurned && Table.columns.count === File.columns.count;
+      const isAlike = File.description.url === description.url;
       return { File, Table, ...(isAlike && { Difference: new DifferenceSource(File, Table) }) };
     };
-    const axis = isTurned ? "matrix" : leading?.axis;
-    const heads = drawn.heads > 1 && { axis, count: drawn.heads };
+    const heads = drawn.heads > 1 && {
+      axis: isTurned ? "matrix" : leading.axis,
+      count: drawn.heads,
+    };
     const text = first && `first wrong: ${placeIn(found.axes.position, first.position)}`;
     this.draw(sources, heads, first && { ...drawn.cellOf(first), text });
   }
@@ -182,8 +192,7 @@ export class FileView {
       );
       this.pane.show({
         panels: [{ source: all[name], name }],
-        description: name === "Table" ? all.Table.description : {},
-        isUpright: isUpright(all[name].description),
+        names: ["File", "Table"],
         marks: mark?.head === head ? [mark] : [],
       });
     };
@@ -192,21 +201,4 @@ export class FileView {
     this.pane.heatmap.place(mark);
     this.pane.heatmap.window(WINDOW);
   }
-}
-
-/** Return arrays as a file to send, of each as many rows as a limit allows, with a model. */
-async function sent(arrays, limit, model = null) {
-  const tensor = async (array) => {
-    const length = lengthOf(array, limit);
-    const name = arrays.length > 1 ? array.name : "x";
-    const shape = [length, ...array.shape.slice(1)];
-    return { ...array, name, shape, bytes: await bytesOf(array, length) };
-  };
-  const tensors = await Promise.all(arrays.map(tensor));
-  if (model) {
-    const content = await new Blob([model]).arrayBuffer();
-    const shape = [content.byteLength];
-    tensors.push({ name: "model", dtype: "uint8", shape, bytes: content });
-  }
-  return safetensors(tensors);
 }

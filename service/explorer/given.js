@@ -42,10 +42,7 @@ export function posted(body, signal, type = "application/json") {
 /** Return the page of a table by its link in a report, which may end in an extension. */
 export const pageOf = (url) => url.replace(/^([^.?]+)\.\w+/, "$1");
 
-/**
- * Return what fills an element with what `make(signal)` returns, or with why it fails; nothing
- * changes where it returns undefined. A later call ends the one before, whose signal is aborted.
- */
+/** Return what fills an element by `make(signal)`, if it returns something; a later call aborts it. */
 export function showing(element, make) {
   let last = new AbortController();
   return async () => {

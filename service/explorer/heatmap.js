@@ -1,9 +1,9 @@
 // The heat map: tiles of numbers on a canvas, which one pans, zooms and reads with a cursor.
 
-import { axisTicks } from "./charts.js";
+import { axisTicks, line } from "./charts.js";
 import { Scale, isDark } from "./colours.js";
 import { Tiles } from "./sources.js";
-import { copied, svg, whole } from "./lib.js";
+import { partsOf, svg, whole } from "./lib.js";
 
 /** A stride is a power of 3, the largest that keeps a cell at or under so many CSS pixels. */
 const CELL_PIXELS = 1.5;
@@ -13,14 +13,15 @@ const GAP = 8;
 /** Means below this part of the scale look like 0. */
 const NOTHING = 0.02;
 const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const ZOOMS = { "+": 0.5, "=": 0.5, "-": 2, "]": 0.5, "[": 2 };
 const POINTER = ["keydown", "wheel", "pointerdown", "pointermove", "pointerup", "pointercancel"];
 
 /** Rows or columns: the part in sight from base + offset on, the cursor, and the stride drawn. */
 class Axis {
   constructor(labels, most = Infinity) {
-    const count = Number(labels.count);
-    Object.assign(this, { labels, count: labels.count, cursor: null, stride: 1 });
-    this.most = Math.min(count, most);
+    const { count } = labels;
+    Object.assign(this, { labels, count, cursor: null, stride: 1 });
+    this.most = Math.min(Number(count), most);
     this.all();
   }
 
@@ -103,22 +104,12 @@ class Axis {
 }
 
 export class Heatmap {
-  /**
-   * Make a map; it calls `drawn` after each drawing, `moved` after each movement of window or
-   * cursor, and `kept` with the column or row whose curve is to be kept.
-   */
+  /** Make a map; it calls `drawn`, `moved` after a move of window or cursor, `kept` with a line. */
   constructor({ drawn = () => {}, moved = () => {}, kept = () => {} } = {}) {
     Object.assign(this, { drawn, moved, kept, panels: [], marks: [], drawTimes: [] });
-    Object.assign(this, { isMean: true, pointers: new Map() });
-    this.tiles = new Tiles(() => this.redraw());
-    [this.element] = copied("map").children;
-    [this.field] = this.element.children;
-    [this.canvas, this.overlay, this.message] = this.field.children;
-    [this.told, this.again, this.single, this.closer] = this.message.children;
-    this.again.onclick = () => {
-      this.tiles.failure = null;
-      this.redraw();
-    };
+    const tiles = new Tiles(() => this.redraw());
+    Object.assign(this, { isMean: true, pointers: new Map(), tiles }, partsOf("map"));
+    this.again.onclick = () => this.retry();
     this.single.onclick = () => this.setMean(false);
     this.closer.onclick = () => this.window(2048);
     for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
@@ -127,14 +118,9 @@ export class Heatmap {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
 
-  /**
-   * Show panels `{source, name, label?}` that have the same axes; `isUpright`: rows run along x.
-   * Without a range of its own or of the source, the scale is that of the numbers seen. `keeps`:
-   * window and cursor stay.
-   */
-  show({ panels, isUpright, range: given, isIndex = false, keeps = false }) {
+  /** Show panels `{source, name, label?}` of the same axes, upright with rows along x. */
+  show({ panels, isUpright, range = panels[0].source.range, isIndex = false, keeps = false }) {
     const [{ source }] = panels;
-    const range = given ?? source.range ?? null;
     Object.assign(this, { panels, isUpright, range, isIndex, source, scale: null, seen: null });
     if (!keeps) this.rows = new Axis(source.rows, source.mostRows);
     if (!keeps) this.columns = new Axis(source.columns);
@@ -142,8 +128,12 @@ export class Heatmap {
     this.rows.most = Math.min(Number(source.rows.count), source.mostRows);
     if (this.rows.span > this.rows.most) this.rows.set(this.rows.base, this.rows.span);
     [this.x, this.y] = this.turned(this);
-    this.tiles.failure = null;
     this.canvas.ariaLabel = `Heat map of ${panels.map(({ name }) => name).join(" and ")}`;
+    this.retry();
+  }
+
+  retry() {
+    this.tiles.failure = null;
     this.redraw();
   }
 
@@ -192,8 +182,7 @@ export class Heatmap {
     this.x.choose(boxes[0].width);
     this.y.choose(boxes[0].height);
     const wanted = this.panels.map(({ source }) => this.wanted(source));
-    const kept = (all) => all.map(({ key }) => tiles.kept.get(key)).filter(Boolean);
-    this.inSight = wanted.map(kept);
+    this.inSight = wanted.map((all) => all.flatMap(({ key }) => tiles.kept.get(key) ?? []));
     const isReady = this.inSight.flat().length === wanted.flat().length;
     this.measure(this.inSight.flat());
     const context = canvas.getContext("2d");
@@ -232,9 +221,9 @@ export class Heatmap {
     this.seen = [low, high];
     if (low > high) [low, high] = [0, 0];
     const size = Math.max(-low, high);
-    const isSigned = this.source.isDifference || low * high < 0;
     if (this.isIndex) this.scale = new Scale("index", low, high);
-    else if (isSigned) this.scale = new Scale("signed", -size, size);
+    else if (this.source.isDifference || low * high < 0)
+      this.scale = new Scale("signed", -size, size);
     else this.scale = new Scale("ramp", ...(high > 0 ? [low, high] : [high, low]));
   }
 
@@ -258,40 +247,36 @@ export class Heatmap {
 
   /** Draw what lies over the map: labels at its left, cursor, marks of findings, names of panels. */
   drawOver(boxes) {
-    const { x, y } = this;
-    const path = (name, d) => svg("path", { class: name, d });
+    const { x, y, isUpright } = this;
     const text = (name, left, top, words) => svg("text", { class: name, x: left, y: top }, words);
     const isIn = (fraction) => fraction >= 0 && fraction <= 1;
     const [across, down] = x.cursor === null ? [NaN, NaN] : [x.fraction(), y.fraction()];
     const parts = boxes.map(({ top, width, height }, panel) => {
       const ticks = y.count > 1n ? axisTicks(y, y.labels, height / 40) : [];
-      const [at, under] = [across * width, top + down * height];
-      const row = isIn(down) && !this.isUpright ? `M0 ${under}h${width}` : "";
+      const [at, under] = [across * width, down * height];
+      const row = isIn(down) && !isUpright ? `M0 ${under}h${width}` : "";
       const { label } = this.panels[panel];
       const marks = this.marks.map((mark) => {
         const from = this.rows.fraction(mark.row, 0);
-        if (!isIn(from)) return false;
-        const isLate = from > 0.7;
-        const line = top + from * height;
-        if (!this.isUpright)
-          return [
-            path("mark", `M0 ${line}h${width}`),
-            text("mark-name", 5, line + (isLate ? -5 : 16), mark.text),
-          ];
-        const name = text("mark-name", from * width + (isLate ? -5 : 5), top + 16, mark.text);
-        name.setAttribute("text-anchor", isLate ? "end" : "start");
-        return [path("mark", `M${from * width} ${top}v${height}`), name];
+        const by = from > 0.7 ? -5 : 5;
+        const [left, over, end] = isUpright
+          ? [from * width, 0, `V${height}`]
+          : [0, from * height, `H${width}`];
+        const place = isUpright ? [left + by, 16] : [5, over + (by < 0 ? by : 16)];
+        const name = text("mark-name", ...place, mark.text);
+        name.setAttribute("text-anchor", isUpright && by < 0 ? "end" : "start");
+        return isIn(from) && [line("mark", `M${left} ${over}${end}`), name];
       });
-      return [
-        ticks.map((tick) => path("tick", `M-5 ${top + tick.fraction * height}h5`)),
-        ticks.map((tick) => text("y-label", -9, top + tick.fraction * height, tick.text)),
-        isIn(across) && path("hair", `M${at} ${top}v${height}${row}`),
+      return svg("g", { transform: `translate(0 ${top})` }, [
+        ticks.map(({ fraction }) => line("tick", `M-5 ${fraction * height}h5`)),
+        ticks.map(({ fraction, text: words }) => text("y-label", -9, fraction * height, words)),
+        isIn(across) && line("hair", `M${at} 0v${height}${row}`),
         isIn(across) && isIn(down) && svg("circle", { class: "cursor", cx: at, cy: under, r: 4.5 }),
         marks,
-        label && text("panel-name", 6, top + 18, label),
-      ];
+        label && text("panel-name", 6, 18, label),
+      ]);
     });
-    this.overlay.replaceChildren(...parts.flat(3).filter(Boolean));
+    this.overlay.replaceChildren(...parts);
   }
 
   /** Say what state the map is in, and why nothing is to be seen. */
@@ -335,7 +320,12 @@ export class Heatmap {
   cellAt(point) {
     const [across, down] = this.fractions(point);
     if (Math.min(across, down) < 0 || Math.max(across, down) >= 1) return null;
-    const [row, column] = this.turned({ rows: this.x.index(across), columns: this.y.index(down) });
+    return this.cell(this.x.index(across), this.y.index(down));
+  }
+
+  /** Return the row and column of places along x and y. */
+  cell(across, down) {
+    const [row, column] = this.turned({ rows: across, columns: down });
     return { row, column };
   }
 
@@ -382,11 +372,11 @@ export class Heatmap {
     this.change();
   }
 
-  /** Return where the pointers are: their middle, and how far apart they are. */
+  /** Return the middle of the pointers, x and y, and how far apart they are. */
   held() {
     const [one, other = one] = this.pointers.values();
     const apart = Math.hypot(one[0] - other[0], one[1] - other[1]);
-    return { middle: [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2], apart };
+    return [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2, apart];
   }
 
   pointerdown(event) {
@@ -399,15 +389,13 @@ export class Heatmap {
     if (!this.panels.length) return;
     const cell = pointerType === "mouse" && this.cellAt([offsetX, offsetY]);
     if (!this.pointers.has(pointerId)) return void (cell && this.place(cell));
-    const before = this.held();
+    const [fromX, fromY, before] = this.held();
     this.pointers.set(pointerId, [offsetX, offsetY]);
-    const after = this.held();
-    const [x, y] = [0, 1].map((each) => before.middle[each] - after.middle[each]);
+    const [x, y, after] = this.held();
     const [{ width, height }] = this.boxes();
-    this.travel += Math.abs(x) + Math.abs(y);
-    this.pan(x / width, y / height);
-    const factor = before.apart / after.apart;
-    if (factor > 0 && factor < Infinity) this.zoom(factor, this.fractions(after.middle));
+    this.travel += Math.abs(fromX - x) + Math.abs(fromY - y);
+    this.pan((fromX - x) / width, (fromY - y) / height);
+    if (before && after) this.zoom(before / after, this.fractions([x, y]));
   }
 
   pointerup({ pointerId, shiftKey, offsetX, offsetY }) {
@@ -434,17 +422,8 @@ export class Heatmap {
   keydown(event) {
     const { key, shiftKey, ctrlKey, metaKey, altKey } = event;
     const { x, y } = this;
-    const way = WAYS[key];
-    const go = (across, down) => {
-      const [row, column] = this.turned({ rows: across, columns: down });
-      this.place({ row, column });
-    };
+    const go = (across, down) => this.place(this.cell(across, down));
     const actions = {
-      "+": () => this.zoom(0.5),
-      "=": () => this.zoom(0.5),
-      "-": () => this.zoom(2),
-      "]": () => this.zoom(0.5, [], true),
-      "[": () => this.zoom(2, [], true),
       0: () => this.all(),
       p: () => this.keep(),
       Home: () => go(0n, y.cursor),
@@ -457,10 +436,13 @@ export class Heatmap {
       go(x.cursor + BigInt(parts * Math.round(x.span)), y.cursor);
     };
     const step = (axis, cells) => axis.cursor + BigInt(cells * axis.stride);
-    const move = () => go(step(x, way[0]), step(y, way[1]));
-    const act = way ? (shiftKey ? () => this.pan(way[0] / 8, way[1] / 8) : move) : actions[key];
-    if (ctrlKey || metaKey || altKey || !act || x.cursor === null) return;
+    const move = ([right, down]) =>
+      shiftKey ? this.pan(right / 8, down / 8) : go(step(x, right), step(y, down));
+    const isKnown = [WAYS, ZOOMS, actions].some((each) => key in each);
+    if (ctrlKey || metaKey || altKey || !isKnown || x.cursor === null) return;
     event.preventDefault();
-    act();
+    if (key in WAYS) move(WAYS[key]);
+    else if (key in ZOOMS) this.zoom(ZOOMS[key], [], "[]".includes(key));
+    else actions[key]();
   }
 }

@@ -30,8 +30,7 @@ export class PostView {
     const entry = posts.find((each) => each.path === path);
     const shown = draft ?? (entry && { url: entry.example, body: entry.body });
     draft = null;
-    this.form.hidden = !shown;
-    this.empty.hidden = Boolean(shown);
+    [this.form.hidden, this.empty.hidden] = [!shown, Boolean(shown)];
     fill(this.found);
     if (!shown) {
       const links = posts.map(({ path, title }) => h("a", { href: addressOf(path) }, title));
@@ -57,7 +56,7 @@ export class PostView {
       const about = h("span", {}, `${shapeText(array.shape)} ${array.dtype}`);
       this.pane.choices.replaceChildren(buttons("Array", names, name, choose), about);
       const isUpright = source.rows.count > source.columns.count;
-      this.pane.show({ description: {}, panels: [{ source, name }], isUpright });
+      this.pane.show({ panels: [{ source, name }], isUpright });
     };
     await choose(names[0]);
     const json = h("pre", { tabindex: "0" }, text.slice(0, MOST_TEXT));

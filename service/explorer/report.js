@@ -14,26 +14,23 @@ const VERDICTS = {
   transposed: ["doubt", "Transposed", "This is a table of this server, but transposed."],
   ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
   none: ["doubt", "Not explained", "No table of this server has these numbers."],
+  near: ["bad", "Not all right"],
 };
 
 /** Return the verdict in words, and what to do. */
 function verdictOf({ verdict, sentence, mistakes = [], wrapper, checked: seen }) {
   const isEqual = verdict === "equal";
-  const shade = isEqual && ((seen.of && "part") || (wrapper?.pack && "packed"));
+  const isNear = verdict === "none" && /^Right /.test(sentence);
+  const shade = isEqual ? (seen.of && "part") || (wrapper?.pack && "packed") : isNear && "near";
   const [kind, text, own] = VERDICTS[shade || verdict];
   const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const todo = mistakes.map((each) => [
     paragraph(each.correction),
     each.keys && details("In engines", list("muted", keys(each.keys))),
   ]);
-  return h(
-    "div",
-    { class: `verdict ${kind}` },
-    h("b", {}, text),
-    h("h1", {}, sentence ?? own),
-    todo,
-    isEqual && wrapper?.notes?.map((note) => paragraph(note)),
-  );
+  const heads = [h("b", {}, text), h("h1", {}, sentence ?? own)];
+  const notes = isEqual && wrapper?.notes?.map((note) => paragraph(note));
+  return h("div", { class: `verdict ${kind}` }, heads, todo, notes);
 }
 
 /** Return a call as a link, and to copy. */
@@ -95,17 +92,16 @@ export const sizeText = ({ shape, dtype }) => `${shapeText(shape)} ${dtype}`;
 /** Return a place along an axis in words, without what the axis is made of. */
 export const placeIn = (axis, number) => `${axis.split("(")[0]} ${whole(number)}`;
 
-/** Return where an array leaves its table, which may have an axis of heads. */
-export function evidence({ good_to: good, largest, array, axes }, first, heads) {
+/** Return where an array leaves its table, whose axes have these names. */
+export function evidence({ good_to: good, largest, array, axes }, first, names, columns) {
   const { yours, theirs } = array;
   const place = ({ index, position, channel }) => {
-    const head = heads && index.length > 2 && placeIn(heads.axis, index.at(-3));
-    const own = [
-      head,
-      placeIn(axes.position, position),
-      axes.channel && placeIn(axes.channel, channel),
-    ];
-    return own.filter(Boolean).join(", ");
+    const labels = { [axes.position]: position, ...(axes.channel && { [axes.channel]: channel }) };
+    // An index into other axes, as of one more of length 1, has no names.
+    const own = index.length === names.length ? names : Object.keys(labels);
+    const across = index[own.indexOf(columns.axis)];
+    if (across !== undefined) labels[columns.axis] ??= columns.at(BigInt(across));
+    return own.map((name, at) => placeIn(name, labels[name] ?? index[at])).join(", ");
   };
   const text = (value, { dtype }) => exactText(Number(value), dtype);
   const most = largest.absolute;

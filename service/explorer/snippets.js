@@ -84,7 +84,7 @@ export class CopyMenu {
   }
 
   async numbers() {
-    const { url } = this.view.pane.window("csv");
+    const { url, rows, columns } = this.view.pane.window("csv");
     const { arrays, view } = this.view.description;
     const { axis, parameter } = view.leading ?? { axis: "row of tokens" };
     const isGrid = view.grid && !view.leading && arrays[0].shape.length > 2;
@@ -92,7 +92,18 @@ export class CopyMenu {
       const detail = `CSV has rows and columns, and no parameter selects one ${axis} alone.`;
       throw new Problem(0, { title: "Nothing to copy", detail });
     }
-    return (await request(url, { headers: { Accept: "text/csv" } })).text();
+    const body = await (await request(url, { headers: { Accept: "text/csv" } })).text();
+    const labels = (name, window) => {
+      const axis = this.view.pane.source[name];
+      // Where no parameter selects rows or columns, all of them are there.
+      const all = { start: 0n, count: Number(axis.count), stride: 1 };
+      const { start, count, stride } = view[name].parameter ? window : all;
+      return Array.from({ length: count }, (_, at) => axis.at(start + BigInt(at * stride)));
+    };
+    const names = labels("rows", rows);
+    const lines = body.trimEnd().split("\n");
+    const head = [view.rows.axis, ...labels("columns", columns)];
+    return [head, ...lines.map((line, at) => [names[at], line])].join("\n");
   }
 
   async save() {

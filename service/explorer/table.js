@@ -6,7 +6,7 @@ import { Problem, bytes, copied, count, h, real, svg, whole, wholeBelow } from "
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
-/** A table opens with so many rows in sight. */
+/** A table opens with so many rows in sight, one of a single column with all. */
 const FIRST_ROWS = 2048;
 const KEPT = 3;
 /** Where many rows share a column, the number at the cursor is asked for when it rests so long. */
@@ -22,7 +22,7 @@ const UNITS = {
 };
 
 /** Return whether rows run along x: positions do, queries and other rows of matrices run down. */
-export function isUpright({ view }) {
+function isUpright({ view }) {
   return !/^(key|dx|column|from channel)$/.test(view?.columns.axis);
 }
 
@@ -117,18 +117,18 @@ export class MatrixPane {
   }
 
   /**
-   * Show panels as Heatmap.show does, with the fragment, marks `{row, column, text}`, and width / height
-   * of images. The first source has the description.
+   * Show panels as Heatmap.show does, with the fragment, marks `{row, column, text}`, width / height of
+   * images, and names of what is compared. The first source has the description.
    */
-  show({ panels, marks = [], view, aspect = null, ...known }) {
+  show({ panels, marks = [], view, aspect = null, names = ["A", "B"], ...chosen }) {
     const [{ source }] = panels;
     const map = this.heatmap;
     const axes = [source.rows, source.columns].map((each) => `${each.axis} ${each.count}`).join();
     const keeps = axes === this.axes;
     const fragment = view ?? new URLSearchParams();
-    const description = known.description ?? source.description ?? {};
-    const upright = known.isUpright ?? (!aspect && isUpright(description));
-    Object.assign(this, { source, description, axes, states: {} });
+    const { description } = source;
+    const upright = chosen.isUpright ?? (!aspect && isUpright(description));
+    Object.assign(this, { source, description, axes, names, states: {} });
     Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
     // Indices on both sides of 0 are differences, which have an order.
     const isOrdered = source.isDifference || source.range?.[0] < 0;
@@ -155,7 +155,8 @@ export class MatrixPane {
   start(view) {
     const { rows, columns, isUpright: upright } = this.heatmap;
     const number = (name, otherwise) => wholeBelow(Infinity, view.get(name), BigInt(otherwise));
-    rows.set(number("at", 0), Number(number("rows", FIRST_ROWS)));
+    const first = columns.count > 1n ? FIRST_ROWS : rows.count;
+    rows.set(number("at", 0), Number(number("rows", first)));
     columns.set(number("col", 0), Number(number("cols", upright ? columns.count : FIRST_ROWS)));
     rows.cursor = rows.limit(number("row", rows.index(1 / 3)));
     columns.cursor = columns.limit(number("ch", columns.index(1 / 6)));
@@ -248,7 +249,7 @@ export class MatrixPane {
     const { kind, low, high, dark } = scale;
     if (!this.isNew("scale", kind, low, high, dark)) return;
     this.scale.hidden = kind === "index";
-    const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number);
+    const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number, 5);
     [this.low.textContent, this.high.textContent] = [low, high].map(sign);
     this.bar.ariaLabel = `Colours from ${sign(low)} to ${sign(high)}`;
     const numbers = Float64Array.from({ length: 96 }, (_, at) => low + ((high - low) * at) / 95);
@@ -326,7 +327,7 @@ export class MatrixPane {
     const most = Math.max(0, ...down.values());
     const high = 10 ** Math.ceil(Math.log10(most || 1));
     const low = high * 1e-6;
-    const found = most ? real(most, 3) : "none";
+    const found = most ? real(most, 6) : "none";
     const drawn = axis.partly && ` drawn (${axis.partly})`;
     const where = `of each ${axis.labels.axis}${drawn}, the largest in sight: ${found}`;
     this.keeper.hidden = true;
@@ -425,7 +426,7 @@ export class MatrixPane {
     const unitOf = (part) => UNITS[part]?.replace("position", by) ?? "";
     const values = sources.map(({ dtype, part }, at) => {
       const text = numbers ? exactText(numbers[at][0], dtype) : "…";
-      const name = sources.length > 1 ? ["A ", "B "][at] : "";
+      const name = sources.length > 1 ? `${this.names[at]} ` : "";
       return h("span", { class: !numbers && "late" }, name, h("code", {}, text), unitOf(part));
     });
     const [a, b] = (numbers ?? []).map(([value]) => Number(value));
@@ -434,8 +435,10 @@ export class MatrixPane {
       place(rows),
       columns.count > 1n && place(columns),
       ...values,
-      b !== undefined && item("A − B", real(a - b)),
-      pair && wavelengths && item(sources[1] ? "λ of A" : "λ", real(wavelengths[pair.pair]), unit),
+      b !== undefined && item(this.names.join(" − "), real(a - b, 7)),
+      pair &&
+        wavelengths &&
+        item(sources[1] ? `λ of ${this.names[0]}` : "λ", real(wavelengths[pair.pair]), unit),
     ];
     this.readout.replaceChildren(...items.filter(Boolean));
     if (this.dial.element.hidden || !pair) return;
@@ -445,7 +448,8 @@ export class MatrixPane {
     const pairs = (numbers ?? []).filter((each) => each.length > 2 && each.every(isFinite));
     const vectors = pairs.map(([, cosine, sine]) => ({ cosine, sine }));
     const [steps, radius] = [Math.min(last, 10000), range?.[1] ?? 1];
-    this.dial.show({ pair: pair.pair, position, fraction, steps, radius, vectors });
+    const about = { pair: pair.pair, position, fraction, steps, radius, vectors };
+    this.dial.show({ ...about, names: this.names });
   }
 
   /** Return address and windows of what is in sight, in any format; throws Problem of images. */

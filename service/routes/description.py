@@ -219,7 +219,10 @@ def _frequencies(meaning: Meaning, values: Mapping[str, ParameterValue]) -> str 
 def _axes(family: TableFamily, document: Document, rank: int) -> list[str]:
     """Return the names of the axes of an array."""
     names = document.axes or family.axes
-    return [*(names if len(names) == rank else ("row", "column", "value")[:rank])]
+    # A token of a grid has a position along each axis of it.
+    row = "token" if family.meaning().grid else "position"
+    names = names if len(names) == rank else ("row", "column", "value")[:rank]
+    return [row if name == "position" else name for name in names]
 
 
 def _view(table: TableUrl) -> dict[str, Any]:

@@ -401,3 +401,11 @@ def test_an_error_is_that_of_the_url(url: str, client: Client) -> None:
 )
 def test_frequencies_multiply_positions_or_coordinates(url: str, unit: str) -> None:
     assert described(url)["turns_by"] == unit
+
+
+def test_rows_of_a_grid_are_tokens() -> None:
+    description = described(f"{M_ROPE}&grid=1,4,6&pack=concat")
+
+    assert description["axes"] == ["token", "channel"]
+    assert description["view"]["rows"]["axis"] == "token"
+    assert described(f"{M_ROPE}&seq_len=6&pack=concat")["axes"] == ["position", "channel"]

@@ -97,7 +97,8 @@ class AttentionTemperature(PositionParameters, TableFamily, path="/attention/tem
     def variants(cls) -> Iterator[NamedVariant]:
         for name, keys in _KEYS.items():
             needed = [f"&{key}=16384" for key, default in keys.items() if default is None]
-            yield NamedVariant.of(name, f"seq_len=50{''.join(needed)}", keys)
+            # So many positions have several steps.
+            yield NamedVariant.of(name, f"seq_len=50{''.join(needed)}", keys, "seq_len=131072")
 
     @property
     def axes(self) -> tuple[str, ...]:

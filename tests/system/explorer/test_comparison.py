@@ -60,6 +60,26 @@ def test_words_of_a_comparison_say_of_what_they_are(tab: Tab) -> None:
     assert edge.locator("title").count() == 1
 
 
+def test_tables_of_other_kinds_list_what_both_have(tab: Tab) -> None:
+    compare(tab, ROPE, "/encoding?convention=whisper&seq_len=48&d_model=20")
+    tab.wait_for_map()
+
+    said = tab.page.locator(".compare-bar p").inner_text()
+
+    kinds = "A is of /rope, B of /encoding: other kinds of tables."
+    assert said == f"{kinds} seq_len 64 → 48. The first 48 of 64 positions are compared."
+
+
+def test_a_difference_is_not_rounded_to_a_whole_number(tab: Tab) -> None:
+    table = "/rope?head_dim=64&seq_len=4096&pack=concat"
+    compare(tab, table, f"{table}&rope_theta=500000")
+    tab.wait_for_map()
+
+    title = tab.page.locator(".curves-title")
+    title.get_by_text("the largest in sight: 1.99997").wait_for()
+    assert "+1.9998" in tab.page.locator(".scale").inner_text()
+
+
 def test_a_refused_second_table_is_repaired_in_its_field(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab()
     compare(tab, ALIBI, "hello")

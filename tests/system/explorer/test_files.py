@@ -142,20 +142,98 @@ def test_exchanged_axes_have_neither_the_names_of_the_table_nor_marks(
         assert tab.page.locator(".dial").is_hidden()
     assert "Transposed" in tab.page.locator(".verdict.doubt").inner_text()
 
-    # A table that is stored with its channels first is no matrix of tokens and channels.
-    grid = "/encoding/grid?convention=detr&height=8&width=12&d_model=64"
-    wrong = table(server, grid)
-    wrong[40, 3, 5] = 7
-    assert "channel 40, height 3, width 5" in examine(tab, tmp_path, wrong, grid)
-    assert "token" not in tab.page.locator(".where").inner_text()
-    assert tab.page.locator(".dial").is_hidden()
 
-    # The other direction fits better with its axes exchanged.
+READOUT = "() => document.querySelector('main .readout').innerText.replace(/\\s+/g, ' ')"
+
+
+@pytest.mark.parametrize(
+    ("expected", "index", "said", "readout"),
+    [
+        (
+            "/encoding/grid?convention=detr&height=8&width=12&d_model=64",
+            (40, 3, 5),
+            "at channel 40, height 3, width 5:",
+            "token 41 channel 40 File 7 Table 0.5646425 File − Table 6.435358",
+        ),
+        (
+            "/relative/swin-v2?window_size=8,8",
+            (3, 4, 1),
+            "at dy −4, dx −3, coordinate 1:",
+            "dy −4 dx −3 File 7 Table −0.7156138 File − Table 7.715614",
+        ),
+        (
+            "/rope?head_dim=128&mrope_section=16,24,24&grid=1,4,6&pack=concat",
+            (10, 5),
+            "at token 10, channel 5:",
+            "token 10 channel 5 File 7 Table 1 File − Table 6",
+        ),
+    ],
+)
+def test_difference_is_laid_out_as_the_table_is(
+    expected: str,
+    index: tuple[int, ...],
+    said: str,
+    readout: str,
+    tab: Tab,
+    server: Server,
+    tmp_path: Path,
+) -> None:
+    wrong = table(server, expected)
+    wrong[index] = 7
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, wrong, expected)
+    tab.page.get_by_role("button", name="Difference").click()
+    tab.wait_for_map()
+
+    assert said in report
+    assert "Not explained" not in report
+    assert tab.value(READOUT) == readout
+    most = "() => document.querySelector('main .map').heatmap.scale.high"
+    assert tab.value(most) == abs(float(7 - float(table(server, expected)[index])))
+
+
+def test_channels_of_a_fortran_array_are_where_they_belong(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    grid = "/encoding/grid?convention=detr&height=8&width=12&d_model=64"
+    tab.open("/#view=file")
+
+    examine(tab, tmp_path, np.asfortranarray(table(server, grid)), grid)
+    tab.page.get_by_role("button", name="Difference").click()
+    tab.wait_for_map()
+
+    scale = "() => [...document.querySelector('main .map').heatmap.seen]"
+    assert tab.value(scale) == [0, 0]
+
+
+def test_a_part_along_an_inner_axis_has_no_difference(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    grid = "/encoding/grid?convention=detr&height=8&width=12&d_model=64"
+    tab.open("/#view=file")
+
+    examine(tab, tmp_path, table(server, grid)[:, :, :10], grid)
+
+    assert tab.page.get_by_role("button", name="Table").count() == 1
+    assert tab.page.get_by_role("button", name="Difference").count() == 0
+    assert "row →" in tab.page.locator(".where").inner_text()
+
+
+def test_buckets_of_the_other_direction_are_marked_in_the_colours_of_the_table(
+    tab: Tab, server: Server, tmp_path: Path
+) -> None:
+    # They fit better with their axes exchanged, which is not their mistake.
     buckets = "/relative/t5?query_len=256&key_len=256"
-    report = examine(tab, tmp_path, table(server, buckets), f"{buckets}&bidirectional=false")
-    assert "query ↓  key →" in report
-    assert "in place of" not in report
-    assert tab.value(MARKS) == []
+    tab.open("/#view=file")
+
+    sent = table(server, f"{buckets}&bidirectional=false")
+    report = examine(tab, tmp_path, sent, buckets)
+
+    assert "at query 0, key 1: 0 in place of 17." in report
+    assert tab.value(MARKS) == [[0, 1, "first wrong: query 0"]]
+    assert tab.value("() => document.querySelector('main .map').heatmap.scale.kind") == "index"
+    assert tab.page.locator(".legend li").count() == len(np.unique(sent))
 
 
 def test_matrices_of_heads_open_at_the_first_wrong_number(

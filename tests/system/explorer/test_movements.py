@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.system.explorer.browser import Tab
+from tests.system.servers import Server
 
 pytestmark = pytest.mark.system
 
@@ -13,6 +14,8 @@ MOST_SHIFT = 0.02
 SHIFTS = """window.shifts = []
 new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(each => each.value)))
   .observe({type: "layout-shift", buffered: true})"""
+KEEP_COPY = """if (navigator.clipboard)
+  navigator.clipboard.writeText = async text => { window.copied = text }"""
 CURSOR = "() => String(document.querySelector('main .map').heatmap.rows.cursor)"
 IN_SIGHT = """() => {
   const {rows} = document.querySelector("main .map").heatmap
@@ -95,6 +98,30 @@ def test_a_position_that_is_not_there_is_refused_with_those_that_are(tab: Tab) -
     goal.fill("7")
     goal.press("Enter")
     tab.page.get_by_text("No such position").wait_for(state="hidden")
+
+
+def test_numbers_in_sight_are_copied_with_their_positions_and_channels(tab: Tab) -> None:
+    tab.page.add_init_script(KEEP_COPY)
+    tab.open("/rope?head_dim=4&seq_len=64&start=100&pack=concat#at=10&rows=9")
+    tab.wait_for_map()
+
+    tab.page.get_by_role("button", name="Copy as").click()
+    tab.role("menuitem", "Numbers in sight (CSV)").click()
+
+    tab.wait_for("() => window.copied")
+    head, *lines = tab.value("() => window.copied").split("\n")
+    assert head == "position,0,1,2,3"
+    assert [line.split(",")[0] for line in lines] == [str(each) for each in range(110, 119)]
+    assert {len(line.split(",")) for line in lines} == {5}
+
+
+def test_steps_of_a_temperature_are_in_sight(tab: Tab, server: Server) -> None:
+    (entry,) = server.get("/catalogue?entry=attention:temperature:llama4").json()["entries"]
+    tab.open(entry["example"])
+    tab.wait_for_map()
+
+    low, high = tab.value("() => document.querySelector('main .map').heatmap.seen")
+    assert (low, high > 1.2) == (1, True)
 
 
 def test_the_cursor_goes_with_the_window_by_page_up(tab: Tab) -> None:
