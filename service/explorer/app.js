@@ -116,7 +116,8 @@ class Page {
       const view = (this.views[place.kind] ??= new module[`${place.kind}View`](this));
       if (this.view !== view) this.view?.close?.();
       this.view = view;
-      this.stage.replaceChildren(view.element);
+      // Put in again, it would lose the focus.
+      if (this.stage.firstChild !== view.element) this.stage.replaceChildren(view.element);
       await view.show?.(place);
     } catch (error) {
       if (place === this.place && error.name !== "AbortError") this.refuse(error);

@@ -112,11 +112,10 @@ export class LearnView {
     const step = own[Number(view.get("step")) - 1] ?? own[0] ?? steps[0];
     const drawing = await FIGURES[step.figure](step, this.app);
     if (turn !== this.turn) return;
-    const link = ({ name, short }) => {
-      const current = name === step.name && "page";
-      return h("a", { href: `/#view=learn&story=${name}`, "aria-current": current }, short);
-    };
-    fill(this.links, stories.map(link));
+    const link = ({ name, short }) => h("a", { href: `/#view=learn&story=${name}` }, short);
+    if (!this.links.firstChild) fill(this.links, stories.map(link));
+    for (const each of this.links.children)
+      each.ariaCurrent = each.textContent === step.short ? "page" : null;
     for (const name of ["title", "text", "caption", "number"]) this[name].textContent = step[name];
     const lead = (way, url) => Object.assign(way, { hidden: !url, href: url ?? "/" });
     lead(this.back, steps[steps.indexOf(step) - 1]?.url);

@@ -80,7 +80,8 @@ function table(heads, values = {}, cells) {
   const head = heads.map((each) => h("th", { scope: "col" }, each));
   const row = ([name, value]) => {
     const others = cells(value, name).map((each) => h("td", {}, each));
-    return h("tr", {}, h("th", { scope: "row" }, code(name)), others);
+    const parts = name.split(/(?=_)/).map((part) => [h("wbr"), part]);
+    return h("tr", {}, h("th", { scope: "row" }, code(parts)), others);
   };
   const rows = Object.entries(values).map(row);
   const body = [h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)];

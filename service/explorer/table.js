@@ -93,7 +93,9 @@ export class MatrixPane {
     this.overview.onpointerdown = (event) => this.jump(event);
     this.overview.onpointermove = (event) => event.buttons && this.jump(event);
     this.legend.before(this.dial.element);
-    this.choices = h("div", { class: "choices" });
+    const onfocusin = () => (this.chosen = this.fields().indexOf(document.activeElement));
+    const onfocusout = ({ relatedTarget }) => relatedTarget && (this.chosen = -1);
+    this.choices = h("div", { class: "choices", onfocusin, onfocusout });
   }
 
   /**
@@ -129,6 +131,12 @@ export class MatrixPane {
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
     this.goalName.textContent = `Go to ${source.rows.axis}`;
+    // The choices are made anew after each: the focus stays.
+    if (document.activeElement === document.body) this.fields()[this.chosen]?.focus();
+  }
+
+  fields() {
+    return [...this.choices.querySelectorAll("button, input")];
   }
 
   /** Put window and cursor where the fragment says, or where a table begins. */
