@@ -97,7 +97,9 @@ class Meaning:
         unscaled: the canonical parameters that the frequencies have without scaling; () if they are
             not scaled.
         trained_length: the longest sequence of the training, before any extension.
-        grid: the lengths of the axes of rows that are the tokens of a grid, row by row; else ().
+        grid: the lengths of the axes of rows that are the tokens of a grid, in their order; else
+            ().
+        is_by_columns: whether the last of these axes is the height of the grid.
     """
 
     columns: tuple[ChannelColumns, ...] = ()
@@ -109,6 +111,7 @@ class Meaning:
     unscaled: tuple[str, ...] = ()
     trained_length: int | None = None
     grid: tuple[int, ...] = ()
+    is_by_columns: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ class Page {
   constructor() {
     const frame = copied("frame");
     Object.assign(this, partsOf(frame));
+    this.written = document.querySelector(".readable");
     this.answer = JSON.parse(document.getElementById("answer").textContent);
-    this.catalogue = once(() => json("/catalogue"));
+    this.catalogue = once(() => json("/catalogue", {}, "entries"));
     this.place = placeOf(location);
     this.answered = this.place.url;
     this.views = {};
@@ -96,10 +97,9 @@ class Page {
 
   /** Return the description of a table; that of the first one came with the page. */
   async describe(url) {
-    const { describe, problem, instead } = url === this.answered ? this.answer : {};
-    if (problem && !/401|429|5../.test(problem.status))
-      throw Object.assign(new Problem(problem.status, problem), { instead });
-    return describe ?? json(`/describe?url=${encodeURIComponent(url)}`);
+    const { describe, problem } = url === this.answered ? this.answer : {};
+    if (problem && !/401|429|5../.test(problem.status)) throw new Problem(problem.status, problem);
+    return describe ?? json(`/describe?url=${encodeURIComponent(url)}`, {}, "view");
   }
 
   async render() {
@@ -109,14 +109,15 @@ class Page {
     this.request.value = place.url;
     this.faults.replaceChildren();
     this.mark();
-    if (!this.aside.hidden) this.panel.show(place);
+    this.panel.show(place);
     try {
       const module = await import(`./${place.kind.toLowerCase()}.js`);
       if (place !== this.place) return;
       const view = (this.views[place.kind] ??= new module[`${place.kind}View`](this));
       if (this.view !== view) this.view?.close?.();
       this.view = view;
-      this.stage.replaceChildren(view.element);
+      // Put in again, it would lose the focus.
+      if (this.stage.firstChild !== view.element) this.stage.replaceChildren(view.element);
       await view.show?.(place);
     } catch (error) {
       if (place === this.place && error.name !== "AbortError") this.refuse(error);
@@ -141,11 +142,18 @@ class Page {
   /** Show what went wrong above the view. */
   fail(error, event) {
     if (error instanceof Problem) event?.preventDefault();
-    this.faults.replaceChildren(fault(error));
+    this.faults.replaceChildren(fault(error, () => this.render()));
   }
 
-  /** Show what went wrong in the place of a table, and faults of parameters at their fields. */
+  /**
+   * Show what went wrong in the place of a table, and faults of parameters at their fields; of a URL
+   * that takes a POST alone, what the server wrote about it.
+   */
   refuse(error) {
+    if (error.status === 405) {
+      this.bar.hidden = this.aside.hidden = true;
+      return this.stage.replaceChildren(this.written);
+    }
     this.fail(error);
     if (!this.place.isTable || error.isOfOther) return;
     this.stage.replaceChildren(copied("empty"));

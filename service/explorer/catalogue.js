@@ -53,13 +53,12 @@ export class EncodingPanel {
     this.search.onkeydown = (event) => this.move(event);
     WIDE.onchange = () => (element.open = WIDE.matches);
     element.open = WIDE.matches;
-    app.catalogue().then((catalogue) => (this.catalogue = catalogue));
   }
 
   /** Show a place: its entry chosen, its parameters in the form, and what is wrong with them. */
   async show(place) {
     this.catalogue = await this.app.catalogue();
-    if (place !== this.app.place) return;
+    if (place !== this.app.place || this.app.aside.hidden) return;
     const entry = this.entryOf(place);
     this.chosen.textContent = entry?.title ?? place.path;
     if (entry !== this.entry || !this.options.firstChild) {
@@ -115,17 +114,12 @@ export class EncodingPanel {
 
   /** Return an entry as an option, with its path where that of the one before is another. */
   option(entry, before) {
-    const attributes = {
-      role: "option",
-      id: `option-${entry.id}`,
-      "data-id": entry.id,
-      title: entry.summary,
-      "aria-selected": String(entry === this.entry),
-      onclick: () => this.choose(entry),
-    };
-    const where = h("small", {}, entry.method === "POST" && "POST ", entry.path);
-    const name = entry.title.split(", ").at(-1);
-    return h("div", attributes, h("span", {}, name), entry.path !== before?.path && where);
+    const { id, title, summary, method, path } = entry;
+    const state = { "aria-selected": String(entry === this.entry), title: summary };
+    const about = { role: "option", id: `option-${id}`, "data-id": id, ...state };
+    const where = path !== before?.path && h("small", {}, method === "POST" && "POST ", path);
+    const name = h("span", {}, title.split(", ").at(-1));
+    return h("div", { ...about, onclick: () => this.choose(entry) }, name, where);
   }
 
   activate(option) {
@@ -231,13 +225,9 @@ class ParameterForm {
   /** Show the documentation of an entry, which is fetched when it is opened for the first time. */
   async document({ id }) {
     if (this.texts.firstChild) return;
-    const { entries } = await json(`/catalogue?entry=${encodeURIComponent(id)}`);
+    const { entries } = await json(`/catalogue?entry=${encodeURIComponent(id)}`, {}, "entries");
     const parts = Object.entries(entries[0].docs).filter(([, text]) => text);
-    const label = (name) => name[0].toUpperCase() + name.slice(1);
-    fill(
-      this.texts,
-      parts.map(([name, text]) => [h("h3", {}, label(name)), h("p", {}, text)]),
-    );
+    fill(this.texts, ...parts.map(([name, text]) => [h("h3", {}, name), h("p", {}, text)]));
   }
 
   /** Show the errors of a refused request at their fields, with the suggestion as a button. */
@@ -293,9 +283,13 @@ class Field {
     this.input.ariaRequired = isRequired ? "true" : null;
     this.label.htmlFor = id;
     const parts = name.split(/(?=_)/).map((part) => [h("wbr"), part]);
-    fill(this.label, parts, isRequired && h("abbr", { title: "required" }, "*"));
+    const unit = parameter.unit && h("small", {}, ` ${parameter.unit}`);
+    fill(this.label, parts, isRequired && h("abbr", { title: "required" }, "*"), unit);
     this.help.id = `${id}-help`;
-    fill(this.help, parameter.description, h("small", {}, bounds(parameter)));
+    const bounds = Object.entries(BOUNDS)
+      .filter(([bound]) => (parameter[bound] ?? null) !== null)
+      .map(([bound, text]) => `${text} ${parameter[bound]}`);
+    fill(this.help, parameter.description, h("small", {}, bounds.join(", ")));
     this.refusal.id = `${id}-refusal`;
     this.element.addEventListener("keydown", ({ key }) =>
       this.element.classList.toggle("silent", key === "Escape"),
@@ -331,10 +325,4 @@ class Field {
     const folded = this.element.closest("form details");
     if (fault && folded) folded.open = true;
   }
-}
-
-/** Return the bounds and the default of a parameter as a line of its description. */
-function bounds(parameter) {
-  const there = Object.keys(BOUNDS).filter((name) => (parameter[name] ?? null) !== null);
-  return there.map((name) => `${BOUNDS[name]} ${parameter[name]}`).join(", ");
 }

@@ -4,7 +4,7 @@ import { Dial, logChart } from "./charts.js";
 import { posted } from "./given.js";
 import { Heatmap } from "./heatmap.js";
 import { TableSource } from "./sources.js";
-import { announce, fill, h, json, partsOf, real, whole } from "./lib.js";
+import { announce, fill, frequenciesAt, h, json, once, partsOf, whole } from "./lib.js";
 
 const FREQUENCIES = "/rope/frequencies?head_dim=128&rope_theta=500000";
 const TRAINED = 8192;
@@ -14,7 +14,7 @@ const ONES = JSON.stringify({ x: Array(33).fill(Array(8).fill(1)) });
 
 /** Return the numbers at some URLs; a body is posted to each. */
 const dataOf = (urls, body) =>
-  Promise.all(urls.map(async (url) => (await json(url, body && posted(body))).data));
+  Promise.all(urls.map(async (url) => (await json(url, body && posted(body), "data")).data));
 
 /** Return the vectors of a pair by position, of one table or two, with a slider over positions. */
 function dial(pair, tables, start, axes) {
@@ -28,10 +28,10 @@ function dial(pair, tables, start, axes) {
     shown.title.textContent = `Pair ${pair} at position ${whole(at)}`;
   };
   show(start);
-  return { draw: () => shown.element };
+  return () => shown.element;
 }
 
-/** By name: what gets the numbers of a step, and returns its figure and facts for its text. */
+/** By name: what gets the numbers of a step, and returns what draws its figure. */
 const FIGURES = {
   async turning({ urls, position }) {
     const tables = (await dataOf(urls)).map((rows) => rows.map((pairs) => pairs[20]));
@@ -44,29 +44,16 @@ const FIGURES = {
     const [exact, ...others] = tables;
     const most = (row, at) => Math.max(...row.map((value, to) => Math.abs(value - exact[at][to])));
     const series = others.map((rows, each) => ({ values: rows.map(most), series: each }));
-    const axis = "n, of position 2ⁿ";
-    const draw = (width, height) => logChart({ series, width, height, label: caption, axis });
-    const facts = series.map(({ values }) => values.map((value) => real(value, 2)));
-    return { draw, facts };
+    const names = { label: caption, axis: "n, of position 2ⁿ" };
+    return (width, height) => logChart({ series, width, height, ...names });
   },
 
   async scaling({ rule, caption }) {
-    const answers = await dataOf([FREQUENCIES, FREQUENCIES + rule]);
-    const [before, after] = answers.map(({ wavelength }) => wavelength);
-    const series = [{ values: after }, { values: before, series: 2 }];
+    const urls = [FREQUENCIES + rule, FREQUENCIES];
+    const [after, before] = await Promise.all(urls.map((url) => frequenciesAt(url)));
+    const series = [{ values: after.wavelength }, { values: before.wavelength, series: 2 }];
     const lines = [{ value: TRAINED, text: `trained on ${whole(TRAINED)} positions` }];
-    const draw = (width, height) => logChart({ series, lines, width, height, label: caption });
-    const times = after.map((value, pair) => value / before[pair]);
-    const facts = {
-      pairs: before.length,
-      slow: before.filter((value) => value > TRAINED).length,
-      fastest: real(after[0]),
-      most: real(times.at(-1), 3),
-      kept: times.filter((each) => each < 1.001).length,
-      stretched: times.filter((each) => each > 15.99).length,
-      attention: real(answers[1].attention_factor[0]),
-    };
-    return { draw, facts };
+    return (width, height) => logChart({ series, lines, width, height, label: caption });
   },
 
   async packed({ urls }, app) {
@@ -78,7 +65,7 @@ const FIGURES = {
     const map = new Heatmap();
     const panels = await Promise.all(urls.map(panel));
     map.show({ panels, isUpright: true, range: [-1, 1] });
-    return { draw: () => map.element };
+    return () => map.element;
   },
 
   async rotated({ position, caption }) {
@@ -89,8 +76,7 @@ const FIGURES = {
       h("td", { class: value !== a[at] && "differs" }, value.toFixed(4).replace("-", "−"));
     parts.half.append(...a.map(cell));
     parts.interleaved.append(...b.map(cell));
-    const wrong = a.filter((value, at) => value !== b[at]).length;
-    return { draw: () => parts.element, facts: { wrong } };
+    return () => parts.element;
   },
 
   async paired({ position }) {
@@ -104,7 +90,7 @@ const FIGURES = {
 export class LearnView {
   constructor(app) {
     Object.assign(this, { app }, partsOf("learn"));
-    this.stories = json(new URL("./stories.json", import.meta.url));
+    this.stories = once(() => json(new URL("./stories.json", import.meta.url)));
     this.press = (event) => {
       const link = { ArrowLeft: this.back, ArrowRight: this.next }[event.key];
       if (link && !link.hidden && !event.target.closest("input, canvas, .numbers")) link.click();
@@ -115,35 +101,29 @@ export class LearnView {
   async show({ view }) {
     document.addEventListener("keydown", this.press);
     const turn = (this.turn = {});
-    const stories = await this.stories;
-    const steps = stories.flatMap((story) =>
-      story.steps.map((step, at) => {
+    const stories = await this.stories();
+    const steps = stories.flatMap(({ steps: all, ...story }) =>
+      all.map((step, at) => {
         const url = `/#view=learn&story=${story.name}&step=${at + 1}`;
-        return { ...step, url, story, number: `${at + 1} of ${story.steps.length}` };
+        return { ...story, ...step, url, number: `${at + 1} of ${all.length}` };
       }),
     );
-    const asked = stories.find(({ name }) => name === view.get("story")) ?? stories[0];
-    const own = steps.filter(({ story }) => story === asked);
-    const step = own[Number(view.get("step")) - 1] ?? own[0];
-    const { draw, facts } = await FIGURES[step.figure](step, this.app);
+    const own = steps.filter(({ name }) => name === view.get("story"));
+    const step = own[Number(view.get("step")) - 1] ?? own[0] ?? steps[0];
+    const drawing = await FIGURES[step.figure](step, this.app);
     if (turn !== this.turn) return;
-    const link = (story) => {
-      const { url } = steps.find((each) => each.story === story);
-      return h("a", { href: url, "aria-current": story === asked && "page" }, story.short);
-    };
-    fill(this.links, stories.map(link));
-    this.title.textContent = asked.title;
-    const fact = (_, path) => path.split(":").reduce((found, name) => found[name], facts);
-    this.text.textContent = step.text.replace(/\{([\w:]+)\}/g, fact);
-    this.caption.textContent = step.caption;
-    this.count.textContent = step.number;
+    const link = ({ name, short }) => h("a", { href: `/#view=learn&story=${name}` }, short);
+    if (!this.links.firstChild) fill(this.links, stories.map(link));
+    for (const each of this.links.children)
+      each.ariaCurrent = each.textContent === step.short ? "page" : null;
+    for (const name of ["title", "text", "caption", "number"]) this[name].textContent = step[name];
     const lead = (way, url) => Object.assign(way, { hidden: !url, href: url ?? "/" });
     lead(this.back, steps[steps.indexOf(step) - 1]?.url);
     lead(this.next, steps[steps.indexOf(step) + 1]?.url);
     lead(this.see, step.see);
-    this.drawing = draw;
+    this.drawing = drawing;
     this.draw();
-    announce(`${asked.title}, ${step.number}: ${this.text.textContent}`);
+    announce(`${step.title}, ${step.number}: ${step.text}`);
   }
 
   draw() {

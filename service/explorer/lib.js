@@ -2,7 +2,10 @@
 
 /** The problem document of a refused request, as an error. */
 export class Problem extends Error {
-  /** Make one of the status of a response, 0 without one, and `{title?, detail?, errors?}`. */
+  /**
+   * Make one of the status of a response, 504 without a whole one, 0 of what is not sent at all, and
+   * `{title?, detail?, errors?}`.
+   */
   constructor(status, document) {
     super(document.detail ?? document.title ?? `status ${status}`);
     this.status = status;
@@ -61,17 +64,22 @@ export function announce(text) {
   document.getElementById("told").textContent = text;
 }
 
-/** Return what an error says: each fault with its place, and a link to the repaired request. */
-export function fault({ title, message, errors = [], instead }) {
+/**
+ * Return what an error says: each fault with its place, a link to the repaired request, and a button
+ * for another try by `again`, or to load the page anew.
+ */
+export function fault({ title, message, status, errors = [] }, again) {
   const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
   const said = ({ detail, pointer, url, suggestion }) => [
     h("p", {}, pointer && [h("code", {}, pointer), " "], detail),
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
-  const reload = { type: "button", class: "outlined", onclick: () => location.reload() };
-  const rest = [faults, open(instead), !title && h("button", reload, "Reload the page")];
-  return h("div", { class: "fault", role: "alert" }, h("h1", {}, title ?? "The page failed"), rest);
+  const help = (text, onclick) => h("button", { type: "button", class: "outlined", onclick }, text);
+  const retry = again && /429|5../.test(status) && help("Try again", again);
+  const rest = title ? retry : help("Reload the page", () => location.reload());
+  const head = h("h1", {}, title ?? "The page failed");
+  return h("div", { class: "fault", role: "alert" }, head, faults, rest);
 }
 
 /** Open the dialog of a template under a title, and return its parts; closed, it is gone. */
@@ -116,7 +124,7 @@ export async function save({ href, pathname }) {
   if (Number(response.headers.get("Content-Length")) <= 2 ** 28)
     return saveAs(pathname.split("/").at(-1), await response.blob());
   response.body.cancel();
-  const detail = `curl --remote-name --header "Authorization: Bearer KEY" "${href}"`;
+  const detail = `curl --remote-name --header "Authorization: Bearer $POSREF_API_KEY" "${href}"`;
   throw new Problem(0, { title: "Too large for the page: fetch it otherwise", detail });
 }
 
@@ -145,7 +153,7 @@ export async function request(url, options = {}) {
     response = await fetch(url, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server does not answer. Is it still running?" });
+    throw new Problem(504, { detail: "The server does not answer. Is it still running?" });
   }
   if (response.status === 401) {
     if (used === key) await (asking ??= askForKey());
@@ -159,15 +167,27 @@ export async function request(url, options = {}) {
 /** Return the error of an answer that is not what was requested. */
 export function cutOff() {
   const detail = "It is shorter than the answer that was requested, or another one.";
-  return new Problem(0, { title: "The answer is cut off", detail });
+  return new Problem(504, { title: "The answer is cut off", detail });
 }
 
-/** Return the JSON of a GET, or of another request. */
-export async function json(url, options) {
+/** Return the JSON of a GET, or of another request; throws Problem where it has no field `has`. */
+export async function json(url, options, has) {
   const response = await request(url, options);
-  return response.json().catch((error) => {
-    throw error.name === "AbortError" ? error : cutOff();
+  const answer = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
   });
+  if (has ? typeof (answer?.[has] ?? "") === "object" : answer) return answer;
+  throw cutOff();
+}
+
+/** Return the frequencies at a URL and what is beside them: lists by name; throws Problem. */
+export async function frequenciesAt(url, options) {
+  const { data } = await json(url, options, "data");
+  const { frequency, inv_freq: radians = frequency, wavelength } = data;
+  const isNumber = (each) => each === null || Number.isFinite(each);
+  const areNumbers = [radians, wavelength].every((all) => all?.length && all.every?.(isNumber));
+  if (areNumbers && radians.length === wavelength.length) return { ...data, radians };
+  throw cutOff();
 }
 
 /** Return what calls an async function once, and once more after each failure. */

@@ -17,19 +17,25 @@ import {
   posted,
   showing,
 } from "./given.js";
-import { Problem, announce, fault, fill, h, json, partsOf, real, whole } from "./lib.js";
+import {
+  Problem,
+  announce,
+  fault,
+  fill,
+  frequenciesAt,
+  h,
+  json,
+  partsOf,
+  real,
+  whole,
+} from "./lib.js";
 import { edit } from "./post.js";
 
 const ROPE = "rotary embedding";
-const KINDS = {
-  rope: ROPE,
-  "rope-axial": `${ROPE} on several axes`,
-  none: `no ${ROPE}`,
-  alibi: "ALiBi",
-};
-const FACTS =
-  "counts asks reason writes untouched_tokens stored stored_shape resize resized_around " +
-  "not_resized source";
+const AXIAL = `${ROPE} on several axes`;
+const KINDS = { rope: ROPE, "rope-axial": AXIAL, none: `no ${ROPE}`, alibi: "ALiBi" };
+const STORED = ["stored", "stored_shape", "resize", "resized_around", "not_resized", "source"];
+const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", ...STORED];
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
@@ -74,7 +80,8 @@ function table(heads, values = {}, cells) {
   const head = heads.map((each) => h("th", { scope: "col" }, each));
   const row = ([name, value]) => {
     const others = cells(value, name).map((each) => h("td", {}, each));
-    return h("tr", {}, h("th", { scope: "row" }, code(name)), others);
+    const parts = name.split(/(?=_)/).map((part) => [h("wbr"), part]);
+    return h("tr", {}, h("th", { scope: "row" }, code(parts)), others);
   };
   const rows = Object.entries(values).map(row);
   const body = [h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)];
@@ -143,7 +150,7 @@ export class ModelView {
   async read(signal) {
     const { content, type } = this.one;
     if (!content) return this.empty;
-    const sent = json(`/model?${givenIn(this.form)}`, posted(content, signal, type));
+    const sent = json(`/model?${givenIn(this.form)}`, posted(content, signal, type), "encodings");
     const compared = this.other.content && this.compare(signal).then(difference, fault);
     const report = await sent;
     const alike = ({ id, at, counts, layers, ...own }) => (own.links ? JSON.stringify(own) : id);
@@ -161,7 +168,7 @@ export class ModelView {
         throw new Problem(0, { title: "Two models are compared as JSON only" });
       return type === "application/json" ? content : JSON.stringify(content);
     });
-    return json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal));
+    return json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
   }
 
   /** Return the part of the report about encodings that have one table. */
@@ -184,9 +191,7 @@ export class ModelView {
       this.draw(chart, regimes, encoding, signal).catch((error) => fill(chart, fault(error)));
     const told = (name) => every((each) => factText(each[name])).map((text) => h("dd", {}, text));
     const fact = (name) => [h("dt", {}, name.replace("_", " ")), told(name)];
-    const facts = FACTS.split(" ")
-      .filter((name) => encoding[name])
-      .map(fact);
+    const facts = FACTS.filter((name) => encoding[name]).map(fact);
     const resized = encoding.resized && h("a", { href: encoding.resized }, "weights of the resize");
     const number = ids?.post && button("Number tokens", () => edit(this.app, ids.url, ids.post));
     const file = ([name, href]) => !NOT_FILES.includes(name) && h("a", { href }, name);
@@ -216,10 +221,8 @@ export class ModelView {
 
   /** Draw the wavelengths after and before scaling, with the trained length. */
   async draw(chart, regimes, { id, values }, signal) {
-    const read = async ({ frequencies, post }) => {
-      const options = post ? posted(JSON.stringify(post), signal) : { signal };
-      return (await json(frequencies, options)).data;
-    };
+    const read = ({ frequencies, post }) =>
+      frequenciesAt(frequencies, post ? posted(JSON.stringify(post), signal) : { signal });
     const [{ post, table: url }] = regimes;
     const told = post ? {} : await this.app.describe(pageOf(url));
     const { unscaled_frequencies: unscaled, trained_length: trained } = told;
@@ -241,12 +244,8 @@ export class ModelView {
     const named = (ofAxes ?? [...names, unscaled && "before scaling"]).map(
       (name, at) => name && [" · ", h("b", { class: `name-${styles[at] ?? at}` }, name)],
     );
-    const title = muted(
-      h("b", {}, "Wavelength"),
-      `, in ${told.turns_by ?? "position"}s`,
-      named,
-      scaled,
-    );
+    const unit = `, in ${told.turns_by ?? "position"}s`;
+    const title = muted(h("b", {}, "Wavelength"), unit, named, scaled);
     const draw = () => {
       const width = chart.clientWidth - 24;
       if (width > 0) chart.replaceChildren(title, logChart({ ...shown, width }));

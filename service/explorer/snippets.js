@@ -1,9 +1,12 @@
 // "Copy as": programs that fetch the table on the page, a link, the numbers in sight, a picture.
 
 import { axisTicks } from "./charts.js";
-import { Problem, copyText, h, partsOf, real, request, saveAs } from "./lib.js";
+import { Problem, copyText, h, key, partsOf, real, request, saveAs } from "./lib.js";
 
-/** Return the program in a language that prints the first numbers of three rows of a table. */
+/**
+ * Return the program in a language that prints the first numbers of three rows of a table. Where the
+ * page has a key, it reads one from the environment: its text is ‹with a key¦without›.
+ */
 async function program(language, url, dtype, shape) {
   const texts = await (await request(new URL("programs.txt", import.meta.url))).text();
   const section = (name) => texts.split(`== ${name}\n`)[1].split(/^== /m)[0];
@@ -16,7 +19,8 @@ async function program(language, url, dtype, shape) {
   const bits = values.size === "2" ? `, read as the bits of ${dtype}` : "";
   const about = `${shape.join(" × ")}, ${dtype}, little-endian, rows in order${bits}`;
   Object.assign(values, { row, url, about, columns: Math.min(row, 8) });
-  return section(language).replace(/\$([a-z]+)/g, (text, name) => values[name] ?? text);
+  const text = section(language).replace(/‹([^¦›]*)¦?([^›]*)›/g, key ? "$1" : "$2");
+  return text.replace(/\$([a-z]+)/g, (name, own) => values[own] ?? name);
 }
 
 const WHOLE_BYTES = 256e6;
@@ -28,12 +32,10 @@ export class CopyMenu {
     Object.assign(this, { app, view }, partsOf("copy"));
     this.menu.onclick = ({ target }) => this.run(target);
     this.menu.ontoggle = ({ newState }) => {
-      const { heatmap } = this.view.pane;
-      const { view } = this.view.description;
-      const chosen = ["rows", "columns"].filter((each) => view[each].parameter);
-      const parts = chosen.map((each) => heatmap[each].partly).filter(Boolean);
-      const names = ["Numbers in sight (CSV)", ...parts];
-      this.menu.querySelector("[value=numbers]").textContent = names.join(", ");
+      const { pane, description } = this.view;
+      const partly = (each) => description.view[each].parameter && pane.heatmap[each].partly;
+      const names = ["Numbers in sight (CSV)", ...["rows", "columns"].map(partly)];
+      this.menu.querySelector("[value=numbers]").textContent = names.filter(Boolean).join(", ");
       if (newState === "open" && !this.menu.matches(":focus-within"))
         this.menu.firstElementChild.focus();
     };
@@ -113,12 +115,11 @@ export class CopyMenu {
 }
 
 /** Return a map as it is drawn, under its address and with its axes, as a canvas. */
-function picture({ heatmap, source, bar }, title) {
-  const { canvas, field, x, y, isUpright, scale } = heatmap;
+function picture({ heatmap, bar }, title) {
+  const { canvas, field, x, y, scale } = heatmap;
   const ratio = canvas.width / field.clientWidth;
   const [left, top, right, bottom] = [80, 32, 20, 44];
-  const width = field.clientWidth + left + right;
-  const height = field.clientHeight + top + bottom;
+  const [width, height] = [field.clientWidth + left + right, field.clientHeight + top + bottom];
   const sheet = h("canvas", { width: width * ratio, height: height * ratio });
   const context = sheet.getContext("2d");
   const { color, fontFamily } = getComputedStyle(document.body);
@@ -132,17 +133,16 @@ function picture({ heatmap, source, bar }, title) {
     context.textAlign = align;
     context.fillText(text, ...place);
   };
-  const [across, down] = isUpright ? [source.rows, source.columns] : [source.columns, source.rows];
   write(title, "left", left, 20, width - left - right);
-  write(`${down.axis} ↓`, "right", left - 8, 20);
+  write(`${y.labels.axis} ↓`, "right", left - 8, 20);
   write(real(scale.low, 3), "right", left + 34, height - 8);
   context.drawImage(bar, left + 40, height - 17, 96, 9);
   write(real(scale.high, 3), "left", left + 142, height - 8);
-  write(`${across.axis} →`, "right", width - right, height - 8);
+  write(`${x.labels.axis} →`, "right", width - right, height - 8);
   for (const box of heatmap.boxes()) {
-    for (const tick of axisTicks(y, down, box.height / 40))
+    for (const tick of axisTicks(y, y.labels, box.height / 40))
       write(tick.text, "right", left - 8, top + box.top + tick.fraction * box.height + 4);
-    for (const tick of axisTicks(x, across, box.width / 110))
+    for (const tick of axisTicks(x, x.labels, box.width / 110))
       write(tick.text, "center", left + box.left + tick.fraction * box.width, height - 26);
   }
   return sheet;

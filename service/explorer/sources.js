@@ -1,7 +1,7 @@
 // Windows of numbers: of a table on the server, of an array in memory, of two that are compared.
 
 import { isMasked } from "./colours.js";
-import { Problem, cutOff, json, once, request } from "./lib.js";
+import { Problem, cutOff, frequenciesAt, once, request } from "./lib.js";
 
 /** Numbers and painted tiles are kept up to so many bytes. */
 const TILE_BYTES = 64e6;
@@ -65,9 +65,8 @@ class Labels {
     if (this.text === other.text) return true;
     const least = this.count < other.count ? this.count : other.count;
     // Between the ends of runs both are linear.
-    const ends = [this, other].flatMap(({ runs }) =>
-      runs.flatMap(({ before, count }) => [before, before + count - 1n]),
-    );
+    const runs = [...this.runs, ...other.runs];
+    const ends = runs.flatMap(({ before, count }) => [before, before + count - 1n]);
     const common = [...ends.filter((at) => at < least), least - 1n];
     return common.every((at) => this.at(at) === other.at(at));
   }
@@ -172,8 +171,9 @@ export class TableSource extends ArraySource {
   /** Make the source of one part and one head of a table, by the answer of /describe. */
   constructor(description, { part = description.view.parts[0], head = 0 } = {}) {
     const { view, frequencies } = description;
-    super(null, { ...view, description, part, range: description.value_range });
-    Object.assign(this, { view, head, itemBytes: ARRAYS[view.dtype]?.BYTES_PER_ELEMENT ?? 2 });
+    const { dtype = view.dtype } = description.arrays.find(({ name }) => name === part) ?? {};
+    super(null, { ...view, dtype, description, part, range: description.value_range });
+    Object.assign(this, { view, head, itemBytes: ARRAYS[dtype]?.BYTES_PER_ELEMENT ?? 2 });
     this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
     const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
     if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
@@ -182,11 +182,11 @@ export class TableSource extends ArraySource {
 
   /** Fetch the frequencies of the pairs, the axis of a grid that each is of, and unscaled ones. */
   async load({ frequencies, unscaled_frequencies: unscaled }) {
-    const urls = [frequencies, unscaled].map((url) => url && json(url));
+    const urls = [frequencies, unscaled].map((url) => url && frequenciesAt(url));
     const [own, before] = await Promise.all(urls);
-    const { inv_freq, frequency, wavelength: wavelengths, axis: axes } = own?.data ?? {};
-    const unscaledWavelengths = before?.data.wavelength;
-    Object.assign(this, { radians: inv_freq ?? frequency, wavelengths, axes, unscaledWavelengths });
+    const { radians, wavelength, axis } = own ?? {};
+    const unscaledWavelengths = before?.wavelength;
+    Object.assign(this, { radians, wavelengths: wavelength, axes: axis, unscaledWavelengths });
   }
 
   /** Return the means of as many rows as the stride, of those in their middles. */
@@ -233,9 +233,8 @@ export class TableSource extends ArraySource {
     const isStacked = leading && !leading.parameter;
     const each = down.parameter ? BigInt(height) : this.rows.count;
     const first = (isStacked ? BigInt(this.head) * each : 0n) + (down.parameter ? 0n : rows.start);
-    const [start, end] = [first, first + BigInt(height)].map(
-      (row) => row * BigInt(width * this.itemBytes),
-    );
+    const size = BigInt(width * this.itemBytes);
+    const [start, end] = [first * size, (first + BigInt(height)) * size];
     const headers = { Accept: "*/*" };
     if (isStacked || !down.parameter) headers.Range = `bytes=${start}-${end - 1n}`;
     const response = await request(this.address(rows, columns), { signal, headers });
@@ -245,12 +244,8 @@ export class TableSource extends ArraySource {
     if (bytes.byteLength !== Number(end - start)) throw cutOff();
     const numbers = decode(bytes, this.dtype);
     const own = { start: 0, count, stride: down.parameter ? 1 : stride };
-    return picked(
-      numbers,
-      width,
-      own,
-      across.parameter ? { ...columns, start: 0, stride: 1 } : columns,
-    );
+    const sent = across.parameter ? { ...columns, start: 0, stride: 1 } : columns;
+    return picked(numbers, width, own, sent);
   }
 }
 
@@ -261,9 +256,8 @@ export class DifferenceSource {
     const origins = [one, other];
     const least = (name) => (one[name].count < other[name].count ? one : other)[name].count;
     const common = (name) => Object.assign(Object.create(one[name]), { count: least(name) });
-    Object.assign(this, { id: (made += 1), isDifference: true, origins });
-    Object.assign(this, { dtype, channels, description });
-    [this.rows, this.columns] = ["rows", "columns"].map(common);
+    Object.assign(this, { id: (made += 1), isDifference: true, origins, dtype, channels });
+    Object.assign(this, { description, rows: common("rows"), columns: common("columns") });
     this.hasMeans = origins.every((each) => each.hasMeans);
     this.mostRows = Math.min(...origins.map((each) => each.mostRows));
     this.frequencies = () => Promise.all(origins.map((each) => each.frequencies?.()));
@@ -276,9 +270,9 @@ const difference = (a, b) => (a === b ? 0 : Number(a) - Number(b));
 /** A window of one source at one stride: `raw` of each of its origins, and numbers as shown. */
 class Tile {
   constructor({ source, rows, columns }, raw) {
-    Object.assign(this, { source, rows, columns, raw });
-    this.bytes = this.raw.reduce((sum, each) => sum + each.byteLength, 0);
-    this.bytes += rows.count * columns.count * 12;
+    const shown = rows.count * columns.count * 12;
+    const bytes = raw.reduce((sum, each) => sum + each.byteLength, shown);
+    Object.assign(this, { source, rows, columns, raw, bytes });
   }
 
   /** Make the numbers to be shown: of single rows, or means of as many as the stride. */
@@ -292,11 +286,10 @@ class Tile {
       return isMean ? source.origins[each].means(raw, rows, columns) : raw;
     });
     this.numbers = b ? Float64Array.from(a, (value, at) => difference(value, b[at])) : a;
-    for (const value of this.numbers)
-      if (!isMasked(value)) {
-        if (value < this.low) this.low = value;
-        if (value > this.high) this.high = value;
-      }
+    for (const value of this.numbers) {
+      if (value < this.low && !isMasked(value)) this.low = value;
+      if (value > this.high && !isMasked(value)) this.high = value;
+    }
   }
 
   /** Return an origin's number as it was fetched; undefined if it is not here. */

@@ -2,7 +2,7 @@
 
 import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { Problem, bytes, copied, count, h, real, svg, whole, wholeBelow } from "./lib.js";
+import { Problem, bytes, count, h, partsOf, real, svg, whole, wholeBelow } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -14,12 +14,6 @@ const REST_MILLISECONDS = 70;
 const EDGE_WIDTH = 40;
 const LEGEND = 64;
 const NO_ADDRESS = "The numbers of an image have no address of their own: show the rows.";
-/** The units of the numbers of some arrays; "position" is replaced by what frequencies multiply. */
-const UNITS = {
-  wavelength: " positions",
-  inv_freq: " rad a position",
-  frequency: " rad a position",
-};
 
 /** Return whether rows run along x: positions do, queries and other rows of matrices run down. */
 function isUpright({ view }) {
@@ -28,19 +22,19 @@ function isUpright({ view }) {
 
 /** Return the source of a table that the fragment of the address chooses, of so many heads. */
 export async function chosenSource(description, view, heads = description.view.leading?.count) {
-  const { parts, grid } = description.view;
+  const { parts, grid, is_by_columns: isByColumns } = description.view;
   const part = parts.includes(view.get("part")) ? view.get("part") : parts[0];
   const head = Number(wholeBelow(heads ?? 1, view.get("head")));
   const source = new TableSource(description, { part, head });
   if (!grid || !view.has("image")) return source;
-  const [width, height] = [...grid].reverse();
-  const start = wholeBelow(grid.at(-3) ?? 1, view.get("frame")) * BigInt(width * height);
+  const [lines, cells] = grid.slice(-2);
+  const start = wholeBelow(grid.at(-3) ?? 1, view.get("frame")) * BigInt(lines * cells);
   const image = { start: wholeBelow(source.columns.count, view.get("image")), count: 1, stride: 1 };
-  const numbers = await source.read({ start, count: width * height, stride: 1 }, image);
-  const rows = { axis: "row", count: height };
-  const columns = { axis: "column", count: width };
+  const numbers = await source.read({ start, count: lines * cells, stride: 1 }, image);
   const { dtype, range } = source;
-  return new ArraySource(numbers, { rows, columns, dtype, range, part });
+  const [down, across] = isByColumns ? ["column", "row"] : ["row", "column"];
+  const axes = { rows: { axis: down, count: lines }, columns: { axis: across, count: cells } };
+  return new ArraySource(numbers, { ...axes, dtype, range, part });
 }
 
 /** Return a row of buttons of which one is pressed. */
@@ -85,35 +79,23 @@ function numberOf(text) {
 export class MatrixPane {
   /** Make a pane; `look` gets changes of the fragment, where null removes a name. */
   constructor(look = () => {}) {
-    Object.assign(this, { look, kept: [], states: {} });
+    Object.assign(this, { look, kept: [], states: {} }, partsOf("matrix"));
     const listeners = { drawn: () => this.drawn(), moved: () => this.moved() };
     const map = (this.heatmap = new Heatmap({ ...listeners, kept: (line) => this.keep(line) }));
     this.dial = new Dial((fraction) => this.slide(fraction));
-    [this.element] = copied("matrix").children;
-    const find = (selector) => this.element.querySelector(selector);
-    const [pane, main, rail] = this.element.children;
-    [this.readout, this.note, this.scale] = pane.children;
-    [this.low, this.bar, this.high] = this.scale.children;
-    const [mean, out, into, all] = find(".switch").children;
-    [this.mean, this.rail, this.edge] = [mean, rail, find(".edge")];
-    mean.onclick = () => map.setMean(!map.isMean);
-    out.onclick = () => map.zoom(2);
-    into.onclick = () => map.zoom(0.5);
-    all.onclick = () => map.all();
+    this.mean.onclick = () => map.setMean(!map.isMean);
+    this.out.onclick = () => map.zoom(2);
+    this.into.onclick = () => map.zoom(0.5);
+    this.all.onclick = () => map.all();
     this.edge.before(map.element);
-    [this.title, this.keeper] = find(".curves-title").children;
     this.keeper.onclick = () => map.keep();
-    this.curves = find(".curves-plot");
-    const where = find(".where");
-    [this.goalName, this.goal, this.refusal, this.axisNames] =
-      where.querySelectorAll(":not(label)");
-    where.onsubmit = () => this.go();
-    [this.overview, this.thumb] = main.querySelectorAll(".overview, .thumb");
+    this.where.onsubmit = () => this.go();
     this.overview.onpointerdown = (event) => this.jump(event);
     this.overview.onpointermove = (event) => event.buttons && this.jump(event);
-    [this.wavelengths, this.legend] = rail.children;
     this.legend.before(this.dial.element);
-    this.choices = h("div", { class: "choices" });
+    const onfocusin = () => (this.chosen = this.fields().indexOf(document.activeElement));
+    const onfocusout = ({ relatedTarget }) => relatedTarget && (this.chosen = -1);
+    this.choices = h("div", { class: "choices", onfocusin, onfocusout });
   }
 
   /**
@@ -149,6 +131,12 @@ export class MatrixPane {
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
     this.goalName.textContent = `Go to ${source.rows.axis}`;
+    // The choices are made anew after each: the focus stays.
+    if (document.activeElement === document.body) this.fields()[this.chosen]?.focus();
+  }
+
+  fields() {
+    return [...this.choices.querySelectorAll("button, input")];
   }
 
   /** Put window and cursor where the fragment says, or where a table begins. */
@@ -423,7 +411,8 @@ export class MatrixPane {
     const item = (name, value, unit = "") => h("span", {}, `${name} `, h("b", {}, value), unit);
     const place = (axis) => item(axis.labels.axis, whole(axis.labels.at(axis.cursor)));
     const by = this.description.turns_by ?? "position";
-    const unitOf = (part) => UNITS[part]?.replace("position", by) ?? "";
+    const unitOf = (part) =>
+      /freq/.test(part) ? ` rad a ${by}` : part === "wavelength" ? ` ${by}s` : "";
     const values = sources.map(({ dtype, part }, at) => {
       const text = numbers ? exactText(numbers[at][0], dtype) : "…";
       const name = sources.length > 1 ? `${this.names[at]} ` : "";
@@ -468,12 +457,9 @@ export class MatrixPane {
 /** A table at its address. */
 export class TableView {
   constructor(app) {
-    this.app = app;
+    Object.assign(this, { app }, partsOf("table"));
     this.pane = new MatrixPane((changes) => app.look(changes));
-    [this.element] = copied("table").children;
-    const [headline] = this.element.children;
-    [this.shape, this.facts, this.formats] = headline.children;
-    headline.append(this.pane.choices, new CopyMenu(app, this).element);
+    this.headline.append(this.pane.choices, new CopyMenu(app, this).element);
     this.element.append(this.pane.element);
   }
 
@@ -490,7 +476,8 @@ export class TableView {
     this.shape.title = axes.join(" × ");
     const size = arrays.reduce((sum, each) => sum + Number(each.bytes), 0);
     const names = arrays.length > 1 ? `${arrays.map(({ name }) => name).join(", ")} · ` : "";
-    this.facts.textContent = `${names}${arrays[0].dtype} · ${bytes(size)}`;
+    const dtypes = [...new Set(arrays.map(({ dtype }) => dtype))].join(", ");
+    this.facts.textContent = `${names}${dtypes} · ${bytes(size)}`;
     const link = ({ extension, url }) => h("a", { href: url, download: true }, extension);
     this.formats.replaceChildren(...formats.map(link));
     const changed = (changes) => {
@@ -498,11 +485,13 @@ export class TableView {
       this.show(place);
     };
     this.pane.choices.replaceChildren(...choices(description.view, view, changed));
-    const [width, height] = [...(description.view.grid ?? [])].reverse();
-    const aspect = view.has("image") && height ? width / height : null;
     const panels = [{ source, name: description.arrays[0].name }];
+    const { rows, columns } = source;
+    const upright = rows.axis === "column" || undefined;
+    const [x, y] = (upright ? [rows, columns] : [columns, rows]).map((each) => Number(each.count));
+    const aspect = source.numbers && x / y;
     this.element.hidden = false;
-    this.pane.show({ panels, view, aspect });
+    this.pane.show({ panels, view, aspect, isUpright: upright });
   }
 
   close() {

@@ -4,6 +4,8 @@ A browser is a client whose Accept ranks HTML above JSON. The URL of the page of
 the table. Each page can be read without scripts; ``app.js`` replaces what can be read.
 """
 
+import asyncio
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +13,10 @@ from functools import cache, partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from shlex import quote as quoted_word
 from string import Template
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import orjson
 from fastapi import FastAPI
@@ -26,6 +29,7 @@ from service.delivery.endpoints import Endpoint, Report
 from service.delivery.handler import QUERY_BYTE_SECONDS, add_page
 from service.delivery.middleware import ASSETS
 from service.delivery.negotiation import list_header, prefers_page, raw
+from service.delivery.openapi.operations import example_request
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.problems import MEDIA_TYPE, TYPES, MethodNotAllowed, html_headers
 from service.delivery.responses import Answer, WholeFile
@@ -241,17 +245,32 @@ class ProblemPages:
                 kept = [each for each in start["headers"] if each[0] not in replaced]
                 headers = {**html_headers(_POLICY, "no-store"), "Vary": "Accept"}
                 body = message["body"]
-                page = _problem_page(scope["path"], orjson.loads(body)) if body else None
+                # A page about a POST may import its endpoint.
+                page = body and await asyncio.to_thread(_problem_page, scope, orjson.loads(body))
                 await Answer(start["status"], [*kept, *raw(headers)], page)(scope, receive, send)
 
         await self.app(scope, receive, send_page if is_browser else send)
 
 
-def _problem_page(path: str, problem: dict[str, Any]) -> bytes:
+def _problem_page(scope: Scope, problem: dict[str, Any]) -> bytes:
     """Return the page of a problem, with a link to each repaired request."""
-    resource = path.partition(".")[0]
-    is_post = problem["type"] == TYPES[MethodNotAllowed].uri and resource in ENDPOINTS
-    instead = {"instead": _view(resource)} if is_post else {}
-    title, content = problem["title"], {"detail": problem["detail"], **instead}
-    data = {"problem": problem, **instead}
-    return _page(title, {**content, "errors": problem["errors"]}, data)
+    resource = scope["path"].partition(".")[0]
+    if problem["type"] == TYPES[MethodNotAllowed].uri and resource in ENDPOINTS:
+        return _post_page(ENDPOINTS[resource], scope, problem)
+    content = {"detail": problem["detail"], "errors": problem["errors"]}
+    return _page(problem["title"], content, {"problem": problem})
+
+
+def _post_page(endpoint: Endpoint, scope: Scope, problem: dict[str, Any]) -> bytes:
+    """Return the page of a URL that takes a POST alone: what it takes, and where to give it."""
+    query, body = example_request(endpoint)
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    url = f"{scope['scheme']}://{host}{endpoint.path}{'?' if query else ''}{urlencode(query)}"
+    words = ("curl", "--json", quoted_word(json.dumps(body)), quoted_word(url))
+    content = {
+        "It takes": "POST with a body of one of: " + ", ".join(endpoint.inputs.formats),
+        "With a file of yours": _view(endpoint.path),
+        problem["title"]: problem["detail"],
+    }
+    example = f"<h2>For example</h2><pre>{escape(' '.join(words))}</pre>"
+    return _page(endpoint.summary, content, {"problem": problem}, example)

@@ -81,7 +81,7 @@ class TableView(Report):
     url: Url = Field(
         description="Binary numbers of one array; append each parameter of the axes, and part."
     )
-    dtype: str
+    dtype: str = Field(description="That of each part, unless parts have others in the arrays.")
     parts: list[str]
     leading: DescribedAxis | None
     rows: DescribedAxis
@@ -89,7 +89,12 @@ class TableView(Report):
     is_even: bool = Field(
         description="Rows are equidistant, and every column is the same sine or cosine throughout."
     )
-    grid: list[int] | None = Field(description="Rows are its tokens, row by row.")
+    grid: list[int] | None = Field(
+        description="Rows are its tokens: the place along the last axis changes from row to row."
+    )
+    is_by_columns: bool = Field(
+        description="The last axis of the grid is its height, not its width."
+    )
 
 
 class Description(Report):
@@ -231,8 +236,7 @@ def _view(table: TableUrl) -> dict[str, Any]:
     matrix = _table(table, values)
     family, document, meaning = _family(matrix), matrix.document, _family(matrix).meaning()
     first, *_ = document.arrays.values()
-    alike = (first.shape, first.dtype)
-    parts = [name for name, each in document.arrays.items() if (each.shape, each.dtype) == alike]
+    parts = [name for name, each in document.arrays.items() if each.shape == first.shape]
     if len(document.arrays) > 1:
         values = {**values, "part": parts[0]}
     names = [name.partition("(")[0] for name in _axes(family, document, len(first.shape))]
@@ -283,6 +287,7 @@ def _view(table: TableUrl) -> dict[str, Any]:
         "parts": parts if len(parts) > 1 else [],
         "is_even": bool(meaning.is_steady and are_waves and is_series),
         "grid": [*meaning.grid] if len(meaning.grid) > 1 else None,
+        "is_by_columns": meaning.is_by_columns,
     }
 
 

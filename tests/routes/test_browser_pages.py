@@ -300,7 +300,10 @@ def test_a_page_of_a_post_alone_leads_to_where_a_file_can_be_dropped(client: Cli
     for path, view in views.items():
         answer = client.get(path, accept=BROWSER)
         assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
-        assert view in Elements(answer.text).attributes("a", "href")
+        page = Elements(answer.text)
+        assert view in page.attributes("a", "href")
+        assert "POST with a body of one of: " in page.text
+        assert f"http://posref.test{path}" in page.text
 
 
 def test_assets_of_a_page_are_immutable_and_compressed_once(client: Client) -> None:

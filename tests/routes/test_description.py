@@ -176,6 +176,17 @@ def test_the_canonical_url_has_the_same_numbers_and_the_same_description(url: st
     assert {**again, "entry": None} == {**known, "entry": None}
 
 
+def test_the_order_of_the_tokens_of_a_grid_is_told() -> None:
+    query = "height=2&width=3&d_model=8"
+    by_rows, by_columns = (
+        described(f"/encoding/grid?convention={name}&{query}")["view"]
+        for name in ("mae", "moco-v3")
+    )
+
+    assert (by_rows["grid"], by_rows["is_by_columns"]) == ([2, 3], False)
+    assert (by_columns["grid"], by_columns["is_by_columns"]) == ([3, 2], True)
+
+
 @EVERY
 def test_matrices_have_the_numbers_of_the_table(url: str) -> None:
     known, arrays = described(url), read_url(url).document.arrays

@@ -237,9 +237,16 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
             start, step, count = lane.channels.start, lane.channels.step, len(lane.channels)
             if count:
                 columns.append(ChannelColumns(part, start, step, count, 0, 1, lane.axis))
-        is_by_rows = [*layout.along] == [*self.grid.lengths] and not layout.zero_rows
-        lengths = tuple(self.grid.lengths.values()) if is_by_rows else ()
-        return Meaning(tuple(columns), (-1, 1), turns_by="coordinate", grid=lengths)
+        lengths = (
+            () if layout.zero_rows else tuple(self.grid.lengths[axis] for axis in layout.along)
+        )
+        return Meaning(
+            tuple(columns),
+            (-1, 1),
+            turns_by="coordinate",
+            grid=lengths,
+            is_by_columns=[*layout.along][-1] == "height",
+        )
 
     def table(self) -> Table:
         layout, width = self.layout, self.grid.d_model

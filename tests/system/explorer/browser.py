@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _LIMIT_MILLISECONDS = 20_000
 _PAUSE_MILLISECONDS, _QUIET_PAUSES = 60, 5
 
+KEY = "correct-horse-battery-staple-1234567890"
+"""The key of servers that ask for one."""
+
 _TELL_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
   console.error(`CSP: ${event.violatedDirective} stops ${event.blockedURI} ${event.sample}`));"""
 
@@ -95,6 +98,13 @@ class Tab:
     def role(self, role: Any, name: str = "") -> "Locator":
         """Return the element with a role and a name."""
         return self.page.get_by_role(role, name=name or None)
+
+    def give_key(self, key: str) -> None:
+        """Answer the page that asks for the key of the server."""
+        field = self.page.get_by_label("API key")
+        field.wait_for()
+        field.fill(key)
+        field.press("Enter")
 
     def expect_refusal(self, status: int) -> None:
         """Forget the messages that Chromium logs for responses with this status."""

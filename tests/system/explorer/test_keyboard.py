@@ -115,6 +115,40 @@ def test_map_and_form_are_reached_by_tab(tab: Tab) -> None:
     assert any(name.startswith("Heat map") for name in seen)
 
 
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("/resize?convention=vit&old_size=14&size=16", "width_weight"),
+        ("/encoding/grid?convention=mae&height=8&width=8&d_model=16", "Image"),
+        ("/rope?head_dim=8&seq_len=64&pack=half", "sin"),
+        ("/#view=learn", "Scaling"),
+    ],
+)
+def test_focus_stays_on_what_was_chosen(target: str, name: str, tab: Tab) -> None:
+    tab.open(target)
+    tab.settle()
+
+    tab.role("link" if "learn" in target else "button", name).focus()
+    tab.press("Enter")
+    tab.settle()
+
+    assert tab.value("() => document.activeElement.textContent") == name
+
+
+def test_heads_are_counted_by_arrow_keys(tab: Tab) -> None:
+    tab.open("/relative/alibi?query_len=16&num_heads=8")
+    tab.wait_for_map()
+    head = tab.role("spinbutton")
+    head.focus()
+
+    for _ in range(2):
+        tab.press("ArrowUp")
+        tab.settle()
+
+    assert head.input_value() == "2"
+    assert "head=2" in tab.page.url
+
+
 def test_permalink_shows_the_same(tab: Tab, new_tab: Callable[..., Tab]) -> None:
     window = """() => {
       const {rows, columns, cursor} = document.querySelector("main .map").heatmap

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.explorer.browser import Tab
+from tests.system.explorer.browser import KEY, Tab
 from tests.system.servers import Server, running
 
 pytestmark = pytest.mark.system
 
-KEY = "correct-horse-battery-staple-1234567890"
 TABLE = "/rope?head_dim=8&seq_len=64&pack=concat"
 
 
@@ -20,13 +19,6 @@ def server() -> Iterator[Server]:
         yield started
 
 
-def give(tab: Tab, key: str) -> None:
-    field = tab.page.get_by_label("API key")
-    field.wait_for()
-    field.fill(key)
-    field.press("Enter")
-
-
 def test_page_asks_for_the_key_once_and_keeps_it_in_memory(
     new_tab: Callable[..., Tab], server: Server
 ) -> None:
@@ -34,7 +26,7 @@ def test_page_asks_for_the_key_once_and_keeps_it_in_memory(
     tab = new_tab()
     assert tab.open(TABLE) == 401
 
-    give(tab, KEY)
+    tab.give_key(KEY)
     tab.wait_for_map()
 
     assert tab.role("dialog").count() == 0
@@ -54,12 +46,12 @@ def test_wrong_key_is_asked_for_again(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab()
     tab.open(TABLE)
 
-    give(tab, "wrong")
+    tab.give_key("wrong")
     tab.role("dialog").get_by_text("not known").wait_for()
-    give(tab, "kéy 😀")
+    tab.give_key("kéy 😀")
     refusal = tab.page.get_by_label("API key").evaluate("input => input.validationMessage")
     assert "format" in refusal
-    give(tab, f" {KEY} ")
+    tab.give_key(f" {KEY} ")
 
     tab.wait_for_map()
     tab.expect_refusal(401)

@@ -1,6 +1,7 @@
 """What the page refuses in words: addresses, numbers, files, and a server that failed once."""
 
 import json
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -103,24 +104,45 @@ def refuse_once(route: "Route", refused: set[str]) -> None:
 def test_page_recovers_from_requests_that_failed_once(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab()
     refused: set[str] = set()
-    tab.page.route("**/catalogue", lambda route: refuse_once(route, refused))
-    tab.page.route("**/frequencies?*", lambda route: refuse_once(route, refused))
+    for pattern in ("**/catalogue", "**/frequencies?*", "**/describe?*"):
+        tab.page.route(pattern, lambda route: refuse_once(route, refused))
     tab.open(TABLE)
     alert(tab, "waiting")
 
-    tab.role("button", "Try again").click()
-    tab.wait_for(READY)
-    tab.page.get_by_label("Request", exact=True).last.press("Enter")
+    tab.role("alert").get_by_role("button", name="Try again").click()
     tab.page.locator("#encodings [data-id]").first.wait_for()
+    tab.wait_for(READY)
+    tab.value(GO, f"{TABLE}#vs={quote(TABLE.replace('=64', '=32'), safe='')}")
+    alert(tab, "waiting")
+    tab.role("alert").get_by_role("button", name="Try again").click()
+    tab.wait_for(READY)
 
-    assert len(refused) == 2
-    tab.page.route("**/compare.js", lambda route: route.fulfill(status=404, body=""))
-    tab.role("link", "Compare").click()
-    tab.page.unroute("**/compare.js")
+    assert tab.role("alert").count() == 0
+    assert len(refused) == 3
+    tab.page.route("**/file.js", lambda route: route.fulfill(status=404, body=""))
+    tab.role("link", "File").click()
+    tab.page.unroute("**/file.js")
     tab.role("button", "Reload the page").click()
-    tab.page.get_by_label("B", exact=True).wait_for()
+    tab.role("heading", "No file yet").wait_for()
     tab.expect_refusal(503)
     tab.expect_refusal(404)
+
+
+@pytest.mark.parametrize("body", ["null", "[]", "{}", '{"data": {"wavelength": "abc"}}', "<p>"])
+def test_answer_of_another_kind_is_one_sentence_in_the_page(body: str, tab: Tab) -> None:
+    tab.page.route(
+        re.compile("/(catalogue|model|[^#]*frequencies)([?]|$)"),
+        lambda route: route.fulfill(body=body, content_type="application/json"),
+    )
+
+    tab.open(TABLE)
+    alert(tab, "another one")
+    tab.role("status", "").get_by_text("cut off").wait_for()
+    tab.open("/#view=model")
+    tab.role("button", "Llama 3.1 8B").click()
+    tab.page.locator(".found").get_by_text("cut off").wait_for()
+    tab.open("/#view=learn&story=scaling&step=2")
+    alert(tab, "cut off")
 
 
 def test_copies_are_of_what_their_addresses_have(new_tab: Callable[..., Tab]) -> None:

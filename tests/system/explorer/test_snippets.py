@@ -3,18 +3,19 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import numpy as np
 import pytest
 
 from tests.system import debian
-from tests.system.explorer.browser import Tab, context
+from tests.system.explorer.browser import KEY, Tab, context
 from tests.system.processes import run
-from tests.system.servers import Server
+from tests.system.servers import Server, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -39,12 +40,20 @@ LANGUAGES: Mapping[str, tuple[str, str]] = {
 """Of each language: the file of its program, and what builds and runs it."""
 
 
+@pytest.fixture(scope="module", params=["", KEY], ids=["open", "with a key"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with running(api_keys=request.param) as started:
+        yield started
+
+
 @pytest.fixture(scope="module")
 def programs(browser: "Browser", server: Server) -> Mapping[str, str]:
     """Copy the program in each language."""
     with context(browser, permissions=["clipboard-read", "clipboard-write"]) as profile:
         tab = Tab(profile.new_page(), server.url(""))
-        tab.open(TABLE)
+        if tab.open(TABLE) == httpx.codes.UNAUTHORIZED:
+            tab.give_key(KEY)
+            tab.expect_refusal(httpx.codes.UNAUTHORIZED)
         tab.wait_for_map()
         copied: dict[str, str] = {}
         for language in LANGUAGES:
@@ -81,21 +90,25 @@ def output(folder: Path, language: str, program: str) -> str:
     name, command = LANGUAGES[language]
     folder.mkdir()
     (folder / name).write_text(program)
-    without_proxy = dict.fromkeys((each for each in os.environ if "proxy" in each.lower()), "")
-    return run("sh", "-c", f"cd {folder} && {command}", environment=without_proxy)
+    assert KEY not in program
+    environment = dict.fromkeys((each for each in os.environ if "proxy" in each.lower()), "")
+    if "POSREF_API_KEY" in program:
+        environment["POSREF_API_KEY"] = KEY
+    return run("sh", "-c", f"cd {folder} && {command}", environment=environment)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_copied_program_prints_the_numbers_of_the_table(
     language: str, outputs: Mapping[str, Future[str]], server: Server, tmp_path: Path
 ) -> None:
-    body = server.get(TABLE.replace("?", ".bin?", 1)).content
+    body = server.get(TABLE.replace("?", ".bin?", 1), Authorization=f"Bearer {KEY}").content
     expected = np.frombuffer(body, "<f4").reshape(SHAPE)[:SHOWN_ROWS, :SHOWN_COLUMNS]
 
     printed = outputs[language].result()
 
     if language == "curl":
-        assert (tmp_path.parent / "programs0" / "curl" / "table.bin").read_bytes() == body
+        *_, folder = sorted(tmp_path.parent.glob("programs*"))
+        assert (folder / "curl" / "table.bin").read_bytes() == body
         return
     *_, first, second, third = (line for line in printed.splitlines() if line.strip())
     numbers = [re.findall(r"-?\d[\d.e+-]*", line) for line in (first, second, third)]

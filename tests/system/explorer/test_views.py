@@ -1,12 +1,15 @@
 """Every view: silent, accessible in both themes, and no wider than a small telephone."""
 
+import json
 from collections.abc import Callable
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
 from tests.system.explorer.accessibility import violations
 from tests.system.explorer.browser import Tab
+from tests.system.processes import run
 from tests.system.servers import Server
 
 pytestmark = pytest.mark.system
@@ -91,6 +94,53 @@ def test_numbers_of_an_image_are_not_copied_as_those_of_rows(new_tab: Callable[.
 
     tab.role("alert").wait_for()
     assert "show the rows" in tab.role("alert").inner_text()
+
+
+def test_columns_of_a_grid_that_is_numbered_by_columns_run_along_x(tab: Tab) -> None:
+    read = """() => {
+      const {heatmap} = document.querySelector("main .map")
+      const numbers = [...heatmap.source.numbers]
+      return [heatmap.x.labels.axis, Number(heatmap.x.count), numbers]
+    }"""
+    query = "height=8&width=12&d_model=16"
+    tab.open(f"/encoding/grid?convention=moco-v3&{query}#image=5")
+    tab.wait_for_map()
+    along, count, numbers = tab.value(read)
+    tab.open(f"/encoding/grid?convention=mae&{query}#image=5")
+    tab.wait_for_map()
+
+    by_rows = np.array(tab.value(read)[2]).reshape(8, 12)
+    assert (along, count) == ("column", 12)
+    np.testing.assert_array_equal(np.array(numbers).reshape(12, 8), by_rows.T)
+
+
+def test_every_array_of_a_table_can_be_chosen(tab: Tab, server: Server) -> None:
+    table = "/resize?convention=vit&old_size=14&size=16"
+    tab.open(table)
+    tab.wait_for_map()
+
+    tab.role("button", "width_weight").click()
+
+    tab.wait_for_map()
+    told = tab.value("() => [...document.querySelector('main .map').heatmap.inSight[0][0].numbers]")
+    np.testing.assert_array_equal(
+        np.reshape(told, (16, 4)), server.get(table).json()["data"]["width_weight"]
+    )
+
+
+@pytest.mark.parametrize("path", ["/rope/config", "/identify", "/diagnose", "/model"])
+def test_url_that_takes_a_post_says_what_it_takes(path: str, new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab()
+    assert tab.open(path) == 405
+
+    program = tab.page.locator("main pre").inner_text()
+    assert json.loads(run("sh", "-c", f"{program} --silent --noproxy '*'"))
+    assert violations(tab) == []
+    tab.page.locator("main").get_by_role("link", name="/#view=").click()
+
+    tab.role("button", "Open a file").first.wait_for()
+    assert tab.role("alert").count() == 0
+    tab.expect_refusal(405)
 
 
 def test_documentation_of_an_encoding_is_shown_when_it_is_opened(
