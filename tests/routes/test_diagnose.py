@@ -1588,3 +1588,21 @@ def test_names_of_arrays_in_json_are_listed_where_another_is_sent(client: Client
     text = refused(client, to=ROPE, cos_cached=[[1.0]], sin_cached=[[0.0]])
 
     assert "x, or cos and sin, and want, or want_cos and want_sin, in JSON" in text
+
+
+def test_frequencies_that_rise_by_their_exponent_are_named(client: Client) -> None:
+    angles = np.outer(np.arange(64), 10000.0 ** (np.arange(16) / 16))
+    have = np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float32)
+
+    (mistake,) = sent(client, "/rope?head_dim=32&seq_len=64&pack=concat", have)["mistakes"]
+
+    assert (mistake["name"], mistake["exponent"]) == ("tutorial-slip", "−2k/d")
+
+
+@pytest.mark.parametrize("factor", [32**0.5, 1 / 128**0.5])
+def test_a_factor_without_a_short_decimal_is_named(client: Client, factor: float) -> None:
+    have = array(client, f"{ENCODING}&dtype=float64") * factor
+
+    (mistake,) = sent(client, ENCODING, have.astype(np.float32))["mistakes"]
+
+    assert (mistake["name"], mistake["ratio"]) == ("extra-factor", pytest.approx(factor, rel=1e-6))

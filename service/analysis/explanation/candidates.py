@@ -365,7 +365,9 @@ class Proposer(Evidence):
         is_odd = candidate.own_scale != 1 or abs(number - 1) < _MOST_ODD
         name = "wrong-factor" if is_odd else "extra-factor"
         shortest = fewest_digits(number * (1 - close), number * (1 + close))
-        for ratio in dict.fromkeys((shortest[0] if shortest else number, float(f"{number:.4g}"))):
+        # Factors such as √d have no short decimal.
+        short = shortest[0] if shortest else number
+        for ratio in dict.fromkeys((short, float(f"{number:.4g}"), number)):
             if f"{ratio:.6g}" == "1":
                 continue
             scale = ratio * candidate.own_scale

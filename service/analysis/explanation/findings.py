@@ -488,12 +488,12 @@ class _Lanes(Measured):
 
 
 def _line(measured: Measured) -> Finding:
-    """Return the geometric progression of frequencies, or that they have none."""
+    """Return the geometric progression of frequencies, or that they have none; fast ones alias."""
     omega = np.abs(measured.omega)
     line = fitted_line(omega, measured.error)
     if line is None:
         listed = [float(f"{each:.6g}") for each in measured.omega[:4]]
-        text = "frequencies are no geometric progression"
+        text = "frequencies below half a turn a row are no geometric progression"
         return Finding("frequencies", text, {"first": listed})
     first, ratio = exp(line.height), exp(line.slope)
     base = exp(min(-line.slope * len(omega), 700.0))

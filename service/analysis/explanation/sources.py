@@ -244,6 +244,7 @@ class Evidence:
         wanted = self.series.exponents
         patterns = {
             "2k/d": 2 * k / width,
+            "−2k/d": -2 * k / width,
             "k/d": k / width,
             "k/(n − 1)": k / max(pairs - 1, 1),
             "2·(2k)/d": 4 * k / width,
