@@ -131,7 +131,10 @@ def _place(found: _Attempt, want: Numbers) -> Finding:
 def _names(want: Numbers) -> tuple[str, ...]:
     """Return the names of the axes of the expected numbers; rows and channels if none are known."""
     rank = len(want.shape)
-    return want.axes if len(want.axes) == rank else ("row",) * (rank - 1) + ("channel",)
+    if len(want.axes) == rank:
+        return want.axes
+    outer = tuple(f"axis {axis}" for axis in range(rank - 3))
+    return (*outer, *("block", "row", "channel")[-rank:])
 
 
 def _rivals(found: _Attempt, others: Iterator[_Attempt]) -> tuple[tuple[Mistake, ...], ...]:
