@@ -11,6 +11,7 @@ This module is long because all ways to explain one array are steps of one searc
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import pi
 from typing import Literal, TypeAlias
 
@@ -443,14 +444,17 @@ class _Search:
                 continue
             moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
             moved.append((mistake("positions-reversed"), places[:rows][::-1]))
-            moved += offset_axes(axis, coordinates)
             if self._is_whole(reading):
                 moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
             plain = expected(self.target)
             placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
-            for candidate in placed:
-                if self._accept(reading, candidate):
-                    return
+            # One by one, for these are as large as the table.
+            offset = (
+                plain.with_mistake(wrong, places=where)
+                for wrong, where in offset_axes(axis, coordinates)
+            )
+            if any(self._accept(reading, each) for each in chain(placed, offset)):
+                return
             for candidate in (replace(plain, places=places[:rows]), *placed):
                 if self._with_factor(reading, candidate):
                     return
