@@ -39,6 +39,7 @@ from tests.analysis.turning import (
 ELSEWHERE = {
     "rules-by-layer",
     "one-sided-factor",
+    "wrong-sign",
     "rotary-offset",
     "rest-zeroed",
     "layout-mixed",
