@@ -38,6 +38,8 @@ _NARROW = {
 }
 # Of a table with more other settings, the URL says it better.
 _MOST_SETTINGS = 2
+# Longer lists are no sizes of a grid.
+_MOST_AXES = 4
 # Lists of frequencies can be any numbers.
 _LISTS = {"inv_freq", "freq_factors", "short_factor", "long_factor"}
 
@@ -114,7 +116,8 @@ def _of_other_settings(request: TableRequest, expected: TableRequest | None) -> 
         return ()
     have, want = (tables(each).parameters for each in (request, expected))
     keys = [key for key in want if have.get(key) != want[key]]
-    is_long = any(isinstance(want[key], tuple) or key in ROWS for key in keys)
+    lists = (each for key in keys if isinstance(each := want[key], tuple))
+    is_long = any(len(each) > _MOST_AXES for each in lists) or not {*keys}.isdisjoint(ROWS)
     if have.keys() != want.keys() or len(keys) > _MOST_SETTINGS or is_long:
         return ()
     return tuple(

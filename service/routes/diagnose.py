@@ -41,7 +41,7 @@ from service.encodings.rotary.rope import Rope
 from service.errors import InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
@@ -181,7 +181,7 @@ ARRAY_NAMES = (*_ROLES, *map("_".join, product(_ROLES, _PAIR)), *_PAIR, "x", "ro
 class DiagnoseParameters(ReportParameters):
     """Parameters of a diagnosis."""
 
-    array_names: ClassVar[str] = "x, and want,"
+    array_names: ClassVar[str] = "x, or cos and sin, and want, or want_cos and want_sin,"
     to: str | None = optional(
         "The expected table, in place of want: path and query of its URL here; in a URL written "
         "by hand, each & of it is %26. For x and rotated: a URL of /rope or /rope/apply. A length "
@@ -231,15 +231,24 @@ def diagnose_arrays(
 
 # Findings that say nothing of an array but that it is no table of sines and cosines.
 _VAGUE = {"unit-length", "frequencies"}
+# A larger array of an unrelated shape is not examined unless an axis is that of channels, though so
+# many times longer or shorter.
+_LARGE, _WIDEST = 2**20, 8
 
 
 def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseReport:
     """Return the report about arrays that should be a table of sines and cosines."""
     target = expected.target
     assert target is not None
+    table = next(iter(have.values()))
+    if size(table) > _LARGE and all(
+        max(each / target.width, target.width / max(each, 1)) > _WIDEST for each in table.shape
+    ):
+        _check_related(have, expected)
     found = explain(_by_part(have), target)
     if found.verdict == "none" and all(each.name in _VAGUE for each in found.findings):
         _check_related(have, expected)
+        found = _beginning_of_channels(found, have, target)
     is_sequence = target.is_along_one_axis
     found = as_another_table(
         found, _by_part(have), expected.request, settings, is_sequence=is_sequence
@@ -258,6 +267,19 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
             found = _without_last_rows(found, replace(target, rows=whole))
     found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
     return report_of(found, target, replace(expected, request=request), settings, rows=rows)
+
+
+def _beginning_of_channels(found: Explanation, have: Arrays, target: Target) -> Explanation:
+    """Return that rows have only their first channels, if they do, or else what is known."""
+    shape, wanted = next(iter(have.values())).shape, target.wanted.shape
+    # Fewer are a table of cosines, or of sines, alone.
+    if shape[:-1] != wanted[:-1] or not len(target.omega) < shape[-1] < wanted[-1]:
+        return found
+    part = explain(_by_part(have), _of_first_channels(target, have))
+    if part.verdict == "none":
+        return found
+    mistakes = (*part.mistakes, of_length("channels", shape[-1], wanted[-1]))
+    return replace(part, verdict="diagnosed", mistakes=mistakes)
 
 
 def _numbered(found: Iterable[Finding], have: Arrays, target: Target) -> Iterator[Finding]:
@@ -536,7 +558,7 @@ def report_of(
         given |= _wrapper(match.reading.view, target)
     if found.alternatives:
         given["alternatives"] = [
-            AlternativeReport(mistakes=[_mistake(each) for each in other.mistakes])
+            AlternativeReport(mistakes=[_mistake(each) for each in other])
             for other in found.alternatives
         ]
     if found.findings:
@@ -654,7 +676,10 @@ def _matching_request(found: Explanation, target: Target) -> TableRequest | None
     if match is None or request is None or found.verdict != "diagnosed":
         return None
     changes = _changes(found, match, target)
-    if request.resource not in {"rope", "encoding", "encoding/timesteps"} or changes is None:
+    if changes is None or request.parameters.keys() & {"grid_offset"} & changes.keys():
+        return None
+    is_axial = request.resource == "rope/axial" and "pack" not in changes
+    if not is_axial and request.resource not in {"rope", "encoding", "encoding/timesteps"}:
         return None
     if "seq_len" in request.parameters and "positions" not in changes:
         changes["seq_len"] = match.reading.view.rows

@@ -13,10 +13,11 @@ from safetensors.numpy import load, save
 from service.analysis.array import MAX_ELEMENTS
 from service.errors import InvalidBody
 from service.grammar import real_positions
-from service.numerics.dtypes import FLOAT64
+from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable
-from service.routes.diagnose import DiagnoseReport
-from service.routes.expected_tables import finite_sample
+from service.routes.diagnose import DiagnoseReport, against
+from service.routes.expected_tables import expected_at, finite_sample
+from service.settings import default_settings
 from tests.analysis.rotating import Array, Engine
 from tests.client import Client, load_npy, npy_bytes
 from tests.openapi import report_schema
@@ -1151,7 +1152,8 @@ def test_expected_rows_that_are_empty_are_missing(
     report = client.post("/diagnose", params={"to": url + length}, **npy).json()
 
     assert report["verdict"] == "diagnosed"
-    assert report["sentence"] == f"Rows from 10 on are {word}: 54 of 64 rows are missing."
+    rows = f"the 64 rows that are {'expected' if length else 'sent'}"
+    assert report["sentence"] == f"Rows from 10 on are {word}: 54 of {rows} are missing."
     assert report["mistakes"][0]["from"] == 10
     assert report["correct"]["url"] == f"{url}&seq_len=64"
 
@@ -1499,3 +1501,108 @@ def test_a_tiny_number_of_many_rows_is_not_unwritten_memory(client: Client) -> N
     have = array(client, f"{url}rotary_embedding_torch_pixel")
 
     assert "memory" not in sent(client, f"{url}cogview4", have)["sentence"]
+
+
+@pytest.mark.parametrize("offset", [-0.5, 0.5, 1])
+@pytest.mark.parametrize("grid", ["4,6", "7,8"])
+def test_a_grid_whose_tokens_are_moved_along_all_axes_is_named(
+    client: Client, grid: str, offset: float
+) -> None:
+    to = f"/rope/axial?convention=dinov3&head_dim=32&grid={grid}&pack=concat"
+    moved = f"{to}&grid_offset={offset}"
+
+    report = sent(client, to, array(client, moved))
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["name"], mistake["rows"]) == ("position-offset", offset)
+    assert "Along every axis" in mistake["sentence"]
+    assert report["yours"]["url"] == moved
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("/relative/swin?window_size={0},{1}", "window_size"),
+        ("/rope/axial?convention=qwen2_vl&head_dim=32&grid={0},{1}&pack=concat", "grid"),
+    ],
+)
+def test_exchanged_sides_are_named_by_their_parameter(client: Client, url: str, key: str) -> None:
+    report = sent(client, url.format(3, 5), array(client, url.format(5, 3)))
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["key"], mistake["have"], mistake["want"]) == (key, [5, 3], [3, 5])
+    assert report["yours"]["url"] == url.format(5, 3)
+
+
+@pytest.mark.parametrize("width", [14, 18, 30])
+@pytest.mark.parametrize("to", ["/rope?head_dim=32&seq_len=64&pack=concat", f"{ENCODING}&base=7"])
+def test_first_channels_of_a_table_are_named(client: Client, to: str, width: int) -> None:
+    have = array(client, to)
+    width = width * have.shape[1] // 32
+
+    (mistake,) = sent(client, to, have[:, :width])["mistakes"]
+
+    assert (mistake["name"], mistake["axis"]) == ("truncated", "channels")
+    assert (mistake["have"], mistake["want"]) == (width, have.shape[1])
+
+
+def test_numbers_that_are_not_finite_are_not_near_the_expected_ones(client: Client) -> None:
+    have = array(client, ROPE.replace("half", "concat"))
+    have += np.random.default_rng(5).normal(scale=0.02, size=have.shape)
+    some = have.copy()
+    some[::3, ::3] = np.nan
+
+    near, far = (sent(client, ROPE.replace("half", "concat"), each) for each in (have, some))
+
+    assert "near" in {each["name"] for each in near["findings"]}
+    assert "near" not in {each["name"] for each in far["findings"]}
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+@pytest.mark.parametrize(("base", "slip"), [(7000**0.5, "k/d"), (7000 ** (16 / 15), "k/(n − 1)")])
+def test_table_of_a_wrong_exponent_is_linked_in_the_order_that_it_has(
+    client: Client, base: float, slip: str, layout: str
+) -> None:
+    url = "/encoding?seq_len=64&d_model=32&base="
+    have = array(client, f"{url}{base}&layout={layout}")
+
+    report = sent(client, f"{url}7000", have)
+
+    assert (names(report)[0], report["mistakes"][0]["exponent"]) == ("tutorial-slip", slip)
+    np.testing.assert_allclose(array(client, report["yours"]["url"]), have, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2**20 + 1,), (2**19 + 1, 2), (1025, 1024)])
+def test_a_large_array_of_another_shape_is_refused_unread(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr("service.routes.diagnose.explain", None)
+    have = {"x": StoredTable(np.zeros(shape, np.float32), FLOAT32)}
+    expected = expected_at("/rope?head_dim=64&pack=concat", max(shape))
+
+    with pytest.raises(InvalidBody, match="nothing in common"):
+        against(have, expected, default_settings())
+
+
+def test_names_of_arrays_in_json_are_listed_where_another_is_sent(client: Client) -> None:
+    text = refused(client, to=ROPE, cos_cached=[[1.0]], sin_cached=[[0.0]])
+
+    assert "x, or cos and sin, and want, or want_cos and want_sin, in JSON" in text
+
+
+def test_frequencies_that_rise_by_their_exponent_are_named(client: Client) -> None:
+    angles = np.outer(np.arange(64), 10000.0 ** (np.arange(16) / 16))
+    have = np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float32)
+
+    (mistake,) = sent(client, "/rope?head_dim=32&seq_len=64&pack=concat", have)["mistakes"]
+
+    assert (mistake["name"], mistake["exponent"]) == ("tutorial-slip", "−2k/d")
+
+
+@pytest.mark.parametrize("factor", [32**0.5, 1 / 128**0.5])
+def test_a_factor_without_a_short_decimal_is_named(client: Client, factor: float) -> None:
+    have = array(client, f"{ENCODING}&dtype=float64") * factor
+
+    (mistake,) = sent(client, ENCODING, have.astype(np.float32))["mistakes"]
+
+    assert (mistake["name"], mistake["ratio"]) == ("extra-factor", pytest.approx(factor, rel=1e-6))

@@ -255,7 +255,9 @@ class Proposer(Evidence):
             # Pairs of two frequencies have no size of their own.
             sizes.insert(0, candidate)
         if measured is None:
-            offsets = (1.0, -1.0, *((self.first, -self.first) if self.first else ()))
+            # Positions along several axes may have steps of another length.
+            steps = (1.0, -1.0) if self.target.is_along_one_axis else ()
+            offsets = (*steps, *((self.first, -self.first) if self.first else ()))
             for scaled in sizes:
                 yield scaled
                 yield from (self._shifted(scaled, shift) for shift in offsets)
@@ -363,7 +365,9 @@ class Proposer(Evidence):
         is_odd = candidate.own_scale != 1 or abs(number - 1) < _MOST_ODD
         name = "wrong-factor" if is_odd else "extra-factor"
         shortest = fewest_digits(number * (1 - close), number * (1 + close))
-        for ratio in dict.fromkeys((shortest[0] if shortest else number, float(f"{number:.4g}"))):
+        # Factors such as √d have no short decimal.
+        short = shortest[0] if shortest else number
+        for ratio in dict.fromkeys((short, float(f"{number:.4g}"), number)):
             if f"{ratio:.6g}" == "1":
                 continue
             scale = ratio * candidate.own_scale

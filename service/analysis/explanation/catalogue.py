@@ -131,6 +131,11 @@ CATALOGUE: Mapping[str, Known] = {
         "All numbers are multiplied by {factor} once too often.",
         "Multiply by it once.",
     ),
+    "wrong-sign": Known(
+        6,
+        "All numbers have the wrong sign.",
+        "Change the sign of all numbers; look for one that is applied twice, or not at all.",
+    ),
     "wrong-factor": Known(
         14,
         "Every number is {factor} times what it should be; no model in common use has such a "
@@ -274,7 +279,7 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "truncated/empty": Known(
         5,
-        "Rows from {from} on are {are}: {missing} of {want} rows are missing.",
+        "Rows from {from} on are {are}: {missing} of the {want} rows that {which} are missing.",
         "Compute all {want} rows, or expect only the first {from}.",
     ),
     "truncated/rotation": Known(
@@ -299,6 +304,17 @@ CATALOGUE: Mapping[str, Known] = {
         4,
         "Every id is off by {rows}: the first is {have}, and should be {want}.",
         "Look for a delta of media that is not added, or for padding that is counted.",
+    ),
+    "position-offset/indices": Known(
+        4,
+        "Every index is off by {rows}: the first is {have}, and should be {want}.",
+        "Number the entries as the table does: a row that is kept for padding or for a class "
+        "token moves all others.",
+    ),
+    "position-offset/axes": Known(
+        4,
+        "Along every axis, positions are off by {rows}, where neighbours are 1 apart.",
+        "Count from where the table counts: half a step is the centre of a patch.",
     ),
     "cache-offset": Known(
         4,

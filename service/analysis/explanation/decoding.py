@@ -297,3 +297,18 @@ def text_of(positions: Float64s) -> str:
             parts.append(f"{start:.12g}")
             row += 1
     return ",".join(parts)
+
+
+def offset_axes(axis: Indices, coordinates: Float64s) -> Iterator[tuple[Mistake, Float64s]]:
+    """Yield positions that are off by half a step or one along every axis, (S, K).
+
+    Args:
+        axis: the axis of each frequency, (K,).
+        coordinates: the position of each row along each axis.
+    """
+    gaps = (np.diff(np.unique(each)) for each in coordinates.T)
+    steps = np.array([np.median(each) if len(each) else 1.0 for each in gaps])
+    for offset in (-0.5, 0.5, -1.0, 1.0):
+        changes = {"grid_offset": f"{offset:g}"}
+        wrong = mistake("position-offset", None, {"rows": offset}, changes, variant="axes")
+        yield wrong, (coordinates + offset * steps)[:, axis]

@@ -11,6 +11,7 @@ This module is long because all ways to explain one array are steps of one searc
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import pi
 from typing import Literal, TypeAlias
 
@@ -40,6 +41,7 @@ from service.analysis.explanation.decoding import (
     longest_run,
     matched,
     near_wanted,
+    offset_axes,
     other_axes,
     pattern,
 )
@@ -120,7 +122,7 @@ class Explanation:
     verdict: Verdict
     mistakes: tuple[Mistake, ...] = ()
     match: Match | None = None
-    alternatives: tuple[Candidate, ...] = ()
+    alternatives: tuple[tuple[Mistake, ...], ...] = ()
     findings: tuple[Finding, ...] = ()
     elements: int = 0
     sampled: int = 0
@@ -318,7 +320,8 @@ class _Search:
             # One cosine more than sines, or the other way round.
             return
         common = (reading.sample, reading.measured, reading.view.rows)
-        first = float(reading.places[0, 0])
+        is_counted = target.is_along_one_axis or getattr(target.request, "resource", "") == "rope"
+        first = float(reading.places[0, 0]) if is_counted else 0.0
         if pairs == wanted:
             yield Proposer(target, series, *common, first=first)
             return
@@ -428,7 +431,7 @@ class _Search:
                     return
 
     def _by_axes(self, readings: Sequence[Reading]) -> None:
-        """Try the frequencies with the positions of other axes."""
+        """Try the frequencies with the positions of other axes, or of axes that begin elsewhere."""
         target = self.target
         if target.is_along_one_axis:
             return
@@ -445,9 +448,13 @@ class _Search:
                 moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
             plain = expected(self.target)
             placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
-            for candidate in placed:
-                if self._accept(reading, candidate):
-                    return
+            # One by one, for these are as large as the table.
+            offset = (
+                plain.with_mistake(wrong, places=where)
+                for wrong, where in offset_axes(axis, coordinates)
+            )
+            if any(self._accept(reading, each) for each in chain(placed, offset)):
+                return
             for candidate in (replace(plain, places=places[:rows]), *placed):
                 if self._with_factor(reading, candidate):
                     return
@@ -580,7 +587,9 @@ class _Search:
         ]
         own = set(candidate.names)
         alternatives = tuple(
-            each for each in simplest(others) if not own <= set(each.names) and each.mistakes
+            each.mistakes
+            for each in simplest(others)
+            if not own <= set(each.names) and each.mistakes
         )
         verdict: Verdict = "diagnosed" if mistakes else "equal"
         if verdict == "equal":
@@ -600,12 +609,13 @@ class _Search:
         if reading.tail is None:
             return ()
         first, rows = reading.view.rows, reading.sent
-        if self.target.rows is not None:
-            rows = min(rows, self.target.rows)
+        which = "are sent"
+        if self.target.rows is not None and self.target.rows <= rows:
+            rows, which = self.target.rows, "are expected"
         if first >= rows:
             return ()
         values = {**reading.tail.values, "axis": "rows", "have": first, "want": rows}
-        values["missing"] = rows - first
+        values |= {"missing": rows - first, "which": which}
         return (mistake("truncated", None, values, variant="empty"),)
 
     def _of_packing(self, match: Match, noted: Container[str]) -> Iterator[Mistake]:

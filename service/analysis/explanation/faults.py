@@ -210,8 +210,8 @@ def kinds(view: View, bad: NDArray[np.bool_] | None) -> Iterator[Finding]:
     if strange.mean() > 0.002 and strange.sum() > 1:
         share = float(f"{strange.mean():.3g}")
         text = (
-            f"the numbers look like memory that was never written: {share:.3g} of them are larger "
-            f"than {_HUGE:.0f} or smaller than {_TINY:g}, the largest {some.max():.3g}"
+            f"the numbers look like memory that was never written: {100 * share:.3g} % of them are "
+            f"larger than {_HUGE:.0f} or smaller than {_TINY:g}, the largest {some.max():.3g}"
         )
         values = {"share": share, "largest": float(f"{some.max():.3g}")}
         yield Finding("uninitialised", text, values)

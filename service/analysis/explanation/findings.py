@@ -421,11 +421,12 @@ class _Look:
                 if part is not None
             ]
         away = np.concatenate(apart)
-        away = away[np.isfinite(away)]
-        within = float(np.quantile(away, 0.9)) if len(away) else 1.0
+        away[~np.isfinite(away)] = np.inf
+        # Interpolation between an infinite number and another gives no number.
+        within = float(np.quantile(away, 0.9, method="higher"))
         if within < _NEAR * self.target.scale:
             text = f"nine of ten numbers are within {within:.2g} of the expected ones"
-            largest = float(f"{away.max():.3g}")
+            largest = float(f"{away[np.isfinite(away)].max():.3g}")
             yield Finding("near", text, {"within": float(f"{within:.3g}"), "largest": largest})
 
     def _positions(self) -> Iterator[Finding]:
@@ -487,12 +488,12 @@ class _Lanes(Measured):
 
 
 def _line(measured: Measured) -> Finding:
-    """Return the geometric progression of frequencies, or that they have none."""
+    """Return the geometric progression of frequencies, or that they have none; fast ones alias."""
     omega = np.abs(measured.omega)
     line = fitted_line(omega, measured.error)
     if line is None:
         listed = [float(f"{each:.6g}") for each in measured.omega[:4]]
-        text = "frequencies are no geometric progression"
+        text = "frequencies below half a turn a row are no geometric progression"
         return Finding("frequencies", text, {"first": listed})
     first, ratio = exp(line.height), exp(line.slope)
     base = exp(min(-line.slope * len(omega), 700.0))

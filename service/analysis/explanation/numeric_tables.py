@@ -5,9 +5,9 @@ or more, times a factor, with rows shifted, printed with a few decimals; and wit
 other settings of the request. ``explain_numbers`` returns the shortest list of such mistakes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations, product
+from itertools import chain, combinations, islice, permutations, product
 from math import isqrt, prod
 from typing import TypeAlias
 
@@ -31,6 +31,8 @@ _MOST_SHIFT = 63
 _MOST_MISTAKES = 3
 # Fewer numbers than this may have few decimals by chance.
 _FEWEST_FRACTIONS = 3
+# A narrow type moves a factor of 1 by less.
+_SURELY_ONE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,7 @@ class _Attempt:
     bad: NDArray[np.bool_]
     request: TableRequest | None = None
     dtype: DType | None = None
+    shape: tuple[int, ...] = ()
 
 
 def explain_numbers(
@@ -102,9 +105,10 @@ def explain_numbers(
         others: yields the tables of other settings.
     """
     nearest: _Attempt | None = None
-    for attempt in _attempts(have, want, others):
+    attempts = _attempts(have, want, others)
+    for attempt in attempts:
         if not attempt.bad.any():
-            return _explanation(have, attempt)
+            return _explanation(have, attempt, _rivals(attempt, attempts))
         if nearest is None or attempt.bad.sum() < nearest.bad.sum():
             nearest = attempt
     if nearest is None:
@@ -114,23 +118,41 @@ def explain_numbers(
     if not any(sample.values.any() for sample in have.values()):
         found = (Finding("zero", "all numbers are zero", {"count": elements}),)
     elif nearest.bad.mean() < 0.7:
-        found = (with_mistakes(nearest.mistakes, _place(nearest.bad, want)),)
+        found = (with_mistakes(nearest.mistakes, _place(nearest, want)),)
     return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
 
 
-def _place(bad: NDArray[np.bool_], want: Numbers) -> Finding:
-    """Return where numbers are wrong, by the names of the axes if all numbers are compared."""
-    is_whole = len(want.arrays) == 1 and bad.size == prod(want.shape)
-    if is_whole and want.axes and len(want.axes) == len(want.shape):
-        return placed_along(bad.reshape(want.shape), want.axes)
-    row, channel = "row", "channel"
-    if len(want.axes) == len(want.shape):
-        channel = want.axes[-1]
-        row = want.axes[0] if len(want.axes) == 2 else row
-    return placed_along(bad, (row, channel))
+def _place(found: _Attempt, want: Numbers) -> Finding:
+    """Return where numbers are wrong, by the names of the axes."""
+    shape = (*found.shape[:-1], -1)
+    return placed_along(found.bad.reshape(shape), _names(want))
 
 
-def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
+def _names(want: Numbers) -> tuple[str, ...]:
+    """Return the names of the axes of the expected numbers; rows and channels if none are known."""
+    rank = len(want.shape)
+    if len(want.axes) == rank:
+        return want.axes
+    outer = tuple(f"axis {axis}" for axis in range(rank - 3))
+    return (*outer, *("block", "row", "channel")[-rank:])
+
+
+def _rivals(found: _Attempt, others: Iterator[_Attempt]) -> tuple[tuple[Mistake, ...], ...]:
+    """Return what explains numbers of the wrong sign as well: distances change sign with an order.
+
+    Args:
+        found: what explains the numbers.
+        others: what would be tried next.
+    """
+    if [each.name for each in found.mistakes] != ["wrong-sign"]:
+        return ()
+    single = (each for each in others if len(each.mistakes) == 1 and not each.bad.any())
+    return tuple(each.mistakes for each in islice(single, 1))
+
+
+def _explanation(
+    have: Mapping[str, Sample], attempt: _Attempt, rivals: tuple[tuple[Mistake, ...], ...]
+) -> Explanation:
     mistakes = list(attempt.mistakes)
     sent = _real_dtype(next(iter(have.values())))
     if attempt.dtype in {BFLOAT16, FLOAT16} and attempt.dtype is not sent:
@@ -139,6 +161,7 @@ def _explanation(have: Mapping[str, Sample], attempt: _Attempt) -> Explanation:
     return Explanation(
         "diagnosed" if verdict == "diagnosed" else "equal",
         tuple(mistakes),
+        alternatives=rivals,
         elements=attempt.bad.size,
         sampled=len(attempt.bad),
         request=attempt.request,
@@ -167,20 +190,17 @@ def _aligned(
     request: TableRequest | None = None,
 ) -> Iterator[_Attempt]:
     """Yield the numbers aligned with the expected ones by at most so many mistakes."""
-    expected = _table(want.arrays, tuple(range(len(want.shape))))
     sent = next(iter(have.values()))
     own = _real_dtype(sent)
     for order in _orders(sent.values.shape, want):
         if len(order.mistakes) > most:
             continue
-        table = _table(have, order.axes)
-        if len(order.rows) > len(table) or len(order.columns) > table.shape[1]:
-            continue
-        numbers = table[order.rows][:, order.columns]
-        known = expected[:, : numbers.shape[1]]
-        if len(want.arrays) > 1 and numbers.shape[1] < expected.shape[1]:
-            width = numbers.shape[1] // len(want.arrays)
-            known = np.hstack([part[:, :width] for part in np.hsplit(expected, len(want.arrays))])
+        moved = (sent.values.shape[axis] for axis in order.axes)
+        shape = tuple(map(min, moved, want.shape))
+        numbers = _table(have, order.axes, shape)[order.rows][:, order.columns]
+        # Rows beyond those that are compared may be the ones that were sent.
+        kept = (None, *shape[1:]) if len(shape) > 1 else shape
+        known = _table(want.arrays, tuple(range(len(shape))), kept)
         predicted = known[: len(numbers)]
         mistakes = (*first, *order.mistakes)
         plain = order.mistakes == ()
@@ -194,12 +214,14 @@ def _aligned(
             checks.append((own, 0.5 * 10.0**-decimals, (*mistakes, rounding)))
         for judged, slack, named in checks:
             bad = _bad(numbers, predicted, want, judged, slack)
-            yield _Attempt(named, bad, unchanged, judged)
+            yield _Attempt(named, bad, unchanged, judged, shape)
         if len(order.mistakes) < most:
-            if want.are_ids:
-                yield from _offset(numbers, predicted, own, mistakes)
-            yield from _factors(numbers, predicted, want, own, mistakes)
-            yield from _moved_rows(numbers, known, want, own, mistakes)
+            changed = (
+                _offset(numbers, predicted, want, own, mistakes),
+                _factors(numbers, predicted, want, own, mistakes),
+                _moved_rows(numbers, known, want, own, mistakes),
+            )
+            yield from (replace(each, shape=shape) for each in chain(*changed))
 
 
 def _real_dtype(sample: Sample) -> DType:
@@ -232,11 +254,14 @@ def _factors(
     dtype: DType,
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
-    """Yield a factor of all numbers."""
+    """Yield a factor of all numbers, or the other sign of all that are finite."""
     is_finite = np.isfinite(numbers) & np.isfinite(predicted)
     own, exact = numbers[is_finite], predicted[is_finite]
     weight = float((exact * exact).sum())
     factor = float((own * exact).sum()) / weight if weight else 0.0
+    if abs(factor + 1) < _SURELY_ONE:
+        bad = _bad(numbers, np.where(is_finite, -predicted, predicted), want, dtype, 0.0)
+        yield _Attempt((*mistakes, mistake("wrong-sign")), bad, dtype=dtype)
     shortest = float(f"{factor:.6g}")
     # A factor that is printed as 1 says nothing.
     if factor > 1e-6 and "1" not in {f"{shortest:g}", f"{1 / shortest:g}"}:
@@ -251,14 +276,21 @@ def _factors(
 
 
 def _offset(
-    numbers: Float64s, predicted: Float64s, dtype: DType, mistakes: tuple[Mistake, ...]
+    numbers: Float64s,
+    predicted: Float64s,
+    want: Numbers,
+    dtype: DType,
+    mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
-    """Yield one whole number that is added to all, as to position ids."""
+    """Yield one whole number that is added to all position ids, or to all indices."""
+    if not want.are_ids and not all(sample.is_integer for sample in want.arrays.values()):
+        return
     difference = numbers - predicted
     first = float(difference.flat[0]) if difference.size else 0.0
     if first and first % 1 == 0:
         values = {"rows": first, "have": float(numbers.flat[0]), "want": float(predicted.flat[0])}
-        wrong = mistake("position-offset", None, values, variant="ids")
+        variant = "ids" if want.are_ids else "indices"
+        wrong = mistake("position-offset", None, values, variant=variant)
         yield _Attempt((*mistakes, wrong), difference != first, dtype=dtype)
 
 
@@ -285,7 +317,7 @@ def _moved_rows(
                 moved = want.moved(sign * shift)
                 if moved is None:
                     continue
-                table = _table(moved.arrays, tuple(range(len(moved.shape))))
+                table = _table(moved.arrays, tuple(range(len(moved.shape))), moved.shape)
                 if table.shape != numbers.shape:
                     continue
                 bad = _bad(numbers, table, want, dtype, 0.0)
@@ -313,11 +345,19 @@ def _decimals(numbers: Float64s) -> int:
     return 0
 
 
-def _table(arrays: Mapping[str, Sample], axes: tuple[int, ...]) -> Float64s:
-    """Return arrays with their axes in an order, as rows and columns, side by side."""
+def _table(
+    arrays: Mapping[str, Sample], axes: tuple[int, ...], lengths: Sequence[int | None]
+) -> Float64s:
+    """Return arrays as rows and columns, side by side.
+
+    Args:
+        arrays: the arrays.
+        axes: the order of their axes.
+        lengths: how much of each axis, in that order; None for all.
+    """
     tables = []
     for name in sorted(arrays):
-        values = arrays[name].reals().transpose(axes)
+        values = arrays[name].reals().transpose(axes)[tuple(map(slice, lengths))]
         tables.append(values.reshape(prod(values.shape[:-1]) or 1, -1))
     return np.hstack(tables) if len(tables) > 1 else tables[0]
 
@@ -328,26 +368,16 @@ def _orders(shape: tuple[int, ...], want: Numbers) -> list[_Order]:
     found: dict[bytes, _Order] = {}
     for axis_mistakes, axes in _axes(shape, want):
         moved = tuple(shape[axis] for axis in axes)
-        rows, columns = prod(moved[:-1]) or 1, moved[-1] * blocks
-        wanted_rows, wanted_columns = prod(want.shape[:-1]) or 1, want.shape[-1] * blocks
-        sizes: tuple[Mistake, ...] = ()
-        first, last = "rows", "channels"
-        if len(want.axes) == len(want.shape):
-            last = plural(want.axes[-1])
-            if len(moved) > 1 and moved[1:-1] == want.shape[1:-1]:
-                first, rows, wanted_rows = plural(want.axes[0]), moved[0], want.shape[0]
-        for name, have, wanted in ((first, rows, wanted_rows), (last, columns, wanted_columns)):
-            if have != wanted:
-                sizes = (*sizes, of_length(name, have, wanted, beyond="missing"))
-        kept = min(prod(moved[:-1]), prod(want.shape[:-1]))
-        width = min(columns, wanted_columns) // blocks
-        every = np.concatenate(
-            [np.arange(width) + block * (columns // blocks) for block in range(blocks)]
+        sizes = tuple(
+            of_length(plural(name), have, wanted, beyond="missing")
+            for name, have, wanted in zip(_names(want), moved, want.shape, strict=True)
+            if have != wanted
         )
-        for row_mistakes, row_order in _rows(kept, want):
-            for column_mistakes, column_order in _columns(len(every), want):
+        *lengths, width = map(min, moved, want.shape)
+        for row_mistakes, row_order in _rows(prod(lengths), want):
+            for column_mistakes, column_order in _columns(width * blocks, want):
                 mistakes = (*axis_mistakes, *sizes, *row_mistakes, *column_mistakes)
-                order = _Order(mistakes, axes, row_order, every[column_order])
+                order = _Order(mistakes, axes, row_order, column_order)
                 key = repr(axes).encode() + row_order.tobytes() + order.columns.tobytes()
                 if len(mistakes) <= _MOST_MISTAKES and (
                     key not in found or len(mistakes) < len(found[key].mistakes)
@@ -364,10 +394,9 @@ def _axes(
     if rank != len(wanted):
         return
     plain = tuple(range(rank))
-    differing = sum(one != other for one, other in zip(shape, wanted, strict=True))
-    if differing <= 1 or (
-        rank == 2 and all(one <= other for one, other in zip(shape, wanted, strict=True))
-    ):
+    pairs = list(zip(shape, wanted, strict=True))
+    is_part = all(one <= other for one, other in pairs)
+    if is_part or sum(one != other for one, other in pairs) == 1:
         yield (), plain
     for axes in permutations(range(rank)) if rank <= _MOST_AXES else ():
         if axes == plain or tuple(shape[axis] for axis in axes) != wanted:

@@ -501,7 +501,7 @@ class _RotationSearch:
             return Explanation("equal", (), match, (), (), *counts)
         near = [each for each in self.others if each.bits <= self.best.bits + _NEAR_BITS]
         names = set(self.best.candidate.names)
-        others = tuple(each for each in simplest(near) if not names <= set(each.names))
+        others = tuple(each.mistakes for each in simplest(near) if not names <= set(each.names))
         return Explanation("diagnosed", mistakes, match, others[:_MOST_ALTERNATIVES], (), *counts)
 
     def _with_interval(self, best: _Found) -> Candidate:

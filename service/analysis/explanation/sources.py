@@ -11,7 +11,7 @@ from math import exp, log, log10, pi
 
 import numpy as np
 
-from service.analysis.explanation.catalogue import Mistake, mistake
+from service.analysis.explanation.catalogue import Changes, Mistake, mistake
 from service.analysis.explanation.formulas import (
     ORIGINAL,
     Rule,
@@ -244,6 +244,7 @@ class Evidence:
         wanted = self.series.exponents
         patterns = {
             "2k/d": 2 * k / width,
+            "−2k/d": -2 * k / width,
             "k/d": k / width,
             "k/(n − 1)": k / max(pairs - 1, 1),
             "2·(2k)/d": 4 * k / width,
@@ -263,7 +264,8 @@ class Evidence:
         for name, plain in patterns.items():
             exponents = plain + constant
             if not np.allclose(exponents, wanted):
-                slip = mistake("tutorial-slip", None, {"exponent": name, "want": spelled})
+                said = {"exponent": name, "want": spelled}
+                slip = mistake("tutorial-slip", None, said, self._as_base(exponents))
                 if self.target.base_parameter == "max_period" and {name, spelled} <= _SHIFTS.keys():
                     values = {"have": _SHIFTS[name], "want": _SHIFTS[spelled]}
                     changes = {"downscale_freq_shift": _SHIFTS[name]}
@@ -282,15 +284,24 @@ class Evidence:
             yield Source((slip,), 8.0, series, of_sines, is_iterated=False)
         base = exp(log10(self.series.base)) if self.series.base > 1 else 0.0
         if base > 1:
-            slip = mistake(
-                "tutorial-slip", 8.0, {"exponent": "log10 for ln", "want": "ln"}, variant="log10"
-            )
+            logarithm = {"exponent": "log10 for ln", "want": "ln"}
+            changes = {self.target.base_parameter: base}
+            slip = mistake("tutorial-slip", 8.0, logarithm, changes, variant="log10")
             yield Source((slip,), 8.0, replace(self.series, base=base))
         head_dim = self.target.head_dim
         if head_dim > width:
-            wrong = mistake("wrong-denominator", None, {"have": head_dim, "want": width})
             exponents = wanted * (width / head_dim)
+            widths = {"have": head_dim, "want": width}
+            wrong = mistake("wrong-denominator", None, widths, self._as_base(exponents))
             yield Source((wrong,), wrong.bits, replace(self.series, exponents=exponents))
+
+    def _as_base(self, exponents: Float64s) -> Changes | None:
+        """Return the base with which the expected exponents give others; None if none does."""
+        series = self.series
+        times = float(exponents[-1] / series.exponents[-1]) if series.exponents[-1] else 1.0
+        if not np.allclose(exponents, times * series.exponents):
+            return None
+        return {self.target.base_parameter: series.base**times}
 
     def _still(self) -> Iterator[Source]:
         """Yield tables in which only the first pairs turn, and ones in which none does."""

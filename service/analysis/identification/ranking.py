@@ -146,7 +146,9 @@ def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
     first, second = (_last_numbers(request, tables) for request in requests)
     if first is None or second is None or first.shape != second.shape:
         return False
-    return bool(np.allclose(first, second, rtol=0, atol=_SAME * float(np.abs(first).max())))
+    # A causal mask is infinite.
+    largest = float(np.abs(first[np.isfinite(first)]).max(initial=0.0))
+    return bool(np.allclose(first, second, rtol=0, atol=_SAME * largest))
 
 
 def _longer(request: TableRequest) -> TableRequest | None:

@@ -258,9 +258,12 @@ def negated(table: Float64s) -> Float64s:
         (ALIBI, lambda each: each.swapaxes(0, 2), ["transposed"]),
         (ALIBI, lambda each: np.round(each, 2), ["rounded-decimals"]),
         (ALIBI, lambda each: each[::-1], None),
+        (ALIBI, negated, ["wrong-sign"]),
+        (ALIBI, lambda each: each[:, :5, :5], ["truncated", "truncated"]),
+        (T5, lambda each: each + 1, ["position-offset"]),
         (T5, lambda each: each.T, ["transposed"]),
         (T5, lambda each: each[:12], ["truncated"]),
-        (T5, negated, None),
+        (T5, negated, ["wrong-sign"]),
         (INV_FREQ, lambda each: each * 4, ["extra-factor"]),
         (INV_FREQ, lambda each: each[:9], ["truncated"]),
         (KERPLE, lambda each: each * 1.5, ["extra-factor"]),
@@ -382,3 +385,35 @@ def test_with_a_step_that_is_too_large_another_table_is_equal(
     monkeypatch.setattr(numeric_tables, "spacing", lambda values, _: np.full(values.shape, 1e-2))
 
     assert names(against(LEARNED, LEARNED + 1e-3)) == ["equal"]
+
+
+@pytest.mark.parametrize(
+    ("url", "index", "part"),
+    [
+        (INV_FREQ, (3,), np.s_[:]),
+        (INV_FREQ, (3,), np.s_[:9]),
+        (ALIBI, (3, 4, 2), np.s_[:]),
+        (ALIBI, (3, 4, 2), np.s_[:, :6, :5]),
+    ],
+)
+def test_place_of_a_wrong_number_has_a_number_for_each_axis(
+    url: str, index: tuple[int, ...], part: Any
+) -> None:
+    have = next(iter(table_of(url).values())).reals()[part].copy()
+    have[index] += 1
+
+    found = examined(url, {name: float_sample(have, FLOAT32) for name in table_of(url)})
+
+    assert (found.verdict, found.findings[0].values["index"]) == ("none", [*index])
+
+
+def test_distances_of_the_wrong_sign_may_be_those_in_another_order() -> None:
+    both = "/relative/alibi?num_heads=4&query_len=6"
+
+    one, other = (
+        examined(url, changed(table_of(url), negated)) for url in (both, f"{both}&form=symmetric")
+    )
+
+    assert names(one) == names(other) == ["wrong-sign"]
+    assert [[each.name for each in rival] for rival in one.alternatives] == [["transposed"]]
+    assert not other.alternatives

@@ -53,6 +53,14 @@ def test_requests_for_one_table_are_alike() -> None:
     assert not are_alike(paper, paper.with_parameters(layout="concatenated"), tables)
 
 
+def test_masked_tables_with_other_slopes_are_not_alike() -> None:
+    given = {"num_heads": 4, "query_len": 6, "masked": True}
+    one = TableRequest("relative/alibi", given)
+
+    assert are_alike(one, one, tables)
+    assert not are_alike(one, one.with_parameters(alibi_bias_max=4.0), tables)
+
+
 def test_tables_that_continue_differently_are_not_alike() -> None:
     row = float_input(in_float64(1, 8), FLOAT64)
     paper, slower = proposal(1, 8, "float64"), proposal(1, 8, "float64", base=500.0)
