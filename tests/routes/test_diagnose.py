@@ -1606,3 +1606,10 @@ def test_a_factor_without_a_short_decimal_is_named(client: Client, factor: float
     (mistake,) = sent(client, ENCODING, have.astype(np.float32))["mistakes"]
 
     assert (mistake["name"], mistake["ratio"]) == ("extra-factor", pytest.approx(factor, rel=1e-6))
+
+
+def test_a_row_whose_expected_exponents_are_tiny_is_another_table(client: Client) -> None:
+    to = "/rope?head_dim=512&rope_type=proportional&partial_rotary_factor=0.25&positions=1,4095"
+    still = table(client, "/rope?head_dim=64&inv_freq=1,0.5&seq_len=1")
+    report = diagnose(client, x=still, to=f"{to}&max_position_embeddings=131072")
+    assert [each["name"] for each in report["mistakes"]] == ["another-table"]

@@ -299,7 +299,8 @@ class Evidence:
         """Return the base with which the expected exponents give others; None if none does."""
         series = self.series
         times = float(exponents[-1] / series.exponents[-1]) if series.exponents[-1] else 1.0
-        if not np.allclose(exponents, times * series.exponents):
+        is_base = abs(times * log(series.base)) < MOST_LOG
+        if not is_base or not np.allclose(exponents, times * series.exponents):
             return None
         return {self.target.base_parameter: series.base**times}
 
