@@ -84,7 +84,7 @@ class Alignment:
         return self.prefix is None and self.longer is None
 
     def pairs_names(self, own: Sequence[str], others: Sequence[str]) -> bool:
-        """Return True if each axis is paired with that of its name where there is one."""
+        """Return True if no axis is paired with one of another name while its own name is there."""
         return all(
             own[axis] == others[other] or not (own[axis] in others or others[other] in own)
             for other, axis in enumerate(self.axes)

@@ -76,7 +76,7 @@ def _misspelled(where: str | None, value: str, detail: str, near: str | None) ->
 
 
 def unknown_path(
-    path: str, known: Iterable[str], named: Callable[[], Mapping[str, str]], kind: str = ""
+    path: str, known: Iterable[str], named: Callable[[], Mapping[str, str]], what: str = "resource"
 ) -> NotFound:
     """Return the error for an unknown path, with a hint.
 
@@ -84,7 +84,7 @@ def unknown_path(
         path: the unknown path.
         known: the paths of all routes without path parameters.
         named: returns the path and query of each convention by its name, for hints.
-        kind: of what there is none at the path, with "at"; of anything unless given.
+        what: the kind of thing that the path should name.
     """
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
@@ -93,7 +93,7 @@ def unknown_path(
     near = exact or next(iter(similar(path.partition(".")[0], paths, cutoff=0.75)), None)
     shown = near and near.replace("?", " with ")
     hint = f"did you mean {shown}?" if shown else "/ lists what is here"
-    detail = f"There is no {kind}{shortened(path)}; {hint}"
+    detail = f"There is no {what} at {shortened(path)}; {hint}"
     return NotFound(detail, _misspelled(None, path, detail, near))
 
 

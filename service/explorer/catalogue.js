@@ -36,7 +36,8 @@ function score({ id, title, summary, path, group, parameters, models = "" }, wor
   const name = `${title} ${id} ${models}`;
   const all = `${name} ${summary} ${path} ${group} ${parameters}`.replace(/@[^,]*/g, "");
   const isLike = (word) => (each) => each[0] === word[0] && isNear(word, each, 2);
-  const near = (word) => word.length > 3 && name.toLowerCase().split(/\W/).some(isLike(word));
+  const named = name.toLowerCase().split(/[\W_]+/);
+  const near = (word) => word.length > 3 && named.some(isLike(word));
   const starts = (word) => [title, group].some((text) => begins(text, word, "^"));
   const rate = (word) =>
     [near(word), begins(all, word), begins(name, word), starts(word)].lastIndexOf(true);

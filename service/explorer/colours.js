@@ -15,26 +15,43 @@ export function isDark() {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** What returns the CSS colour of t from 0 to 1, or of an index, by kind of scale. */
+/** Return [red, green, blue] from 0 to 255 of an OKLCH colour, its hue in degrees. */
+function rgb(lightness, chroma, hue) {
+  // Not by a canvas: browsers that hide who one is add noise to what is read of it.
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  return [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ].map((linear) => {
+    const light = Math.min(Math.max(linear, 0), 1);
+    const encoded = light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055;
+    return Math.round(255 * encoded);
+  });
+}
+
+/** What returns the colour of t from 0 to 1, or of an index, by kind of scale. */
 const KINDS = {
   // Neutral in the middle, blue above, red below.
   signed(t, dark) {
     const size = Math.abs(2 * t - 1);
     const lightness = dark ? 0.19 + 0.61 * size : 0.975 - 0.575 * size;
-    const hue = t < 0.5 ? BELOW : ABOVE;
-    return `oklch(${lightness} ${0.155 * Math.min(1, 1.25 * size)} ${hue})`;
+    return rgb(lightness, 0.155 * Math.min(1, 1.25 * size), t < 0.5 ? BELOW : ABOVE);
   },
   // For tables with one sign: from pale green to deep blue.
   ramp(t, dark) {
     const lightness = dark ? 0.24 + 0.66 * t : 0.955 - 0.635 * t;
-    const chroma = 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t));
-    return `oklch(${lightness} ${chroma} ${165 + 110 * t})`;
+    return rgb(lightness, 0.03 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * t)), 165 + 110 * t);
   },
   // Neighbours differ in hue and in lightness.
   index(index, dark) {
     // By the golden angle, hues of indices 8, 13, 21 and 34 apart are near: no multiples of 5.
     const lightness = (dark ? 0.46 : 0.5) + 0.09 * ((2 * index) % 5);
-    return `oklch(${lightness} 0.12 ${ABOVE + 137.508 * index})`;
+    return rgb(lightness, 0.12, ABOVE + 137.508 * index);
   },
 };
 
@@ -42,16 +59,13 @@ const palettes = {};
 
 /** Return the colours of a kind of scale, as [red, green, blue] and as pixels; the last is neutral. */
 function palette(kind, dark) {
-  const context = new OffscreenCanvas(STEPS + 1, 1).getContext("2d", { willReadFrequently: true });
   const place = (step) => (kind === "index" ? step % PALETTE : step / (STEPS - 1));
-  for (let step = 0; step <= STEPS; step += 1) {
-    context.fillStyle =
-      step < STEPS ? KINDS[kind](place(step), dark) : dark ? "#3a3d42" : "#d6d8db";
-    context.fillRect(step, 0, 1, 1);
-  }
-  const { data } = context.getImageData(0, 0, STEPS + 1, 1);
-  const pixels = new Int32Array(data.buffer);
-  return { pixels, colours: Array.from(pixels, (_, at) => data.slice(4 * at, 4 * at + 3)) };
+  const colour = (_, step) => KINDS[kind](place(step), dark);
+  const neutral = dark ? [58, 61, 66] : [214, 216, 219];
+  const colours = [...Array.from({ length: STEPS }, colour), neutral];
+  // A pixel of ImageData as one number, on the little-endian machines that browsers run on.
+  const pixel = ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red;
+  return { colours, pixels: Int32Array.from(colours, pixel) };
 }
 
 /** The scale of a heat map: which number has which colour. */

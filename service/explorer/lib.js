@@ -176,7 +176,8 @@ export async function json(url, options, has) {
   const answer = await response.json().catch((error) => {
     if (error.name === "AbortError") throw error;
   });
-  if (has ? typeof (answer?.[has] ?? "") === "object" : answer) return answer;
+  const part = has ? answer?.[has] : answer;
+  if (part && typeof part === "object") return answer;
   throw cutOff();
 }
 

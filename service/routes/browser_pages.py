@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 from fastapi import FastAPI
+from starlette.datastructures import URL
 from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,7 +32,7 @@ from service.delivery.middleware import ASSETS
 from service.delivery.negotiation import list_header, prefers_page, raw
 from service.delivery.openapi.operations import example_request
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
-from service.delivery.problems import MEDIA_TYPE, TYPES, MethodNotAllowed, html_headers
+from service.delivery.problems import MEDIA_TYPE, html_headers
 from service.delivery.responses import Answer, WholeFile
 from service.delivery.schedule import SHORT_SECONDS, cancel_on_disconnect
 from service.encodings.family import choices
@@ -246,16 +247,20 @@ class ProblemPages:
                 headers = {**html_headers(_POLICY, "no-store"), "Vary": "Accept"}
                 body = message["body"]
                 # A page about a POST may import its endpoint.
-                page = body and await asyncio.to_thread(_problem_page, scope, orjson.loads(body))
+                allowed = dict(start["headers"]).get(b"allow", b"")
+                page = b""
+                if body:
+                    problem = orjson.loads(body)
+                    page = await asyncio.to_thread(_problem_page, scope, problem, allowed)
                 await Answer(start["status"], [*kept, *raw(headers)], page)(scope, receive, send)
 
         await self.app(scope, receive, send_page if is_browser else send)
 
 
-def _problem_page(scope: Scope, problem: dict[str, Any]) -> bytes:
+def _problem_page(scope: Scope, problem: dict[str, Any], allowed: bytes) -> bytes:
     """Return the page of a problem, with a link to each repaired request."""
     resource = scope["path"].partition(".")[0]
-    if problem["type"] == TYPES[MethodNotAllowed].uri and resource in ENDPOINTS:
+    if b"POST" in allowed and resource in ENDPOINTS:
         return _post_page(ENDPOINTS[resource], scope, problem)
     content = {"detail": problem["detail"], "errors": problem["errors"]}
     return _page(problem["title"], content, {"problem": problem})
@@ -264,8 +269,7 @@ def _problem_page(scope: Scope, problem: dict[str, Any]) -> bytes:
 def _post_page(endpoint: Endpoint, scope: Scope, problem: dict[str, Any]) -> bytes:
     """Return the page of a URL that takes a POST alone: what it takes, and where to give it."""
     query, body = example_request(endpoint)
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    url = f"{scope['scheme']}://{host}{endpoint.path}{'?' if query else ''}{urlencode(query)}"
+    url = str(URL(scope=scope).replace(path=endpoint.path, query=urlencode(query)))
     words = ("curl", "--json", quoted_word(json.dumps(body)), quoted_word(url))
     content = {
         "It takes": "POST with a body of one of: " + ", ".join(endpoint.inputs.formats),

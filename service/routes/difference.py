@@ -181,8 +181,10 @@ class DiffReport(Report):
     def lines(self) -> Iterator[str]:
         """Yield the verdict with the first position, then each encoding."""
         firsts = [each.first_position for each in self.encodings if each.first_position is not None]
-        where = f" by more than {_share(self.epsilon)}, first at position {min(firsts, default=0)}"
-        yield self.verdict + where * (self.verdict == "differs" and bool(firsts))
+        if firsts and self.verdict == "differs":
+            yield f"differs by more than {_share(self.epsilon)}, first at position {min(firsts)}"
+        else:
+            yield self.verdict
         yield from super().lines()
         for each in self.encodings:
             yield from (f"{each.a}.{line}" for line in each.lines())

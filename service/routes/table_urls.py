@@ -148,7 +148,7 @@ def read_url(url: str) -> TableUrl:
             raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
         if not path.strip("/"):
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
-        raise unknown_path(path, RESOURCES, conventions, "table at ")
+        raise unknown_path(path, RESOURCES, conventions, "table")
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(resource.parameters, _query(split))
     revision = revision_of(parameters)

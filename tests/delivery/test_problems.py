@@ -36,7 +36,7 @@ def test_types_are_distinct_uris() -> None:
         ("/q1w2e3", "/ lists what is here"),
         ("/nothing", "/ lists what is here"),
         ("/pos", "/ lists what is here"),
-        ("/docs/assets/nothing.js", "There is no /docs/assets/nothing.js"),
+        ("/docs/assets/nothing.js", "There is no resource at /docs/assets/nothing.js"),
         ("/%ff", "There is no"),
     ],
 )

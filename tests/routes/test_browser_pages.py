@@ -306,6 +306,17 @@ def test_a_page_of_a_post_alone_leads_to_where_a_file_can_be_dropped(client: Cli
         assert f"http://posref.test{path}" in page.text
 
 
+@pytest.mark.parametrize(("method", "path"), [("POST", "/catalogue"), ("PUT", "/describe")])
+def test_a_page_of_a_url_that_takes_no_post_offers_none(
+    client: Client, method: str, path: str
+) -> None:
+    answer = client.request(method, path, headers={"Accept": BROWSER})
+
+    assert answer.status_code == 405
+    assert "It takes" not in answer.text
+    assert "GET" in Elements(answer.text).text
+
+
 def test_assets_of_a_page_are_immutable_and_compressed_once(client: Client) -> None:
     page = client.get("/", accept=BROWSER)
     sources = [unescape(url) for url in re.findall(r'"(/explorer/[^"]+)"', page.text)]

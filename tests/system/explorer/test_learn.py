@@ -67,7 +67,8 @@ def test_next_button_leads_on(tab: Tab) -> None:
 
 def test_differences_are_those_of_the_tables(tab: Tab, server: Server) -> None:
     def rows(target: str) -> Any:
-        return np.frombuffer(server.get(target).content, "<f4").reshape(4, 128).astype(float)
+        content = server.get(f"{target}&dtype=float64").content
+        return np.frombuffer(content, "<f8").reshape(4, 128)
 
     def most(target: str) -> Any:
         return abs(rows(EXACT) - rows(target)).max(axis=1)
