@@ -1535,9 +1535,18 @@ def test_exchanged_sides_are_named_by_their_parameter(client: Client, url: str, 
 
 
 @pytest.mark.parametrize("width", [14, 18, 30])
-@pytest.mark.parametrize("to", ["/rope?head_dim=32&seq_len=64&pack=concat", f"{ENCODING}&base=7"])
-def test_first_channels_of_a_table_are_named(client: Client, to: str, width: int) -> None:
-    have = array(client, to)
+@pytest.mark.parametrize(
+    ("to", "rows"),
+    [
+        ("/rope?head_dim=32&pack=concat", "&seq_len=64"),
+        ("/rope?head_dim=32&pack=concat&seq_len=64", ""),
+        (f"{ENCODING}&base=7", ""),
+    ],
+)
+def test_first_channels_of_a_table_are_named(
+    client: Client, to: str, rows: str, width: int
+) -> None:
+    have = array(client, to + rows)
     width = width * have.shape[1] // 32
 
     (mistake,) = sent(client, to, have[:, :width])["mistakes"]

@@ -162,6 +162,16 @@ class Target:
     def is_along_one_axis(self) -> bool:
         return int(self.structure.places.shape[1]) == 1
 
+    @property
+    def has_tokens(self) -> bool:
+        """True if positions count tokens; those of a grid may have steps of another length.
+
+        Those of /rope along several axes count tokens as well, from one number on.
+        """
+        return self.is_along_one_axis or (
+            self.request is not None and self.request.resource == "rope"
+        )
+
     def may_have(self, count: int) -> bool:
         """Return whether a table may have so many frequencies instead, if another width turns."""
         wanted = len(self.omega)
