@@ -1555,6 +1555,20 @@ def test_first_channels_of_a_table_are_named(
     assert (mistake["have"], mistake["want"]) == (width, have.shape[1])
 
 
+@pytest.mark.parametrize(("start", "how"), [(0, "not at all"), (18, "twice")])
+def test_the_offset_of_text_before_an_image_is_that_of_a_cache(
+    client: Client, start: int, how: str
+) -> None:
+    def url(start: int) -> str:
+        ids = {"t": (0, 0, 0, 0), "h": (0, 0, 1, 1), "w": (0, 1, 0, 1)}
+        rows = (f"&positions_{axis}={','.join(str(start + n) for n in ids[axis])}" for axis in ids)
+        return f"/rope?head_dim=64&mrope_section=8,12,12&pack=concat{''.join(rows)}"
+
+    (mistake,) = sent(client, url(9), array(client, url(start)))["mistakes"]
+
+    assert (mistake["name"], mistake["how"]) == ("cache-offset", how)
+
+
 def test_numbers_that_are_not_finite_are_not_near_the_expected_ones(client: Client) -> None:
     have = array(client, ROPE.replace("half", "concat"))
     have += np.random.default_rng(5).normal(scale=0.02, size=have.shape)

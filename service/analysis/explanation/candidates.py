@@ -255,7 +255,8 @@ class Proposer(Evidence):
             # Pairs of two frequencies have no size of their own.
             sizes.insert(0, candidate)
         if measured is None:
-            steps = (1.0, -1.0) if self.target.has_tokens else ()
+            # Positions along several axes may have steps of another length.
+            steps = (1.0, -1.0) if self.target.is_along_one_axis else ()
             offsets = (*steps, *((self.first, -self.first) if self.first else ()))
             for scaled in sizes:
                 yield scaled

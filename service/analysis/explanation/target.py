@@ -163,14 +163,10 @@ class Target:
         return int(self.structure.places.shape[1]) == 1
 
     @property
-    def has_tokens(self) -> bool:
-        """True if positions count tokens; those of a grid may have steps of another length.
-
-        Those of /rope along several axes count tokens as well, from one number on.
-        """
-        return self.is_along_one_axis or (
-            self.request is not None and self.request.resource == "rope"
-        )
+    def may_follow_others(self) -> bool:
+        """True if rows may continue a sequence: those of a grid do only where text precedes it."""
+        is_mrope = self.request is not None and self.request.resource == "rope"
+        return self.is_along_one_axis or is_mrope
 
     def may_have(self, count: int) -> bool:
         """Return whether a table may have so many frequencies instead, if another width turns."""
