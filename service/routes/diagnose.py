@@ -231,8 +231,8 @@ def diagnose_arrays(
 
 # Findings that say nothing of an array but that it is no table of sines and cosines.
 _VAGUE = {"unit-length", "frequencies"}
-# A larger array of an unrelated shape is not examined unless an axis is that of channels, though so
-# many times longer or shorter.
+# Arrays above _LARGE are refused unread unless one axis is within a factor of _WIDEST of the number
+# of channels.
 _LARGE, _WIDEST = 2**20, 8
 
 
@@ -247,8 +247,9 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
         _check_related(have, expected)
     found = explain(_by_part(have), target)
     if found.verdict == "none" and all(each.name in _VAGUE for each in found.findings):
-        _check_related(have, expected)
         found = _beginning_of_channels(found, have, target)
+        if found.verdict == "none":
+            _check_related(have, expected)
     is_sequence = target.is_along_one_axis
     found = as_another_table(
         found, _by_part(have), expected.request, settings, is_sequence=is_sequence
@@ -272,11 +273,11 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
 def _beginning_of_channels(found: Explanation, have: Arrays, target: Target) -> Explanation:
     """Return that rows have only their first channels, if they do, or else what is known."""
     shape, wanted = next(iter(have.values())).shape, target.wanted.shape
-    # Fewer are a table of cosines, or of sines, alone.
-    if shape[:-1] != wanted[:-1] or not len(target.omega) < shape[-1] < wanted[-1]:
+    if shape[:-1] != wanted[:-1] or not 0 < shape[-1] < wanted[-1]:
         return found
     part = explain(_by_part(have), _of_first_channels(target, have))
-    if part.verdict == "none":
+    # Fewer with a mistake may be cosines, or sines, alone.
+    if part.verdict == "none" or (part.mistakes and shape[-1] <= len(target.omega)):
         return found
     mistakes = (*part.mistakes, of_length("channels", shape[-1], wanted[-1]))
     return replace(part, verdict="diagnosed", mistakes=mistakes)
@@ -676,7 +677,7 @@ def _matching_request(found: Explanation, target: Target) -> TableRequest | None
     if match is None or request is None or found.verdict != "diagnosed":
         return None
     changes = _changes(found, match, target)
-    if changes is None or request.parameters.keys() & {"grid_offset"} & changes.keys():
+    if changes is None:
         return None
     is_axial = request.resource == "rope/axial" and "pack" not in changes
     if not is_axial and request.resource not in {"rope", "encoding", "encoding/timesteps"}:

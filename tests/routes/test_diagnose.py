@@ -1535,15 +1535,38 @@ def test_exchanged_sides_are_named_by_their_parameter(client: Client, url: str, 
 
 
 @pytest.mark.parametrize("width", [14, 18, 30])
-@pytest.mark.parametrize("to", ["/rope?head_dim=32&seq_len=64&pack=concat", f"{ENCODING}&base=7"])
-def test_first_channels_of_a_table_are_named(client: Client, to: str, width: int) -> None:
-    have = array(client, to)
+@pytest.mark.parametrize(
+    ("to", "rows"),
+    [
+        ("/rope?head_dim=32&pack=concat", "&seq_len=64"),
+        ("/rope?head_dim=32&pack=concat&seq_len=64", ""),
+        (f"{ENCODING}&base=7", ""),
+    ],
+)
+def test_first_channels_of_a_table_are_named(
+    client: Client, to: str, rows: str, width: int
+) -> None:
+    have = array(client, to + rows)
     width = width * have.shape[1] // 32
 
     (mistake,) = sent(client, to, have[:, :width])["mistakes"]
 
     assert (mistake["name"], mistake["axis"]) == ("truncated", "channels")
     assert (mistake["have"], mistake["want"]) == (width, have.shape[1])
+
+
+@pytest.mark.parametrize(("start", "how"), [(0, "not at all"), (18, "twice")])
+def test_the_offset_of_text_before_an_image_is_that_of_a_cache(
+    client: Client, start: int, how: str
+) -> None:
+    def url(start: int) -> str:
+        ids = {"t": (0, 0, 0, 0), "h": (0, 0, 1, 1), "w": (0, 1, 0, 1)}
+        rows = (f"&positions_{axis}={','.join(str(start + n) for n in ids[axis])}" for axis in ids)
+        return f"/rope?head_dim=64&mrope_section=8,12,12&pack=concat{''.join(rows)}"
+
+    (mistake,) = sent(client, url(9), array(client, url(start)))["mistakes"]
+
+    assert (mistake["name"], mistake["how"]) == ("cache-offset", how)
 
 
 def test_numbers_that_are_not_finite_are_not_near_the_expected_ones(client: Client) -> None:

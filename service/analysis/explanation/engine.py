@@ -320,8 +320,7 @@ class _Search:
             # One cosine more than sines, or the other way round.
             return
         common = (reading.sample, reading.measured, reading.view.rows)
-        is_counted = target.is_along_one_axis or getattr(target.request, "resource", "") == "rope"
-        first = float(reading.places[0, 0]) if is_counted else 0.0
+        first = float(reading.places[0, 0]) if target.may_follow_others else 0.0
         if pairs == wanted:
             yield Proposer(target, series, *common, first=first)
             return

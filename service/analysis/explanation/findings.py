@@ -488,10 +488,11 @@ class _Lanes(Measured):
 
 
 def _line(measured: Measured) -> Finding:
-    """Return the geometric progression of frequencies, or that they have none; fast ones alias."""
+    """Return the geometric progression of frequencies, or that they have none."""
     omega = np.abs(measured.omega)
     line = fitted_line(omega, measured.error)
     if line is None:
+        # Those of more than half a turn a row alias: what is measured of them is no frequency.
         listed = [float(f"{each:.6g}") for each in measured.omega[:4]]
         text = "frequencies below half a turn a row are no geometric progression"
         return Finding("frequencies", text, {"first": listed})

@@ -7,7 +7,7 @@ other settings of the request. ``explain_numbers`` returns the shortest list of 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice, permutations, product
+from itertools import chain, combinations, permutations, product
 from math import isqrt, prod
 from typing import TypeAlias
 
@@ -20,7 +20,9 @@ from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import of_length, with_mistakes
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding, placed_along, plural
+from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import narrowest_dtype, rounded, spacing
+from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.sincos import Layout, lanes
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
@@ -108,7 +110,7 @@ def explain_numbers(
     attempts = _attempts(have, want, others)
     for attempt in attempts:
         if not attempt.bad.any():
-            return _explanation(have, attempt, _rivals(attempt, attempts))
+            return _explanation(have, [attempt, *_rivals(attempt, attempts)])
         if nearest is None or attempt.bad.sum() < nearest.bad.sum():
             nearest = attempt
     if nearest is None:
@@ -137,35 +139,42 @@ def _names(want: Numbers) -> tuple[str, ...]:
     return (*outer, *("block", "row", "channel")[-rank:])
 
 
-def _rivals(found: _Attempt, others: Iterator[_Attempt]) -> tuple[tuple[Mistake, ...], ...]:
-    """Return what explains numbers of the wrong sign as well: distances change sign with an order.
+def _rivals(found: _Attempt, others: Iterator[_Attempt]) -> Iterator[_Attempt]:
+    """Yield what explains numbers of the wrong sign as well: distances change sign with an order.
 
     Args:
         found: what explains the numbers.
         others: what would be tried next.
     """
-    if [each.name for each in found.mistakes] != ["wrong-sign"]:
-        return ()
-    single = (each for each in others if len(each.mistakes) == 1 and not each.bad.any())
-    return tuple(each.mistakes for each in islice(single, 1))
+    names, most = {each.name for each in found.mistakes}, len(found.mistakes)
+    for each in others if "wrong-sign" in names else ():
+        has_sign = any(wrong.name == "wrong-sign" for wrong in each.mistakes)
+        if not has_sign and len(each.mistakes) <= most and not each.bad.any():
+            yield each
 
 
-def _explanation(
-    have: Mapping[str, Sample], attempt: _Attempt, rivals: tuple[tuple[Mistake, ...], ...]
-) -> Explanation:
-    mistakes = list(attempt.mistakes)
+def _explanation(have: Mapping[str, Sample], found: Sequence[_Attempt]) -> Explanation:
+    """Return what explains the numbers with the fewest mistakes, beside another one of as many."""
     sent = _real_dtype(next(iter(have.values())))
-    if attempt.dtype in {BFLOAT16, FLOAT16} and attempt.dtype is not sent:
-        mistakes.append(mistake("narrow-tables", None, {"dtype": attempt.dtype.name}))
-    verdict: object = "diagnosed" if mistakes else "equal"
+    first = min(found, key=lambda each: len(each.mistakes))
+    same = (each for each in found if len(each.mistakes) == len(first.mistakes))
+    others = [each for each in same if each.mistakes != first.mistakes][:1]
+    mistakes, *alternatives = (each.mistakes + _of_dtype(each, sent) for each in (first, *others))
     return Explanation(
-        "diagnosed" if verdict == "diagnosed" else "equal",
-        tuple(mistakes),
-        alternatives=rivals,
-        elements=attempt.bad.size,
-        sampled=len(attempt.bad),
-        request=attempt.request,
+        "diagnosed" if mistakes else "equal",
+        mistakes,
+        alternatives=tuple(alternatives),
+        elements=first.bad.size,
+        sampled=len(first.bad),
+        request=first.request,
     )
+
+
+def _of_dtype(found: _Attempt, sent: DType) -> tuple[Mistake, ...]:
+    """Return that numbers are rounded to a narrow type, if they were not sent as such."""
+    if found.dtype in {BFLOAT16, FLOAT16} and found.dtype is not sent:
+        return (mistake("narrow-tables", None, {"dtype": found.dtype.name}),)
+    return ()
 
 
 def _attempts(
@@ -216,12 +225,15 @@ def _aligned(
             bad = _bad(numbers, predicted, want, judged, slack)
             yield _Attempt(named, bad, unchanged, judged, shape)
         if len(order.mistakes) < most:
-            changed = (
-                _offset(numbers, predicted, want, own, mistakes),
-                _factors(numbers, predicted, want, own, mistakes),
-                _moved_rows(numbers, known, want, own, mistakes),
-            )
-            yield from (replace(each, shape=shape) for each in chain(*changed))
+            for judged in dict.fromkeys((own, dtype)):
+                changed = (
+                    _offset(numbers, predicted, want, judged, mistakes),
+                    _factors(numbers, predicted, want, judged, mistakes),
+                    _moved_rows(numbers, known, want, judged, mistakes),
+                )
+                for each in chain(*changed):
+                    if len(each.mistakes) <= _MOST_MISTAKES:
+                        yield replace(each, shape=shape)
 
 
 def _real_dtype(sample: Sample) -> DType:
@@ -254,24 +266,27 @@ def _factors(
     dtype: DType,
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
-    """Yield a factor of all numbers, or the other sign of all that are finite."""
+    """Yield a factor of all numbers, the other sign of all that are finite, or both."""
     is_finite = np.isfinite(numbers) & np.isfinite(predicted)
     own, exact = numbers[is_finite], predicted[is_finite]
     weight = float((exact * exact).sum())
     factor = float((own * exact).sum()) / weight if weight else 0.0
-    if abs(factor + 1) < _SURELY_ONE:
-        bad = _bad(numbers, np.where(is_finite, -predicted, predicted), want, dtype, 0.0)
-        yield _Attempt((*mistakes, mistake("wrong-sign")), bad, dtype=dtype)
-    shortest = float(f"{factor:.6g}")
-    # A factor that is printed as 1 says nothing.
-    if factor > 1e-6 and "1" not in {f"{shortest:g}", f"{1 / shortest:g}"}:
-        values = {"factor": 1 / shortest, "ratio": shortest}
-        wrong = mistake("missing-factor", None, values, variant="numbers")
-        if factor > 1:
-            values = {"factor": shortest, "ratio": shortest}
-            wrong = mistake("extra-factor", None, values, variant="numbers")
-        for each in dict.fromkeys((shortest, factor)):
-            bad = _bad(numbers, predicted * each, want, dtype, 0.0)
+    if factor < 0:
+        factor, predicted = -factor, np.where(is_finite, -predicted, predicted)
+        mistakes = (*mistakes, mistake("wrong-sign"))
+        if abs(factor - 1) < _SURELY_ONE:
+            yield _Attempt(mistakes, _bad(numbers, predicted, want, dtype, 0.0), dtype=dtype)
+    # Any array of one number is a multiple of any other.
+    if factor < 1e-6 or (exact == exact[0]).all():
+        return
+    close = 2 * (HALF_STEP[dtype] + HALF_STEP[want.dtype])
+    for each in round_numbers(max(factor, 1 / factor), close):
+        # A factor that is printed as 1 says nothing.
+        if f"{each:.6g}" != "1":
+            ratio = each if factor > 1 else 1 / each
+            name = "extra-factor" if factor > 1 else "missing-factor"
+            wrong = mistake(name, None, {"factor": each, "ratio": ratio}, variant="numbers")
+            bad = _bad(numbers, predicted * ratio, want, dtype, 0.0)
             yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
 
 
@@ -284,6 +299,9 @@ def _offset(
 ) -> Iterator[_Attempt]:
     """Yield one whole number that is added to all position ids, or to all indices."""
     if not want.are_ids and not all(sample.is_integer for sample in want.arrays.values()):
+        return
+    if not want.are_ids and (predicted == predicted.flat[0]).all():
+        # Any index is another one, plus a number.
         return
     difference = numbers - predicted
     first = float(difference.flat[0]) if difference.size else 0.0
@@ -317,7 +335,7 @@ def _moved_rows(
                 moved = want.moved(sign * shift)
                 if moved is None:
                     continue
-                table = _table(moved.arrays, tuple(range(len(moved.shape))), moved.shape)
+                table = _table(moved.arrays, tuple(range(len(moved.shape))))
                 if table.shape != numbers.shape:
                     continue
                 bad = _bad(numbers, table, want, dtype, 0.0)
@@ -346,14 +364,14 @@ def _decimals(numbers: Float64s) -> int:
 
 
 def _table(
-    arrays: Mapping[str, Sample], axes: tuple[int, ...], lengths: Sequence[int | None]
+    arrays: Mapping[str, Sample], axes: tuple[int, ...], lengths: Sequence[int | None] = ()
 ) -> Float64s:
     """Return arrays as rows and columns, side by side.
 
     Args:
         arrays: the arrays.
         axes: the order of their axes.
-        lengths: how much of each axis, in that order; None for all.
+        lengths: how much of each axis, in that order; None, or none at all, for all.
     """
     tables = []
     for name in sorted(arrays):

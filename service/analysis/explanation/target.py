@@ -162,6 +162,12 @@ class Target:
     def is_along_one_axis(self) -> bool:
         return int(self.structure.places.shape[1]) == 1
 
+    @property
+    def may_follow_others(self) -> bool:
+        """True if rows may continue a sequence: those of a grid do only where text precedes it."""
+        is_mrope = self.request is not None and self.request.resource == "rope"
+        return self.is_along_one_axis or is_mrope
+
     def may_have(self, count: int) -> bool:
         """Return whether a table may have so many frequencies instead, if another width turns."""
         wanted = len(self.omega)

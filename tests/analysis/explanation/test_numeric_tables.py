@@ -224,6 +224,7 @@ ALIBI = "/relative/alibi?num_heads=8&query_len=6"
 T5 = "/relative/t5?query_len=20&key_len=24&num_buckets=8&max_distance=20"
 INV_FREQ = "/rope/frequencies?part=inv_freq&head_dim=32&rope_theta=500000"
 SWIN = "/relative/swin?window_size=3,5"
+SYMMETRIC = "/relative/alibi?num_heads=12&query_len=8&form=symmetric"
 KERPLE = "/relative/kerple?a=1,0.5&p=2,1&query_len=4"
 URLS = (
     ALIBI,
@@ -249,6 +250,10 @@ def negated(table: Float64s) -> Float64s:
     return -table
 
 
+def in_bfloat16(table: Float64s) -> Float64s:
+    return float_sample(table, BFLOAT16).reals()
+
+
 @pytest.mark.parametrize(
     ("url", "change", "wanted"),
     [
@@ -259,6 +264,10 @@ def negated(table: Float64s) -> Float64s:
         (ALIBI, lambda each: np.round(each, 2), ["rounded-decimals"]),
         (ALIBI, lambda each: each[::-1], None),
         (ALIBI, negated, ["wrong-sign"]),
+        (KERPLE, lambda each: each * -1.5, ["extra-factor", "wrong-sign"]),
+        (SYMMETRIC, lambda each: each / -3, ["missing-factor", "wrong-sign"]),
+        (SYMMETRIC, lambda each: in_bfloat16(-each), ["narrow-tables", "wrong-sign"]),
+        (INV_FREQ, lambda each: in_bfloat16(each * 3.3), ["extra-factor", "narrow-tables"]),
         (ALIBI, lambda each: each[:, :5, :5], ["truncated", "truncated"]),
         (T5, lambda each: each + 1, ["position-offset"]),
         (T5, lambda each: each.T, ["transposed"]),
@@ -276,6 +285,7 @@ def test_mistakes_in_a_bias_an_index_or_frequencies_are_named(
 
     assert names(found) == (wanted or [found.verdict])
     assert wanted or found.verdict == "none"
+    assert len(found.alternatives) == (change is negated and url is ALIBI)
 
 
 SETTINGS = [
@@ -407,13 +417,50 @@ def test_place_of_a_wrong_number_has_a_number_for_each_axis(
     assert (found.verdict, found.findings[0].values["index"]) == ("none", [*index])
 
 
-def test_distances_of_the_wrong_sign_may_be_those_in_another_order() -> None:
-    both = "/relative/alibi?num_heads=4&query_len=6"
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (negated, []),
+        (lambda each: each * -2, ["extra-factor"]),
+        (lambda each: each / -2, ["missing-factor"]),
+        (lambda each: in_bfloat16(-each), ["narrow-tables"]),
+    ],
+)
+def test_distances_of_the_wrong_sign_may_be_those_in_another_order(
+    change: Callable[[Float64s], Float64s], more: list[str]
+) -> None:
+    both = SYMMETRIC.replace("&form=symmetric", "")
 
-    one, other = (
-        examined(url, changed(table_of(url), negated)) for url in (both, f"{both}&form=symmetric")
-    )
+    one, other = (examined(url, changed(table_of(url), change)) for url in (both, SYMMETRIC))
 
-    assert names(one) == names(other) == ["wrong-sign"]
-    assert [[each.name for each in rival] for rival in one.alternatives] == [["transposed"]]
+    assert names(one) == names(other) == sorted([*more, "wrong-sign"])
+    (rival,) = one.alternatives
+    assert [each.name for each in rival] == ["transposed", *more]
     assert not other.alternatives
+
+
+@pytest.mark.parametrize("factor", [1 / 3, 2**0.5, 32**0.5, 6, 0.123])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64])
+def test_factor_is_that_of_fewest_digits_within_the_error_of_the_numbers(
+    factor: float, dtype: DType
+) -> None:
+    (wrong,) = against(LEARNED, LEARNED * factor, dtype).mistakes
+
+    digits = 6 if dtype is FLOAT32 else 15
+    assert wrong.values["ratio"] == pytest.approx(factor, rel=10.0**-digits, abs=0)
+    assert len(f"{wrong.values['factor']!r}") <= digits + 4
+
+
+@pytest.mark.parametrize("sent", [1000, -1, 5])
+@pytest.mark.parametrize("url", ["t5?", "shaw?max_relative_position=4&"])
+def test_one_number_explains_no_other_index(url: str, sent: int) -> None:
+    url = f"/relative/{url}query_len=1&key_len=1"
+    ((name, table),) = table_of(url).items()
+    have = {name: sample_from(np.full(table.shape, sent))}
+
+    assert examined(url, have).verdict == "none"
+
+
+@pytest.mark.parametrize("sent", [0.3, -2])
+def test_one_number_is_no_multiple_of_another(sent: float) -> None:
+    assert against(np.full((1, 1), 0.7), np.full((1, 1), sent)).verdict == "none"
