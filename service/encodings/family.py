@@ -310,6 +310,7 @@ class Family(Parameters):
         summary: one line for the API documentation; by default the first paragraph of the
             docstring.
         example: a valid query.
+        models: names of models with such a table, if there are no conventions.
         revision_of_bytes: the revision number of the tables; it is increased if, and only if, a
             byte of any table of this kind changes.
     """
@@ -318,6 +319,7 @@ class Family(Parameters):
     operation: ClassVar[str]
     summary: ClassVar[str]
     example: ClassVar[str]
+    models: ClassVar[str] = ""
     revision_of_bytes: ClassVar[int] = 1
 
     def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
@@ -333,7 +335,7 @@ class Family(Parameters):
     @classmethod
     def variants(cls) -> Iterable[NamedVariant]:
         """Return the rules or conventions that the catalogue lists, or one without a name."""
-        return (NamedVariant("", cls.example),)
+        return (NamedVariant("", cls.example, models=cls.models),)
 
     @classmethod
     def entry_id(cls, variant: str) -> str:

@@ -126,6 +126,7 @@ class NamedVariant:
         published: the sizes of a published model, in place of those of the example.
         summary: one line; empty for that of the family.
         docs: its formula, source and trap, in place of those of the family.
+        models: names of models with such a table, where its name does not say so.
     """
 
     name: str
@@ -135,6 +136,7 @@ class NamedVariant:
     published: str = ""
     summary: str = ""
     docs: Mapping[str, str] = field(default_factory=dict)
+    models: str = ""
 
     @classmethod
     def of(
@@ -143,11 +145,13 @@ class NamedVariant:
         example: str,
         takes: Collection[str] = (),
         published: str = "",
+        models: str = "",
         **docs: str,
     ) -> "NamedVariant":
         """Return a convention; its summary is its source."""
         fixed = {"convention": convention}
-        return cls(convention, example, fixed, takes, published, docs.get("source", ""), docs)
+        source = docs.get("source", "")
+        return cls(convention, example, fixed, takes, published, source, docs, models)
 
 
 _SECTIONS = re.compile(r"^(Formula|Source|Bound|Trap): (.*?)$(?=\n\S|\Z)", re.DOTALL | re.MULTILINE)

@@ -22,6 +22,7 @@ from service.numerics.tables import (
     Document,
     ParameterValue,
     Table,
+    axis_names,
     turn_elements,
 )
 
@@ -63,7 +64,6 @@ def _listed(value: ParameterValue, count: int, shown: int) -> Numbers | None:
     return positions.at(0, shown) if positions.count == count else None
 
 
-_DEFAULT_AXES = ("row", "column")
 _PANEL_AXIS = "component"
 _COMPONENTS: Mapping[str, Iterable[object]] = {"pair": ("cos", "sin")}
 _MAX_LENGTH = 40
@@ -105,9 +105,7 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
     """Return the picture of a document of one table, with values and parts as of a Picture."""
     ((name, table),) = document.arrays.items()
     *lengths, panels = _drawn(table)
-    names = document.axes if len(document.axes) == len(table.shape) else _DEFAULT_AXES
-    if len(table.shape) == 1:
-        names = (*(document.axes or ("index",)), "")
+    names = (*axis_names(document.axes, len(table.shape)), "")
     down, across = (
         AxisLabels(plain(axis), axis_numbers(axis, length, document))
         for axis, length in zip(names[:2], lengths, strict=True)
@@ -161,7 +159,7 @@ _LARGEST = 1e300
 # The processor seconds of adding an element to the mean of its part.
 _NUMBER_SECONDS = 1e-8
 
-_DRAWING = "drawing 4"
+_DRAWING = "drawing 5"
 """Part of the entity tag; change it with the drawing."""
 
 

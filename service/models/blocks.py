@@ -374,9 +374,12 @@ def find_layers(model: TextModel, blocks: Blocks) -> Layers:
 
 def origin_of_layers(model: TextModel) -> dict[str, str]:
     """Return the origin of the number of layers, if it is a default; {} for another one."""
-    has_lists = any(isinstance(each.value, tuple) for each in model.values.values())
+    no_rope = model.type.no_rope
+    # A config that lists layers says how many there are.
+    lists = {"layer_types", no_rope.layers_key if isinstance(no_rope, NoRope) else None}
     count = model.value("num_hidden_layers", warns=False)
-    is_default = count is not None and count.origin == "class default" and not has_lists
+    is_listed = not lists.isdisjoint(model.values)
+    is_default = count is not None and count.origin == "class default" and not is_listed
     return {"origin": "class default"} if is_default else {}
 
 

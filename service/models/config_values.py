@@ -377,6 +377,13 @@ class ResolvedValue:
         sources = ", ".join(self.sources) or self.origin
         return f"alias {sources}" if self.is_alias else sources
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is a default of a class, or computed from no other values than such."""
+        is_computed = self.origin == "computed" and bool(self.sources)
+        is_from_class = is_computed and not any(each[0] in "/?" for each in self.sources)
+        return is_from_class or self.origin == "class default"
+
     def alias(self) -> "ResolvedValue":
         """Return this value as one that the config has under another name."""
         return replace(self, is_alias=True)

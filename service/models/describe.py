@@ -351,11 +351,10 @@ class _Walk:
                 is_known=known.query_temperature is not None,
             )
         if (window := window_of(resolved)) is not None:
-            name = f"{prefix}window"
             own = {"layers": window.layers, "values": {"window": window.size}}
-            self._add(name, at, pointer, "window", reason=window.sees, **own)
+            self._add(f"{prefix}window", at, pointer, "window", reason=window.sees, **own)
         if resolved.without:
-            layers = {"only": sorted(resolved.without)}
+            layers = {"only": sorted(resolved.without), **origin_of_layers(resolved.model)}
             reason = "these layers have no positional encoding"
             self._add(f"{prefix}none", at, pointer, "none", layers=layers, reason=reason)
 
@@ -456,10 +455,11 @@ class _Walk:
             found = scope.value(_COUNTS if entry.layers is None else entry.layers)
         except Missing:
             return {}
+        origin = {"origin": "class default"} if found.is_default else {}
         if isinstance(found.value, tuple):
-            return {"only": [_counted(replace(found, value=each)) for each in found.value]}
-        is_default = found.origin == "class default"
-        return {"all": _counted(found), **({"origin": found.origin} if is_default else {})}
+            only = [_counted(replace(found, value=each)) for each in found.value]
+            return {"only": only, **origin}
+        return {"all": _counted(found), **origin}
 
     def _add_tower(self, around: _Part, tower: Tower) -> None:
         """Add the encodings of a part with a config of its own, or one that is not known."""

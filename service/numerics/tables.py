@@ -7,7 +7,7 @@ element is its setup (``setups``).
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -491,6 +491,12 @@ def gather_biases(weight: StoredTable, index: Table, head: int | None) -> Gather
 def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
     """Return the row of a table for every query and key, (…, channels)."""
     return GatheredTable(weight.elements, weight.dtype, index=index, heads_lead=False)
+
+
+def axis_names(known: Sequence[str], rank: int) -> tuple[str, ...]:
+    """Return the names of so many axes: those known if they are as many, else row, column, …."""
+    others = (f"axis {axis}" for axis in range(3, rank))
+    return (*known,) if len(known) == rank else ("row", "column", "value", *others)[:rank]
 
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]

@@ -29,7 +29,7 @@ from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, StoredTable
+from service.numerics.tables import Document, StoredTable, axis_names
 from service.routes.expected_layers import ArraysOfModel, LayerParameters, expected_url
 from service.routes.table_urls import (
     ROTATED,
@@ -387,8 +387,7 @@ def _compared(
     tolerances = (parameters.atol, parameters.rtol)
     overlay, tolerance = best_overlay(array, table, document.axes, tolerances, examined.axes)
     shape, region = overlay.alignment.table_shape, overlay.alignment.region
-    has_names = len(document.axes) == len(shape)
-    axes = document.axes if has_names else ("row", "column", "value")[: len(shape)]
+    axes = axis_names(document.axes, len(shape))
     places = enumerate(zip(axes, shape, strict=True))
     others = [i for i, axis in places if axis[0] != "head" and axis != ("batch", 1)]
     rows = next((i for i in others if not axes[i].startswith(_COLUMN_AXES)), min(others, default=0))

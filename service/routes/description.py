@@ -23,7 +23,7 @@ from service.formats.raw import RAW
 from service.grammar import to_query
 from service.numerics.dtypes import INDEX_DTYPES, REAL_DTYPES
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, ParameterValue, size_bytes
+from service.numerics.tables import Document, ParameterValue, axis_names, size_bytes
 from service.routes.table_urls import TableUrl, Url, read_url, url_of
 from service.settings import Settings
 
@@ -223,11 +223,7 @@ def _frequencies(meaning: Meaning, values: Mapping[str, ParameterValue]) -> str 
 
 def _axes(family: TableFamily, document: Document, rank: int) -> list[str]:
     """Return the names of the axes of an array."""
-    names = document.axes or family.axes
-    # A token of a grid has a position along each axis of it.
-    row = "token" if family.meaning().grid else "position"
-    names = names if len(names) == rank else ("row", "column", "value")[:rank]
-    return [row if name == "position" else name for name in names]
+    return [*axis_names(document.axes or family.axes, rank)]
 
 
 def _view(table: TableUrl) -> dict[str, Any]:

@@ -72,36 +72,6 @@ _SPELLINGS = {
 }
 """Words of class names that are written in another way in texts."""
 
-_MODELS: Mapping[str, str] = {
-    "encoding:fairseq": "fsmt",
-    "encoding:grid:detr": "sam2 sam3",
-    "encoding:grid:diffusers": "SD3 PixArt",
-    "encoding:grid:mae": "vit_mae",
-    "encoding:grid:transformers": "rt_detr",
-    "encoding:m2m100": "nllb-moe speech_to_text",
-    "encoding:marian": "pegasus",
-    "relative:conformer": "wav2vec2-conformer parakeet_ctc",
-    "relative:t5": "mt5 umt5 longt5 switch_transformers wavlm mpnet",
-    "relative:xlnet": "funnel",
-    "resize:torch": "siglip gemma3",
-    "resize:vit": "clip dinov2 vit_mae llava",
-    "rope:alpha": "hunyuan_v1_dense",
-    "rope:axial:cogvideox": "Cog-VideoX",
-    "rope:axial:flux": "Hunyuan-Video Hunyuan-Image Motif-Video Lumina2 Z-Image Chroma Helios",
-    "rope:axial:ltx": "LTX-Video",
-    "rope:axial:ltx2": "LTX2-Video",
-    "rope:axial:pixtral": "mistral3",
-    "rope:axial:qwen2_vl": "qwen2_5_vl qwen3_vl glm4v",
-    "rope:axial:wan": "SkyReelsV2 Sana-Video",
-    "rope:default": "llama mistral mixtral qwen2 qwen3 gemma gemma2 gemma3 phi phimoe gpt_neox "
-    "gptj codegen falcon cohere cohere2 glm glm4 chatglm olmo olmo2 granite stablelm starcoder2 "
-    "minicpm3 exaone4 smollm3 nemotron ernie4_5 seed_oss dbrx modernbert roformer",
-    "rope:longrope": "phi3",
-    "rope:proportional": "gemma4",
-    "rope:yarn": "deepseek_v2 deepseek_v3 gpt_oss",
-}
-"""Models, by the entry of a table that they have, where its name does not say so."""
-
 # Parameters in place of which one of these is given.
 _REPLACED = {"positions": "seq_len", "timesteps": "num_timesteps"}
 
@@ -227,8 +197,8 @@ def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dic
         "frequencies": None,
         "docs": {**sections(family.__doc__), **variant.docs},
     }
-    if entry["id"] in _MODELS:
-        entry["models"] = _MODELS[entry["id"]]
+    if variant.models:
+        entry["models"] = variant.models
     if issubclass(family, TableFamily):
         return entry | _table_of(family, variant)
     query, body = example_request(ENDPOINTS[family.path])

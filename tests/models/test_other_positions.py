@@ -280,7 +280,7 @@ def test_a_number_of_layers_that_only_the_class_has_is_said_to_be_its_default(
 ) -> None:
     def layers(**config: Any) -> Any:
         encodings = client.post("/model", json=config).json()["encodings"]
-        return [each["layers"] for each in encodings]
+        return [each.get("layers") for each in encodings]
 
     default = {"origin": "class default"}
     assert layers(model_type="bloom") == [{"all": 2, **default}]
@@ -288,5 +288,12 @@ def test_a_number_of_layers_that_only_the_class_has_is_said_to_be_its_default(
     assert layers(model_type="llama") == [{"all": 32, **default}]
     assert layers(model_type="llama", num_hidden_layers=32) == [{"all": 32}]
     assert all(each["origin"] == "class default" for each in layers(model_type="gemma3_text"))
+    assert all(each["origin"] == "class default" for each in layers(model_type="smollm3"))
+    flags = layers(model_type="smollm3", no_rope_layers=[1, 1, 0])
+    assert flags == [{"only": [0, 1]}, {"only": [2]}]
+    tower = {"model_type": "sam3_vit_model"}
+    several = [7, 15, 23, 31]
+    assert layers(**tower)[1:] == [{"only": several, **default}, {"all": 28, **default}]
+    assert layers(**tower, num_hidden_layers=32)[1:] == [{"only": several, **default}, {"all": 28}]
     types = ["full_attention", "sliding_attention"]
     assert not any("origin" in each for each in layers(model_type="gemma3_text", layer_types=types))

@@ -10,10 +10,20 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from service.analysis.array import TableRequest
 from service.delivery.endpoints import RESOURCES, Endpoint
-from service.numerics.tables import size
-from service.routes.compare import MOST_RANGES, MOST_RUNS, CompareReport
+from service.numerics.dtypes import FLOAT32
+from service.numerics.tables import Document, StoredTable, size
+from service.routes.compare import (
+    MOST_RANGES,
+    MOST_RUNS,
+    CompareReport,
+    ExaminedArray,
+    ToleranceParameters,
+    report_of,
+)
 from service.routes.table_urls import read_url
+from service.settings import default_settings
 from tests.client import Client, load_npy, npy_bytes
 from tests.openapi import report_schema
 
@@ -221,6 +231,32 @@ def test_only_sinusoids_have_a_least_ulp(client: Client, url: str, floor: float)
     report = compare(client, url, table(url))
 
     assert report["tolerance"]["at_least_of"] == pytest.approx(floor, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "rows", ["grid=1,4,6", "positions_t=0,0,0&positions_h=0,1,2&positions_w=0,1,2"]
+)
+def test_no_row_with_a_position_along_each_axis_is_called_one_position(
+    client: Client, rows: str
+) -> None:
+    url = f"/rope?head_dim=12&mrope_section=2,2,2&{rows}&pack=concat"
+
+    report = compare(client, url, -table(url))
+
+    assert report["axes"]["position"] == "token"
+    assert report["summary"] == "beyond the tolerance, good at no token"
+
+
+def test_each_axis_of_many_has_a_name_of_its_own() -> None:
+    table = StoredTable(np.ones((2, 2, 2, 2, 2), "<f4"), FLOAT32)
+    document = Document("encoding", {}, {"encoding": table})
+    sent = {"encoding": ExaminedArray(table, "float32")}
+
+    report = report_of(
+        ToleranceParameters(), TableRequest("encoding", {}), document, sent, default_settings()
+    )
+
+    assert (report.equal, report.axes.position, report.axes.channel) == (True, "row", "axis 4")
 
 
 def test_small_error_of_the_smallest_frequency_is_found(client: Client) -> None:

@@ -414,9 +414,10 @@ def test_frequencies_multiply_positions_or_coordinates(url: str, unit: str) -> N
     assert described(url)["turns_by"] == unit
 
 
-def test_rows_of_a_grid_are_tokens() -> None:
-    description = described(f"{M_ROPE}&grid=1,4,6&pack=concat")
+def test_rows_with_a_position_along_each_axis_are_tokens() -> None:
+    for rows in ("grid=1,4,6", "positions_t=0,1&positions_h=0,4&positions_w=2,5"):
+        description = described(f"{M_ROPE}&{rows}&pack=concat")
 
-    assert description["axes"] == ["token", "channel"]
-    assert description["view"]["rows"]["axis"] == "token"
+        assert description["axes"] == ["token", "channel"]
+        assert description["view"]["rows"]["axis"] == "token"
     assert described(f"{M_ROPE}&seq_len=6&pack=concat")["axes"] == ["position", "channel"]

@@ -1,6 +1,7 @@
 """``GET /catalogue``: each entry's example, parameters and defaults are what its path takes."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from service.routes.table_catalogue import CatalogueParameters, report_catalogue
 from service.settings import default_settings
 from tests.client import Client
 
+MODELS = orjson.loads((Path(__file__).parents[1] / "data/rope_models.json").read_bytes())["models"]
 CATALOGUE = orjson.loads(report_catalogue(CatalogueParameters(), default_settings()).json_bytes())
 ENTRIES = {entry["id"]: entry for entry in CATALOGUE["entries"]}
 GET = pytest.mark.parametrize(
@@ -170,10 +172,17 @@ def test_a_model_has_the_table_under_which_it_is_found(
     entry: str, name: str, client: Client
 ) -> None:
     classes = (f"{name.replace('-', '')}Transformer{count}DModel" for count in "23")
-    configs = [
+    configs: list[dict[str, Any]] = [
         {"model_type": name},
         *({"_class_name": each, "use_rotary_positional_embeddings": True} for each in classes),
     ]
+    if ENTRIES[entry]["path"] == "/rope":
+        # The default of a class has another rule than its published configs, or none.
+        published = [each["hf_config"] for each in MODELS if each["model_type"] == name]
+        query = table("/rope", query_of(ENTRIES[entry])).parameters
+        rule = {key: query[key] for key in query.keys() - {"head_dim", "context_length"}}
+        heads = dict.fromkeys(("head_dim", "qk_rope_head_dim"), query["rotary_dim"])
+        configs = published or [{"model_type": name, **heads, "rope_scaling": rule}]
     answers = [client.post("/model", json=each) for each in configs]
     encodings = [each for own in answers for each in own.json().get("encodings", [])]
 
@@ -184,9 +193,7 @@ def test_a_model_has_the_table_under_which_it_is_found(
         for link in links
         if "/apply" not in link
     }
-    # Other rules than that of its class are those of its published configs.
-    is_rule = ENTRIES[entry]["path"] == "/rope"
-    assert ("rope:default" if entry not in found and is_rule else entry) in found
+    assert entry in found
 
 
 def test_units_are_those_that_descriptions_state() -> None:

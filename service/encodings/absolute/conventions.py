@@ -182,6 +182,7 @@ class SinusoidConvention:
         notes: other libraries with the same table, and how their parameters differ.
         example: the query of an example, without the convention.
         published: the sizes of a published model.
+        models: names of models with such a table.
     """
 
     source: str
@@ -199,6 +200,7 @@ class SinusoidConvention:
     notes: str = ""
     example: str = "seq_len=2&d_model=4"
     published: str = ""
+    models: str = ""
 
     @property
     def turns_by(self) -> Literal["position", "coordinate"]:
@@ -301,6 +303,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             notes="For a model without padding, choose a padding_idx outside the table, such as "
             "−1.",
             published="seq_len=1024&d_model=512",
+            models="fsmt",
             example="seq_len=4&d_model=4",
             spacing="ends",
             odd="zero",
@@ -316,6 +319,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             "POST /encoding/tokens computes them.",
             notes="Also Speech2TextSinusoidalPositionalEmbedding.",
             published="seq_len=1024&d_model=1024",
+            models="nllb-moe speech_to_text",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -364,6 +368,7 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             formula="sin ‖ cos; ω_k = b^(−2k/d)",
             trap="RoFormer has this concatenated table, although its rotary pairs are interleaved.",
             notes="Also Pegasus and RoFormer; computed in float64.",
+            models="pegasus",
             odd="sine",
         ),
         "mae": SinusoidConvention(

@@ -153,7 +153,8 @@ class SinusoidalEncoding(SinusoidRows, ChannelTable, path="/encoding"):
             source = known.source + (f"; also {', '.join(others)}" if others else "")
             formula = f"{known.formula}. {known.notes}".rstrip(". ") + "."
             docs = {"formula": formula, "source": source, "trap": known.trap}
-            yield NamedVariant.of(name, known.example, takes, known.published, **docs)
+            sizes, models = known.published, known.models
+            yield NamedVariant.of(name, known.example, takes, sizes, models, **docs)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -57,6 +57,7 @@ class GridConvention:
         gives_channels: whether d_model follows from the other parameters.
         channels_first: whether the channel axis comes first by default.
         example: the query of an example, without the convention.
+        models: names of models with such a table.
     """
 
     source: str
@@ -70,6 +71,7 @@ class GridConvention:
     gives_channels: bool = False
     channels_first: bool = False
     example: str = "height=2&width=3&d_model=4"
+    models: str = ""
 
     @property
     def takes(self) -> frozenset[str]:
@@ -151,7 +153,14 @@ _BASE: Mapping[str, ParameterValue] = {"base": 10000.0}
 _CLASS_TOKEN: Mapping[str, ParameterValue] = {**_BASE, "cls_token": False}
 
 
-@_convention("mae", "facebookresearch/mae efb2a80", (2,), _CLASS_TOKEN, multiple_of=4)
+@_convention(
+    "mae",
+    "facebookresearch/mae efb2a80",
+    (2,),
+    _CLASS_TOKEN,
+    multiple_of=4,
+    models="vit_mae",
+)
 def mae(grid: Grid) -> Layout:
     """Return sines, then cosines of the column; then sines and cosines of the row.
 
@@ -169,7 +178,14 @@ def mae(grid: Grid) -> Layout:
     return Layout(_along(grid, _quarter(grid)), blocks, zero_rows=zero_rows)
 
 
-@_convention("transformers", "transformers 5.23.0 RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4)
+@_convention(
+    "transformers",
+    "transformers 5.23.0 RT-DETR",
+    (2,),
+    _CLASS_TOKEN,
+    multiple_of=4,
+    models="rt_detr",
+)
 def transformers(grid: Grid) -> Layout:
     """Return sines, then cosines of the row; then sines and cosines of the column.
 
@@ -293,6 +309,7 @@ def _coordinates(grid: Grid) -> list[ChannelBlock]:
     multiple_of=4,
     channels_first=True,
     example="height=2&width=2&d_model=4&normalize=true",
+    models="sam2 sam3",
 )
 def detr(grid: Grid) -> Layout:
     """Return alternating sines and cosines of the row, then of the column, counted from 1.
@@ -360,6 +377,7 @@ def normalized_unit(last: int, scale: float | None) -> Fraction:
     optional=("extra_tokens",),
     multiple_of=4,
     example="height=2&width=3&d_model=4&base_size=2",
+    models="SD3 PixArt",
 )
 def diffusers(grid: Grid) -> Layout:
     """Return mae's channels for a grid stretched to base_size (PixArt, SD3 and others).

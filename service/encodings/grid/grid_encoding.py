@@ -174,7 +174,8 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
             takes = {parameter for each in several for parameter in each.takes}
             takes |= {"depth"} if any(3 in each.axes for each in several) else set()
             source = "; ".join(each.source for each in several)
-            yield NamedVariant.of(name, several[0].example, takes, source=source)
+            own = several[0]
+            yield NamedVariant.of(name, own.example, takes, models=own.models, source=source)
 
     @cached_property
     def grid(self) -> Grid:

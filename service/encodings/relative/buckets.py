@@ -123,6 +123,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
     array: ClassVar[str] = "bucket"
+    models: ClassVar[str] = "mt5 umt5 longt5 switch_transformers wavlm mpnet"
 
     num_buckets: Integer = about(
         "Number of buckets, for both directions together; at least 4 if bidirectional.",

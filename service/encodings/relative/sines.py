@@ -167,6 +167,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
     operation: ClassVar[str] = "RelativeXLNet"
     example: ClassVar[str] = "d_model=4&query_len=2&key_len=3&base=100"
     array: ClassVar[str] = "xlnet"
+    models: ClassVar[str] = "funnel"
 
     d_model: ChannelCount
     base: SeriesBase = 10000.0
@@ -248,6 +249,7 @@ class Conformer(RelativeSines, path="/relative/conformer"):
 
     example: ClassVar[str] = "d_model=4&seq_len=2&base=100"
     array: ClassVar[str] = "conformer"
+    models: ClassVar[str] = "wav2vec2-conformer parakeet_ctc"
     is_interleaved: ClassVar[bool] = True
 
     d_model: EvenChannelCount

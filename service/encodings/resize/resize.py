@@ -96,7 +96,7 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
             takes = [] if own.options else ["mode", "scale_factor", *DEFAULTS, "a"]
             takes += [] if own.merge is None else ["spatial_merge_size"]
             example = cls.example if name == "torch" else "old_size=14&size=16"
-            yield NamedVariant.of(name, example, takes)
+            yield NamedVariant.of(name, example, takes, models=own.models)
 
     def chosen_part(self) -> str | None:
         return None if self.part in _GROUPS else self.part

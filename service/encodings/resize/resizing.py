@@ -44,6 +44,7 @@ class ResizeOptions:
         prefix: the default of num_prefix_tokens.
         extra: the default of num_extra_tokens, where the sizes are those of windows.
         square: the sizes that have to be square.
+        models: names of models that resize so.
     """
 
     options: Mapping[str, Any]
@@ -51,13 +52,14 @@ class ResizeOptions:
     prefix: int = 0
     extra: int | None = None
     square: tuple[str, ...] = ()
+    models: str = ""
 
 
 _BICUBIC, _ANTIALIASED = {"mode": "bicubic"}, {"mode": "bicubic", "antialias": True}
 CONVENTIONS: Mapping[ConventionName, ResizeOptions] = MappingProxyType(
     {
-        "torch": ResizeOptions({}),
-        "vit": ResizeOptions(_BICUBIC, prefix=1),
+        "torch": ResizeOptions({}, models="siglip gemma3"),
+        "vit": ResizeOptions(_BICUBIC, prefix=1, models="clip dinov2 vit_mae llava"),
         "dino": ResizeOptions(_BICUBIC, prefix=1, square=("old_size",)),
         "timm": ResizeOptions(_ANTIALIASED, prefix=1),
         "siglip2": ResizeOptions({"mode": "bilinear", "antialias": True}),

@@ -415,7 +415,9 @@ def packed(
     tables = held.tables(angles, dtype, (1,) if batch else ())
     bound = PACKS[pack].error_bound(angles, dtype)
     _, *widths = next(iter(tables.values())).shape[int(is_batch) :]
-    row = "token" if kind == "rope-axial" else "position"
+    # No single position numbers a row that has one along each axis; lists of these include w.
+    are_tokens = kind == "rope-axial" or parameters.keys() & {"grid", "positions_w"}
+    row = "token" if are_tokens else "position"
     is_pair = widths[0] == angles.count and not angles.by_channel
     channels = "pair" if is_pair else "channel"
     axes = (*(("batch",) if is_batch else ()), row, channels, *(("component",) * (len(widths) - 1)))

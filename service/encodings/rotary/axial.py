@@ -441,7 +441,8 @@ class Axial(PackedTable, AxialAngles, path="/rope/axial"):
             blocks = {*OF_BLOCKS}
             takes = takes - blocks if known.placing == "strided" else takes | blocks - {"ntk_scale"}
             docs = {"formula": known.formula, "source": known.source}
-            yield NamedVariant.of(name, known.example, takes, known.published, **docs)
+            sizes, models = known.published, known.models
+            yield NamedVariant.of(name, known.example, takes, sizes, models, **docs)
 
     def rotary_angles(self) -> RotaryAngles:
         return self.angles()

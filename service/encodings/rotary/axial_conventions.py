@@ -64,6 +64,7 @@ class AxialConvention:
         has_midpoints: whether a token is in the middle between its coordinate and the next.
         example: the example query, without the parameter ``convention``.
         published: the sizes of a published model.
+        models: names of models with such a table.
     """
 
     source: str
@@ -86,6 +87,7 @@ class AxialConvention:
     has_midpoints: bool = False
     example: str = "head_dim=8&grid=2,3"
     published: str = ""
+    models: str = ""
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ _LTX = AxialConvention(
     reference=(20, 2048, 2048),
     example="head_dim=14&grid=1,1,2&grid_step=8,32,32&fps=25",
     published="head_dim=2048&grid_step=8,32,32&fps=25",
+    models="LTX-Video",
 )
 
 CONVENTIONS: Mapping[str, AxialConvention] = {
@@ -134,12 +137,14 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third grid axis, frames, "
         "repeats the table of one frame",
         repeats_frames=True,
+        models="qwen2_5_vl qwen3_vl glm4v",
     ),
     "pixtral": AxialConvention(
         "transformers 5.23.0 Pixtral",
         "axes h, w; frequencies b^(−2k/head_dim), one series for the head: h has the even k, "
         "w the odd k; coordinates 0, 1, …",
         placing="strided",
+        models="mistral3",
     ),
     "llama4": AxialConvention(
         "transformers 5.23.0 Llama 4, Inkling 2 and Muse vision, vLLM 0.33.0 llama4_vision_rope.py",
@@ -210,6 +215,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         places="spread",
         share="video",
         example="head_dim=16&grid=1,2,2",
+        models="Cog-VideoX",
     ),
     "allegro": AxialConvention(
         "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
@@ -228,6 +234,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         axes=(3, 2, 1, 4),
         example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
         published="axes_dim=16,56,56",
+        models="Hunyuan-Video Hunyuan-Image Motif-Video Lumina2 Z-Image Chroma Helios",
     ),
     "sam2": AxialConvention(
         "transformers 5.23.0 SAM 2, SAM 3 and EdgeTAM, Gemma 4 vision, Step-3.7 vision",
@@ -263,6 +270,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         axes=(3,),
         share="rest",
         example="head_dim=14&grid=1,2,2",
+        models="SkyReelsV2 Sana-Video",
     ),
     "cosmos": AxialConvention(
         "diffusers 0.42.1 CosmosRotaryPosEmbed",
@@ -298,6 +306,7 @@ CONVENTIONS: Mapping[str, AxialConvention] = {
         has_midpoints=True,
         example="head_dim=14&grid=2,1,1&grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
         published="grid_step=8,32,32&grid_offset=-7,0,0&fps=24",
+        models="LTX2-Video",
     ),
 }
 

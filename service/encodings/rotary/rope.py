@@ -498,6 +498,7 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
                 rule.published,
                 first_line,
                 sections(rule.__doc__),
+                rule.models,
             )
         takes = {"inv_freq", "attention_factor", *SHARED}
         yield NamedVariant("inv_freq", "inv_freq=1,0.1,0.01,0.001&seq_len=50", takes=takes)

@@ -183,6 +183,7 @@ class RotaryRule(RotaryFrequencies):
         only_in_configs: the numeric config keys that are not table parameters.
         example: an example query of ``/rope/frequencies`` for this rule, without rope_type.
         published: the sizes of a published model, in place of those of the example.
+        models: names of models whose published configs have this rule.
         rotary_dim: the number of rotary channels, r, which is even.
         rope_theta: the base of the frequencies, b.
     """
@@ -199,6 +200,7 @@ class RotaryRule(RotaryFrequencies):
     only_in_configs: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str]
     published: ClassVar[str] = ""
+    models: ClassVar[str] = ""
 
     rotary_dim: int
     rope_theta: float
@@ -313,6 +315,11 @@ class Default(RotaryRule, name="default"):
     """
 
     example: ClassVar[str] = "head_dim=4"
+    models: ClassVar[str] = (
+        "llama mistral mixtral qwen2 qwen3 gemma gemma2 gemma3 phi gpt_neox gptj codegen falcon "
+        "cohere cohere2 glm glm4 chatglm olmo olmo2 granite stablelm starcoder2 smollm3 nemotron "
+        "ernie4_5 seed_oss dbrx modernbert roformer"
+    )
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     freq_factors: FreqFactors = ()
@@ -423,6 +430,7 @@ class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
     """
 
     example: ClassVar[str] = "head_dim=4&alpha=1000"
+    models: ClassVar[str] = "hunyuan_v1_dense"
 
     alpha: Annotated[Real, _factor("For dynamic, in place of factor: a fixed NTK scaling.", 1000)]
 
@@ -505,6 +513,7 @@ class Yarn(RotaryRule, name="yarn"):
     published: ClassVar[str] = (
         "head_dim=128&rope_theta=1000000&factor=4&original_max_position_embeddings=32768"
     )
+    models: ClassVar[str] = "deepseek_v2 deepseek_v3 gpt_oss"
     derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {
         "mscale": Annotated[
@@ -601,6 +610,7 @@ class LongRope(RotaryRule, name="longrope"):
         "head_dim=8&short_factor=1,1.1,1.3,1.5&long_factor=1,4,16,32&factor=32"
         "&original_max_position_embeddings=4096&context_length=131072"
     )
+    models: ClassVar[str] = "phi3 phimoe minicpm3"
     derived: ClassVar[tuple[str, ...]] = ("context_length", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {"factor": Factor}
     intermediate_names: ClassVar[tuple[str, ...]] = ("rescale_factor",)
@@ -661,6 +671,7 @@ class Llama3(RotaryRule, name="llama3"):
         "head_dim=128&rope_theta=500000&factor=8&low_freq_factor=1&high_freq_factor=4"
         "&original_max_position_embeddings=8192"
     )
+    models: ClassVar[str] = "exaone4"
     intermediate_names: ClassVar[tuple[str, ...]] = ("smooth_factor",)
 
     factor: Factor
@@ -702,6 +713,7 @@ class Proportional(RotaryRule, name="proportional"):
 
     example: ClassVar[str] = "head_dim=8&partial_rotary_factor=0.5"
     published: ClassVar[str] = "head_dim=512&rope_theta=1000000&partial_rotary_factor=0.25"
+    models: ClassVar[str] = "gemma4"
     is_whole_head: ClassVar[bool] = True
 
     partial_rotary_factor: Share = 1.0
