@@ -31,6 +31,7 @@ from service.analysis.explanation.sources import (
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import rounded
+from service.analysis.round_numbers import round_number
 from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from service.numerics.phase import Float64s
 
@@ -371,7 +372,9 @@ class Proposer(Evidence):
             if f"{ratio:.6g}" == "1":
                 continue
             scale = ratio * candidate.own_scale
-            values = {"factor": ratio, "ratio": ratio}
+            # No more digits are named than were measured.
+            known = round_number(ratio, HALF_STEP[self.view.dtype] / 4)
+            values = {"factor": known, "ratio": known}
             wrong = mistake(name, 14.0, values, {"attention_factor": scale})
             yield candidate.with_mistake(wrong, scale=scale)
 

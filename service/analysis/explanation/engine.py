@@ -174,6 +174,7 @@ class _Search:
             self._scaled,
             self._of_one_part,
             self._one_sided,
+            self._negated,
         )
         for way in ways:
             if self.best is None:
@@ -509,6 +510,19 @@ class _Search:
             twice = plain.with_mistake(mistake("rotated-twice"), omega=2 * plain.omega)
             for turned in (plain, twice):
                 self._at_other_positions(reading, turned)
+
+    def _negated(self, readings: Sequence[Reading]) -> None:
+        """Try the expected table with the other sign of all numbers."""
+        for reading in readings[:2]:
+            is_small = reading.view.rows * reading.view.count <= _MOST_DECODED
+            if not (reading.is_finite and is_small and self._is_comparable(reading)):
+                continue
+            whole = reading.view.at(slice(None))
+            cosine, sine = (each if each is None else -each for each in (whole.cosine, whole.sine))
+            view = replace(whole, cosine=cosine, sine=sine)
+            alike = replace(reading, view=view, sample=view.at(reading.rows))
+            if self._accept(alike, expected(self.target).with_mistake(mistake("wrong-sign"))):
+                return
 
     def _one_sided(self, readings: Sequence[Reading]) -> None:
         """Try the expected table with a factor of the cosines alone, or of the sines alone."""

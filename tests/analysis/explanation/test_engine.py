@@ -106,6 +106,27 @@ def test_the_offset_of_a_cache_shows_in_one_row(counted: int, how: str) -> None:
     assert (wrong.name, wrong.values["how"]) == ("cache-offset", how)
 
 
+@pytest.mark.parametrize("packing", ["concat", "flat"])
+def test_the_wrong_sign_of_all_numbers_is_named(packing: str) -> None:
+    ((name, table),) = packed(*turned(powers(32), 40), packing).items()
+    negated = StoredTable(-table.elements, table.dtype)
+    url = f"/rope?head_dim=32&pack={packing}"
+
+    assert names(explained({name: negated}, url)) == ["wrong-sign"]
+    negated.elements[7, 3] += 0.5
+    assert explained({name: negated}, url).verdict == "none"
+
+
+@pytest.mark.parametrize("factor", [32**0.5, 512**0.5, 1 / 3, 1.1])
+def test_a_factor_is_named_by_no_more_digits_than_were_measured(factor: float) -> None:
+    cosine, sine = (part * factor for part in turned(powers(32), 40))
+
+    (wrong,) = explained(packed(cosine, sine, "concat"), PLAIN).mistakes
+
+    assert wrong.values["factor"] == pytest.approx(factor, rel=2.0**-24)
+    assert len(f"{wrong.values['factor']}") <= len("22.6274170")
+
+
 def test_a_factor_of_cosines_alone_is_named() -> None:
     cosine, sine = turned(powers(32), 40)
 
