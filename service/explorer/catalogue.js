@@ -284,8 +284,7 @@ class Field {
     this.input.ariaRequired = isRequired ? "true" : null;
     this.label.htmlFor = id;
     const parts = name.split(/(?=_)/).map((part) => [h("wbr"), part]);
-    const unit = parameter.unit && h("small", {}, ` ${parameter.unit}`);
-    fill(this.label, parts, isRequired && h("abbr", { title: "required" }, "*"), unit);
+    fill(this.label, parts, isRequired && h("abbr", { title: "required" }, "*"));
     this.help.id = `${id}-help`;
     const bounds = Object.entries(BOUNDS)
       .filter(([bound]) => (parameter[bound] ?? null) !== null)

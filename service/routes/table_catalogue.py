@@ -76,11 +76,6 @@ _SPELLINGS = {
 _REPLACED = {"positions": "seq_len", "timesteps": "num_timesteps"}
 
 _UNLESS_GIVEN = re.compile(r"(?:^|[;,] )([\w.-]+) unless given")
-_UNIT = re.compile(
-    r"^(?:Number of (?:\w+ )?)?\b(axes|buckets|channels|frames|frequencies|heads|keys|patches"
-    r"|positions|queries|rows|seconds|tokens)\b(?! and| per)|, in (tokens|patches|radians per \w+)",
-    re.IGNORECASE,
-)
 
 
 class CatalogueParameters(Parameters):
@@ -107,7 +102,6 @@ class CatalogueParameter(Report):
     exclusive_minimum: Any = ABSENT
     multiple_of: Any = ABSENT
     choices: list[str] = ABSENT
-    unit: str = Field(default=ABSENT, description="What it counts, or is measured in.")
     description: str
     example: Any
 
@@ -284,8 +278,6 @@ def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, s
             "example": schema.get("examples", [None])[0],
             **_default(schema),
         }
-        if (unit := _UNIT.search(schema["description"])) and described["type"] != "boolean":
-            described["unit"] = (unit[1] or unit[2]).lower()
         same = (key for key in known if known[key] == described)
         keys[name] = next(same, f"{name}@{family.path}" if name in known else name)
         known[keys[name]] = described

@@ -178,13 +178,14 @@ def test_the_canonical_url_has_the_same_numbers_and_the_same_description(url: st
 
 def test_the_order_of_the_tokens_of_a_grid_is_told() -> None:
     query = "height=2&width=3&d_model=8"
-    by_rows, by_columns = (
+    by_rows, by_columns, neither = (
         described(f"/encoding/grid?convention={name}&{query}")["view"]
-        for name in ("mae", "moco-v3")
+        for name in ("mae", "moco-v3", "moco-v3&cls_token=true")
     )
 
     assert (by_rows["grid"], by_rows["is_by_columns"]) == ([2, 3], False)
     assert (by_columns["grid"], by_columns["is_by_columns"]) == ([3, 2], True)
+    assert (neither["grid"], neither["is_by_columns"]) == (None, False)
 
 
 @EVERY

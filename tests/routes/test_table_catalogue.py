@@ -196,21 +196,6 @@ def test_a_model_has_the_table_under_which_it_is_found(
     assert entry in found
 
 
-def test_units_are_those_that_descriptions_state() -> None:
-    parameters = CATALOGUE["parameters"]
-    units = {key: each.get("unit") for key, each in parameters.items()}
-
-    assert (units["seq_len"], units["head_dim@/rope"]) == ("positions", "channels")
-    assert (units["inv_freq"], units["window_size"]) == ("radians per position", "tokens")
-    assert [units[key] for key in ("rope_theta", "fps", "spatial_merge_size@/rope/axial")] == [
-        None,
-        None,
-        None,
-    ]
-    counts = {key for key, each in parameters.items() if each["description"][:10] == "Number of "}
-    assert {key for key in counts if units[key] is None} == {"spatial_merge_size@/rope/axial"}
-
-
 def test_the_catalogue_is_small_on_the_wire(client: Client) -> None:
     answer = client.request("GET", "/catalogue", headers={"Accept-Encoding": "gzip"})
 

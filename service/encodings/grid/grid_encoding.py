@@ -246,7 +246,7 @@ class GridEncoding(ChannelTable, path="/encoding/grid"):
             (-1, 1),
             turns_by="coordinate",
             grid=lengths,
-            is_by_columns=[*layout.along][-1] == "height",
+            is_by_columns=bool(lengths) and [*layout.along][-1] == "height",
         )
 
     def table(self) -> Table:
