@@ -120,16 +120,17 @@ export class ModelView {
     const parts = [...this.element.querySelectorAll(".description")];
     [this.one, this.other] = parts.map((each) => new Description(each, read));
     this.form.onchange = read;
-    this.tries.onclick = ({ target: { value } }) =>
-      value && this.one.set(JSON.stringify(JSON.parse(value), null, 2));
+    this.tries.onclick = async ({ target: { textContent: name } }) => {
+      const models = await json(new URL("./models.json", import.meta.url));
+      if (name in models) this.one.set(JSON.stringify(models[name], null, 2));
+    };
   }
 
   /** Return the report about what is given. */
   async read(signal) {
     const { content, type } = this.one;
     if (!content) return this.empty;
-    const query = givenIn(this.form);
-    if (query.has("grid")) query.set("grid", query.get("grid").replace(/\s*[x×]\s*/g, ","));
+    const query = String(givenIn(this.form)).replace(/(?<=\d)\+*(x|%C3%97)\+*(?=\d)/g, ",");
     const sent = json(`/model?${query}`, posted(content, signal, type), "encodings");
     const compared = this.other.content && this.compare(signal).then(difference, fault);
     const report = await sent;
