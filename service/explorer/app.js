@@ -9,7 +9,7 @@ const HOME =
 const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
 const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
 const WRITE_AFTER = 120;
-const NO_DOCS = "A browser sends no key with the address /docs. The same for programs:";
+const NO_DOCS = "A browser sends no key with an address such as this. What /docs shows is in:";
 
 /** Return the place of an address: a table or another view, and how it is looked at; no host. */
 function placeOf(address) {
