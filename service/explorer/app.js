@@ -9,6 +9,7 @@ const HOME =
 const VIEWS = ["Table", "Compare", "Model", "File", "Learn", "Post"];
 const EXTENSION = /\.(json|bin|npy|safetensors|csv|png)$/;
 const WRITE_AFTER = 120;
+const NO_DOCS = "A browser sends no key with an address such as this. What /docs shows is in:";
 
 /** Return the place of an address: a table or another view, and how it is looked at; no host. */
 function placeOf(address) {
@@ -21,6 +22,11 @@ function placeOf(address) {
   const isTable = kind === "Table" || kind === "Compare";
   const [path, query] = isTable ? [own, search.slice(1)] : [`/${view.get("entry") ?? ""}`, ""];
   return { path, query, url: own + search, view, kind, isHome, isTable };
+}
+
+/** Return the fragment that compares a table with another: looked at as now, if it is on the page. */
+function against(vs, { isTable, view }) {
+  return new URLSearchParams({ ...(isTable && Object.fromEntries(view)), vs, show: "d" });
 }
 
 class Page {
@@ -50,7 +56,8 @@ class Page {
 
   /** Return what stands in the request bar as path and query of this server; throws Problem. */
   typed() {
-    const text = this.request.value.trim().replace(/^GET\s+/i, "");
+    const value = this.request.value.trim().replace(/^GET\s+/i, "");
+    const [, text = value] = /curl .*?(https?:[^'"\s]+)/.exec(value) ?? [];
     const url = URL.parse(/^\/|:\/\//.test(text) ? text : `/${text}`, location) ?? ownUrl(text);
     return url.pathname.replace(EXTENSION, "") + url.search;
   }
@@ -59,13 +66,10 @@ class Page {
   async compare() {
     const other = this.typed();
     if (other === this.place.url) announce("Kept as B. Change a parameter: A changes.");
-    this.open(this.place.url, `vs=${encodeURIComponent(other)}&show=d`);
+    this.open(this.place.url, against(other, this.place));
   }
 
-  /**
-   * Open another table or view: a step that Back undoes. What comes from a field that is still
-   * being changed replaces what came from it before.
-   */
+  /** Open a table or view: a step that Back undoes, one for all changes of a field. */
   async open(url, fragment = "", field = null) {
     this.write();
     const target = ownUrl(url);
@@ -93,6 +97,7 @@ class Page {
     const address = new URL(location);
     address.hash = this.place.view.toString().replaceAll("%2C", ",");
     history.replaceState(history.state, "", address);
+    this.mark();
   }
 
   /** Return the description of a table; that of the first one came with the page. */
@@ -131,7 +136,7 @@ class Page {
     const other = view.get("vs") ?? (isHome ? url.replace("factor=32", "factor=8") : url);
     const [toTable, toComparison] = this.links.children;
     toTable.href = table;
-    toComparison.href = `${table}#vs=${encodeURIComponent(other)}&show=d`;
+    toComparison.href = `${table}#${against(other, this.place)}`;
     for (const link of this.links.children)
       link.ariaCurrent = link.textContent === kind ? "page" : null;
     this.tagline.hidden = !isHome || kind !== "Table";
@@ -145,11 +150,10 @@ class Page {
     this.faults.replaceChildren(fault(error, () => this.render()));
   }
 
-  /**
-   * Show what went wrong in the place of a table, and faults of parameters at their fields; of a URL
-   * that takes a POST alone, what the server wrote about it.
-   */
+  /** Show what went wrong in the place of a table and at its fields; of a POST, its page. */
   refuse(error) {
+    const isDocs = key && this.place.path === "/docs";
+    if (isDocs) error.errors = [{ detail: NO_DOCS, url: "/openapi.json" }];
     if (error.status === 405) {
       this.bar.hidden = this.aside.hidden = true;
       return this.stage.replaceChildren(this.written);
@@ -166,10 +170,12 @@ class Page {
     const link = event.target.closest?.("a[href]");
     const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || event.defaultPrevented || link.target || link.download) return;
-    const isPage = link.pathname === "/" || this.panel.isTable(link.pathname);
+    const isKept = ["/", key && "/docs"].includes(link.pathname);
+    const isPage = isKept || this.panel.isTable(link.pathname);
     const isFile = key && EXTENSION.test(link.pathname);
     if (link.origin !== location.origin || !(isPage || isFile)) return;
     event.preventDefault();
+    this.write();
     return isFile ? save(link) : this.open(link.href);
   }
 }

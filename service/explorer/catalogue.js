@@ -28,14 +28,17 @@ function isNear(one, other, most) {
   const [from, to] = [one.slice(1), other.slice(1)];
   if (one[0] === other[0]) return isNear(from, to, most);
   const isIn = (a, b) => isNear(a, b, most - 1);
-  return most > 0 && (isIn(from, other) || isIn(one, to) || isIn(from, to));
+  const isTurned = one[0] === other[1] && one[1] === other[0] && isIn(from.slice(1), to.slice(1));
+  return most > 0 && (isIn(from, other) || isIn(one, to) || isIn(from, to) || isTurned);
 }
 
 /** Return how well an entry answers a search: 0 where a word may be misspelt, −1 where not. */
 function score({ id, title, summary, path, group, parameters, models = "" }, words) {
   const name = `${title} ${id} ${models}`;
   const all = `${name} ${summary} ${path} ${group} ${parameters}`.replace(/@[^,]*/g, "");
-  const isLike = (word) => (each) => each[0] === word[0] && isNear(word, each, 2);
+  const kind = (word) => word[0] + word.replace(/\D/g, "");
+  const isLike = (word) => (each) =>
+    kind(word) === kind(each) && isNear(word, each, word.length > 5 ? 2 : 1);
   const named = name.toLowerCase().split(/[\W_]+/);
   const near = (word) => word.length > 3 && named.some(isLike(word));
   const starts = (word) => [title, group].some((text) => begins(text, word, "^"));
@@ -94,7 +97,9 @@ export class EncodingPanel {
   list() {
     const { groups, entries } = this.catalogue;
     const typed = this.search.value.toLowerCase().replace(/[-_]/g, "");
-    const words = typed.match(/[a-z0-9]+/g) ?? [];
+    // "Llama 3.1" is llama3, as in the names of models.
+    const joined = typed.replace(/([a-z]) ?(\d+)(\.\d+)*/g, "$1$2");
+    const words = joined.match(/[a-z0-9]+/g) ?? [];
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
     const rated = entries
       .map((entry) => ({ entry, score: score(entry, words) }))
@@ -210,7 +215,7 @@ class ParameterForm {
     }
     fill(this.shown, shown);
     fill(this.folded, this.others, folded);
-    this.others.textContent = `${folded.length} more parameters`;
+    this.others.textContent = `More parameters: ${folded.length}`;
     this.folded.hidden = !folded.length;
     this.unknown.hidden = Boolean(entry);
     this.title.hidden = this.about.hidden = !entry;

@@ -104,10 +104,7 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
   element.replaceChildren(...parts, ...curves.reverse(), ...hair);
 }
 
-/**
- * Return a chart of positive numbers by pair, on a log axis: series `{values, series?, axes?}`, where
- * the pairs of each axis are a line, lines across `{value, text}`, and a marker at a pair.
- */
+/** Return a log chart by pair: series {values, series?, axes?}, lines {value, text}, a marker. */
 export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);
   const all = [...series.flatMap((each) => [...each.values]), ...shown.map(({ value }) => value)];

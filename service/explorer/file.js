@@ -37,6 +37,13 @@ export class FileView {
       await app.open("/#view=model");
       app.views.Model.one.set(area.value, area.placeholder, file);
     };
+    this.found.onclick = (event) => {
+      const link = event.target.closest(".fault a");
+      if (!link) return;
+      event.preventDefault();
+      const { pathname, search, searchParams } = new URL(link.href);
+      this.expected.set(searchParams.get("to") ?? pageOf(pathname + search));
+    };
     this.report = h("div", { class: "report" });
     takeFiles(this.element, (file) => this.take(file));
   }

@@ -45,11 +45,11 @@ export const pageOf = (url) => url.replace(/^([^.?]+)\.\w+/, "$1");
 /** Return what fills an element by `make(signal)`, if it returns something; a later call aborts it. */
 export function showing(element, make) {
   let last = new AbortController();
-  return async () => {
+  return async function show() {
     last.abort();
     last = new AbortController();
     const { signal } = last;
-    const made = await make(signal).catch(fault);
+    const made = await make(signal).catch((error) => fault(error, show));
     if (made && !signal.aborted) fill(element, made);
   };
 }

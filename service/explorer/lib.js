@@ -2,10 +2,7 @@
 
 /** The problem document of a refused request, as an error. */
 export class Problem extends Error {
-  /**
-   * Make one of the status of a response, 504 without a whole one, 0 of what is not sent at all, and
-   * `{title?, detail?, errors?}`.
-   */
+  /** Make one of a status, 504 of half an answer, 0 of nothing sent; {title?, detail?, errors?}. */
   constructor(status, document) {
     super(document.detail ?? document.title ?? `status ${status}`);
     this.status = status;
@@ -16,12 +13,7 @@ export class Problem extends Error {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/**
- * Return an element with properties and children; text is never parsed as HTML.
- *
- * A property that is a function is a listener (`onclick`), `class` and other attributes are set by
- * name, true is an empty attribute; null, undefined and false are left out, also of children.
- */
+/** Return an element: functions are listeners, true is an empty attribute; no text is HTML. */
 export function h(tag, props = {}, ...children) {
   return filled(document.createElement(tag), props, children);
 }
@@ -64,10 +56,7 @@ export function announce(text) {
   document.getElementById("told").textContent = text;
 }
 
-/**
- * Return what an error says: each fault with its place, a link to the repaired request, and a button
- * for another try by `again`, or to load the page anew.
- */
+/** Return what an error says: faults, links to repaired requests, a button for another try. */
 export function fault({ title, message, status, errors = [] }, again) {
   const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
   const said = ({ detail, pointer, url, suggestion }) => [
@@ -76,7 +65,10 @@ export function fault({ title, message, status, errors = [] }, again) {
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
   const help = (text, onclick) => h("button", { type: "button", class: "outlined", onclick }, text);
-  const retry = again && /429|5../.test(status) && help("Try again", again);
+  const retry =
+    again &&
+    /401|429|5../.test(status) &&
+    help(status === 401 ? "Give the key" : "Try again", again);
   const rest = title ? retry : help("Reload the page", () => location.reload());
   const head = h("h1", {}, title ?? "The page failed");
   return h("div", { class: "fault", role: "alert" }, head, faults, rest);
@@ -136,9 +128,9 @@ function askForKey() {
     dialog.addEventListener("close", () => {
       asking = null;
       key = given.value.trim();
-      const detail = "This server answers with a key only. Load the page anew to give one.";
+      const document = { title: "No key", detail: "This server answers with a key only." };
       if (dialog.returnValue) resolve();
-      else reject(new Problem(401, { title: "No key", detail }));
+      else reject(new Problem(401, document));
     });
   });
 }
@@ -238,7 +230,8 @@ export function count(value) {
 /** Return a real number with so many significant digits, without trailing zeros. */
 export function real(value, digits = 4) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
-  return String(Number(value.toPrecision(digits))).replace("-", "−");
+  const text = String(Number(value.toPrecision(digits)));
+  return /\D/.test(text.slice(1)) ? text.replaceAll("-", "−") : whole(text);
 }
 
 const UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];

@@ -2,33 +2,10 @@
 
 import { shapeText } from "./arrays.js";
 import { logChart } from "./charts.js";
-import {
-  Description,
-  button,
-  code,
-  details,
-  givenIn,
-  joined,
-  layersText,
-  list,
-  muted,
-  pageOf,
-  paragraph,
-  posted,
-  showing,
-} from "./given.js";
-import {
-  Problem,
-  announce,
-  fault,
-  fill,
-  frequenciesAt,
-  h,
-  json,
-  partsOf,
-  real,
-  whole,
-} from "./lib.js";
+import { Description, button, code, details, givenIn, joined, layersText } from "./given.js";
+import { list, muted, pageOf, paragraph, posted, showing } from "./given.js";
+import { Problem, announce, fault, fill, frequenciesAt } from "./lib.js";
+import { h, json, partsOf, real, whole } from "./lib.js";
 import { edit } from "./post.js";
 
 const ROPE = "rotary embedding";
@@ -37,6 +14,7 @@ const KINDS = { rope: ROPE, "rope-axial": AXIAL, none: `no ${ROPE}`, alibi: "ALi
 const STORED = ["stored", "stored_shape", "resize", "resized_around", "not_resized", "source"];
 const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", ...STORED];
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
+const SIDES = { "/a": "first", "/b": "second" };
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
 const part = (...children) => h("section", { class: "part" }, children);
@@ -122,7 +100,7 @@ function difference({ verdict, reason, encodings, ...report }) {
   const sides = ({ a, b }) =>
     [a, b].map((each) => each && [listed(each.value), h("br"), origin(each)]);
   const pair = ({ a, b, result, ...each }) => [
-    h("h2", {}, `${a} and ${b}: ${result}`),
+    h("h2", {}, `${a} and ${b === "b" ? "the second" : b}: ${result}`),
     muted(joined(layersOf(each.layers), each.summary, each.by_axis, each.reason)),
     table(["Differs", "First", "Second"], each.values, sides),
     table(["Written otherwise", "First", "Second"], each.also_spelled_differently, sides),
@@ -142,15 +120,18 @@ export class ModelView {
     const parts = [...this.element.querySelectorAll(".description")];
     [this.one, this.other] = parts.map((each) => new Description(each, read));
     this.form.onchange = read;
-    this.tries.onclick = ({ target: { value } }) =>
-      value && this.one.set(JSON.stringify(JSON.parse(value), null, 2));
+    this.tries.onclick = async ({ target: { textContent: name } }) => {
+      const models = await json(new URL("./models.json", import.meta.url));
+      if (name in models) this.one.set(JSON.stringify(models[name], null, 2));
+    };
   }
 
   /** Return the report about what is given. */
   async read(signal) {
     const { content, type } = this.one;
     if (!content) return this.empty;
-    const sent = json(`/model?${givenIn(this.form)}`, posted(content, signal, type), "encodings");
+    const query = String(givenIn(this.form)).replace(/(?<=\d)\+*(x|%C3%97)\+*(?=\d)/g, ",");
+    const sent = json(`/model?${query}`, posted(content, signal, type), "encodings");
     const compared = this.other.content && this.compare(signal).then(difference, fault);
     const report = await sent;
     const alike = ({ id, at, counts, layers, ...own }) => (own.links ? JSON.stringify(own) : id);
@@ -168,7 +149,12 @@ export class ModelView {
         throw new Problem(0, { title: "Two models are compared as JSON only" });
       return type === "application/json" ? content : JSON.stringify(content);
     });
-    return json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
+    const sent = json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
+    return sent.catch((error) => {
+      for (const each of error.errors ?? [])
+        each.pointer = each.pointer?.replace(/^\/[ab]\b/, (own) => SIDES[own]);
+      throw error;
+    });
   }
 
   /** Return the part of the report about encodings that have one table. */

@@ -3,11 +3,8 @@
 import { axisTicks } from "./charts.js";
 import { Problem, copyText, h, key, partsOf, real, request, saveAs } from "./lib.js";
 
-/**
- * Return the program in a language that prints the first numbers of three rows of a table. Where the
- * page has a key, it reads one from the environment: its text is ‹with a key¦without›.
- */
-async function program(language, url, dtype, shape) {
+/** Return the program that prints first numbers: of ‹with a key¦without›, what the page has. */
+async function program(language, url, { shape, dtype }, partly) {
   const texts = await (await request(new URL("programs.txt", import.meta.url))).text();
   const section = (name) => texts.split(`== ${name}\n`)[1].split(/^== /m)[0];
   const [names, ...rows] = section("types")
@@ -17,7 +14,8 @@ async function program(language, url, dtype, shape) {
   const values = Object.fromEntries(names.map((name, at) => [name, type[at]]));
   const row = shape.slice(1).reduce((a, b) => a * b, dtype.startsWith("complex") ? 2 : 1);
   const bits = values.size === "2" ? `, read as the bits of ${dtype}` : "";
-  const about = `${shape.join(" × ")}, ${dtype}, little-endian, rows in order${bits}`;
+  const parts = [shape.join(" × "), dtype, "little-endian, rows in order", ...partly];
+  const about = parts.join(", ") + bits;
   Object.assign(values, { row, url, about, columns: Math.min(row, 8) });
   const text = section(language).replace(/‹([^¦›]*)¦?([^›]*)›/g, key ? "$1" : "$2");
   return text.replace(/\$([a-z]+)/g, (name, own) => values[own] ?? name);
@@ -32,10 +30,8 @@ export class CopyMenu {
     Object.assign(this, { app, view }, partsOf("copy"));
     this.menu.onclick = ({ target }) => this.run(target);
     this.menu.ontoggle = ({ newState }) => {
-      const { pane, description } = this.view;
-      const partly = (each) => description.view[each].parameter && pane.heatmap[each].partly;
-      const names = ["Numbers in sight (CSV)", ...["rows", "columns"].map(partly)];
-      this.menu.querySelector("[value=numbers]").textContent = names.filter(Boolean).join(", ");
+      const names = ["Numbers in sight (CSV)", ...this.partly()];
+      this.menu.querySelector("[value=numbers]").textContent = names.join(", ");
       if (newState === "open" && !this.menu.matches(":focus-within"))
         this.menu.firstElementChild.focus();
     };
@@ -43,6 +39,13 @@ export class CopyMenu {
     this.menu.addEventListener("focusout", ({ relatedTarget }) => {
       if (!this.element.contains(relatedTarget)) this.menu.hidePopover();
     });
+  }
+
+  /** Return in words at which strides a window has rows and columns. */
+  partly() {
+    const { pane, description } = this.view;
+    const partly = (each) => description.view[each].parameter && pane.heatmap[each].partly;
+    return ["rows", "columns"].map(partly).filter(Boolean);
   }
 
   /** Put the focus on another item; the menu opens and closes as popovers do. */
@@ -75,9 +78,10 @@ export class CopyMenu {
     const { path, query } = this.app.place;
     let url = `${path}.bin?${query}`;
     if (view.parts.length && !/\bpart=/.test(query)) url += `&part=${pane.source.part}`;
-    if (arrays[0].bytes > WHOLE_BYTES) url = pane.window("bin").url;
-    const [{ shape, dtype }] = (await this.app.describe(url)).arrays;
-    return program(language, new URL(url, location).href, dtype, shape);
+    const isLarge = arrays[0].bytes > WHOLE_BYTES;
+    if (isLarge) url = pane.window("bin").url;
+    const [array] = (await this.app.describe(url)).arrays;
+    return program(language, new URL(url, location).href, array, isLarge ? this.partly() : []);
   }
 
   link() {

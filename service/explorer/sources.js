@@ -129,10 +129,7 @@ let made = 0;
 
 /** An array in memory: of a file, of the answer to a POST, or one channel of a grid. */
 export class ArraySource {
-  /**
-   * Make a source of numbers, row by row; `rows` and `columns` are `{axis, count}` and more as in the
-   * view of /describe. With the description of their table, channels have a meaning.
-   */
+  /** Make one of numbers, row by row; rows and columns are {axis, count, …} as of /describe. */
   constructor(numbers, { rows, columns, dtype, description = {}, part = null, range = null }) {
     Object.assign(this, { id: (made += 1), numbers, dtype, description, part, range });
     Object.assign(this, { hasMeans: false, mostRows: Infinity, origins: [this] });

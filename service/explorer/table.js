@@ -98,10 +98,7 @@ export class MatrixPane {
     this.choices = h("div", { class: "choices", onfocusin, onfocusout });
   }
 
-  /**
-   * Show panels as Heatmap.show does, with the fragment, marks `{row, column, text}`, width / height of
-   * images, and names of what is compared. The first source has the description.
-   */
+  /** Show panels as Heatmap.show does, marks {row, column, text}, width / height of images. */
   show({ panels, marks = [], view, aspect = null, names = ["A", "B"], ...chosen }) {
     const [{ source }] = panels;
     const map = this.heatmap;
@@ -240,7 +237,10 @@ export class MatrixPane {
     const sign = (number) => (number > 0 && kind === "signed" ? "+" : "") + real(number, 5);
     [this.low.textContent, this.high.textContent] = [low, high].map(sign);
     this.bar.ariaLabel = `Colours from ${sign(low)} to ${sign(high)}`;
-    const numbers = Float64Array.from({ length: 96 }, (_, at) => low + ((high - low) * at) / 95);
+    // An index has a colour of its own, and nothing is between indices.
+    const place = kind === "index" ? Math.round : Number;
+    const number = (_, at) => place(low + ((high - low) * at) / 95);
+    const numbers = Float64Array.from({ length: 96 }, number);
     this.bar.getContext("2d").drawImage(scale.paint(numbers, 1, 96, false), 0, 0);
   }
 
@@ -472,7 +472,8 @@ export class TableView {
     if (turn !== this.turn) return;
     this.description = description;
     const { arrays, formats, axes } = description;
-    this.shape.textContent = arrays[0].shape.map(count).join(" × ");
+    const shapes = arrays.map(({ shape }) => shape.map(count).join(" × "));
+    this.shape.textContent = [...new Set(shapes)].join(", ");
     this.shape.title = axes.join(" × ");
     const size = arrays.reduce((sum, each) => sum + Number(each.bytes), 0);
     const names = arrays.length > 1 ? `${arrays.map(({ name }) => name).join(", ")} · ` : "";
@@ -484,8 +485,12 @@ export class TableView {
       this.app.look(changes);
       this.show(place);
     };
-    this.pane.choices.replaceChildren(...choices(description.view, view, changed));
-    const panels = [{ source, name: description.arrays[0].name }];
+    // An array of another shape is a table of its own.
+    const others = arrays.filter((_, at) => shapes[at] !== shapes[0]);
+    const own = ({ name, url }) => h("a", { class: "outlined button", href: url }, name);
+    const chosen = [...choices(description.view, view, changed), ...others.map(own)];
+    this.pane.choices.replaceChildren(...chosen);
+    const panels = [{ source, name: arrays[0].name }];
     const { rows, columns } = source;
     const upright = rows.axis === "column" || undefined;
     const [x, y] = (upright ? [rows, columns] : [columns, rows]).map((each) => Number(each.count));

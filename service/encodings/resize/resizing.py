@@ -59,7 +59,7 @@ _BICUBIC, _ANTIALIASED = {"mode": "bicubic"}, {"mode": "bicubic", "antialias": T
 CONVENTIONS: Mapping[ConventionName, ResizeOptions] = MappingProxyType(
     {
         "torch": ResizeOptions({}, models="siglip gemma3"),
-        "vit": ResizeOptions(_BICUBIC, prefix=1, models="clip dinov2 vit_mae llava"),
+        "vit": ResizeOptions(_BICUBIC, prefix=1, models="clip dinov2 vit_mae llava internvl"),
         "dino": ResizeOptions(_BICUBIC, prefix=1, square=("old_size",)),
         "timm": ResizeOptions(_ANTIALIASED, prefix=1),
         "siglip2": ResizeOptions({"mode": "bilinear", "antialias": True}),

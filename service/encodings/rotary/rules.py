@@ -384,7 +384,7 @@ class RescaledBase(RotaryRule):
 
 @dataclass(frozen=True)
 class Dynamic(RescaledBase, name="dynamic"):
-    """Dynamic NTK scaling by the sequence length that the model runs with.
+    """Dynamic NTK-aware scaling by the sequence length that the model runs with.
 
     Formula: B^(−2k/r) with B = b·α^(r/(r − 2)) (``effective_base``), α = f·max(L, O)/O − (f − 1),
         which is 1 for L ≤ O. O is max_position_embeddings unless
@@ -423,7 +423,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
 @dataclass(frozen=True)
 class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
-    """NTK scaling by a fixed alpha, independent of the sequence length.
+    """NTK-aware scaling by a fixed alpha, independent of the sequence length.
 
     Formula: B^(−2k/r) with B = b·alpha^(r/(r − 2)) (``effective_base``).
     Source: transformers ``compute_ntk_alpha_rope_parameters`` (HunYuan).
@@ -440,7 +440,7 @@ class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
 
 @dataclass(frozen=True)
 class Ntk(RotaryRule, name="ntk"):
-    """NTK scaling by a fixed factor; mixed_b distributes it over the frequencies.
+    """NTK-aware scaling by a fixed factor; mixed_b distributes it over the frequencies.
 
     Formula: (b·f)^(−2k/r)/f^(2/r); with mixed_b, ω_k/exp(a·(k + 1)^mixed_b) with a =
         ln f/(r/2)^mixed_b. Without mixed_b, ``effective_base`` is b·f.

@@ -80,6 +80,23 @@ def test_a_difference_is_not_rounded_to_a_whole_number(tab: Tab) -> None:
     assert "+1.9998" in tab.page.locator(".scale").inner_text()
 
 
+def test_a_comparison_begins_at_the_place_on_the_page(tab: Tab) -> None:
+    tab.open("/rope?head_dim=128&seq_len=131072&pack=concat")
+    tab.wait_for_map()
+    tab.page.get_by_label("Go to position").fill("100000")
+    tab.page.get_by_label("Go to position").press("Enter")
+    tab.wait_for(IS_TOLD, "position 100 000")
+
+    for button in (tab.role("link", "Compare"), tab.role("button", "Compare")):
+        button.click()
+        tab.page.wait_for_url("**&show=d")
+
+        tab.wait_for_map()
+        tab.wait_for(IS_TOLD, "position 100 000")
+        tab.page.go_back()
+        tab.wait_for_map()
+
+
 def test_a_refused_second_table_is_repaired_in_its_field(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab()
     compare(tab, ALIBI, "hello")

@@ -65,4 +65,27 @@ def test_page_without_a_key_says_so(new_tab: Callable[..., Tab]) -> None:
 
     tab.role("alert").wait_for()
     assert "key" in tab.role("alert").inner_text()
+    tab.role("button", "Give the key").click()
+    tab.give_key(KEY)
+    tab.wait_for_map()
     tab.expect_refusal(401)
+
+
+def test_the_key_is_kept_where_the_documentation_cannot_be_opened(
+    new_tab: Callable[..., Tab],
+) -> None:
+    tab = new_tab()
+    tab.open(TABLE)
+    tab.give_key(KEY)
+    tab.wait_for_map()
+
+    tab.role("link", "API").click()
+    with tab.page.expect_download() as started:
+        tab.role("alert").get_by_role("link").click()
+    assert started.value.suggested_filename == "openapi.json"
+    tab.page.go_back()
+
+    tab.wait_for_map()
+    assert tab.role("dialog").count() == 0
+    tab.expect_refusal(401)
+    tab.expect_refusal(404)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -80,6 +81,10 @@ def test_differences_are_those_of_the_tables(tab: Tab, server: Server) -> None:
     told = numbers_in(text_of(tab, "positions", 4))
     assert told[0] == pytest.approx(rounded[0], rel=0.05)
     assert told[2] == pytest.approx(rounded[3], rel=0.05)
+    url = "/rope?head_dim=128&seq_len=131072&rope_theta=500000&pack=concat"
+    pair = {"have": f"{url}&angle=float32", "to": url}
+    largest = server.get(f"/compare?{urlencode(pair)}").json()["largest"]["absolute"]["error"]
+    assert told[3] == pytest.approx(largest, rel=0.01)
 
 
 def test_wavelengths_are_those_of_the_rules(tab: Tab, wavelengths: Callable[[str], Any]) -> None:

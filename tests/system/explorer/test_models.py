@@ -20,8 +20,9 @@ PHI = {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32,
        "rope_scaling": LONGROPE}  # fmt: skip
 
 
-def describe(tab: Tab, model: dict[str, Any], place: str = "Model") -> None:
-    tab.page.get_by_label(place, exact=True).fill(json.dumps(model))
+def describe(tab: Tab, model: dict[str, Any] | str, place: str = "Model") -> None:
+    text = model if isinstance(model, str) else json.dumps(model)
+    tab.page.get_by_label(place, exact=True).fill(text)
 
 
 @pytest.fixture
@@ -78,3 +79,19 @@ def test_two_models_are_told_apart_and_sizes_of_heads_have_no_first_position(
     found = model_tab.page.locator(".found").inner_text()
     assert "rotary and rotary: differs" in found
     assert "at position" not in found
+
+    describe(model_tab, "/rope?head_dim=128&seq_len=4", "Second model")
+    model_tab.page.get_by_text("rotary and the second: ").wait_for()
+    describe(model_tab, "/garbage", "Second model")
+    model_tab.role("alert").locator("code", has_text="second").wait_for()
+    model_tab.expect_refusal(422)
+
+
+def test_a_grid_is_taken_as_shapes_are(model_tab: Tab) -> None:
+    model_tab.role("button", "Qwen2-VL 7B").click()
+    grid = model_tab.page.get_by_label("Grid of tokens")
+
+    grid.fill("2 × 4x6")
+    grid.press("Enter")
+
+    model_tab.page.locator(".found a[href*='grid=2,4,6']").first.wait_for()

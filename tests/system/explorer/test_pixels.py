@@ -67,6 +67,14 @@ COLOURS = """async ({numbers, first}) => {
 }"""
 
 
+INDICES_OF_BAR = """() => {
+  const {colours} = document.querySelector("main .map").heatmap.scale
+  const {data} = document.querySelector(".scale canvas").getContext("2d").getImageData(0, 0, 96, 1)
+  const each = at => data.subarray(4 * at, 4 * at + 3).join()
+  return Array.from({length: 96}, (_, at) => colours.findIndex(own => own.join() === each(at)))
+}"""
+
+
 @pytest.mark.parametrize("name", WINDOWS)
 def test_pixels_have_the_colours_of_the_numbers(name: str, tab: Tab, server: Server) -> None:
     target, first, scale = WINDOWS[name]
@@ -87,6 +95,15 @@ def test_pixels_have_the_colours_of_the_numbers(name: str, tab: Tab, server: Ser
 def cleaned(rows: np.ndarray[Any, Any]) -> list[list[float | None]]:
     """Return numbers as JSON has them."""
     return [[float(each) if np.isfinite(each) else None for each in row] for row in rows]
+
+
+def test_every_colour_under_a_picture_of_indices_is_that_of_an_index(tab: Tab) -> None:
+    tab.open("/relative/t5?query_len=600&key_len=600")
+    tab.wait_for_map()
+
+    indices: list[int] = tab.value(INDICES_OF_BAR)
+
+    assert indices == [round(31 * at / 95) for at in range(96)]
 
 
 def test_answer_that_is_cut_off_is_no_picture(tab: Tab) -> None:

@@ -155,6 +155,18 @@ def test_copies_are_of_what_their_addresses_have(new_tab: Callable[..., Tab]) ->
     tab.wait_for("() => window.copied")
     assert "# 9216 × 9216, int32" in tab.value("() => window.copied")
     assert "row = 9216\n" in tab.value("() => window.copied")
+    tab.open("/rope?head_dim=128&seq_len=9007199254740992")
+    tab.wait_for(READY)
+    tab.role("button", "Copy as").click()
+    tab.page.get_by_role("menuitem", name="curl").click()
+    tab.wait_for("() => window.copied")
+    program = tab.value("() => window.copied")
+    assert ", rows in order, one position in 3\n" in program
+    bar = tab.page.get_by_label("Request", exact=True).last
+    bar.fill(program.replace("\n", " "))
+    bar.press("Enter")
+    tab.page.wait_for_url(re.compile(r"/rope[?].*positions=\d+:\d+:3"))
+    tab.wait_for(READY)
 
     tab.open("/relative?d_model=4&offsets=5,-3")
     tab.wait_for(READY)
@@ -217,6 +229,29 @@ def test_file_that_the_server_would_refuse_is_not_sent(tab: Tab) -> None:
     tab.value(DROP_TWO)
     alert(tab, "One file at a time")
     assert not [each for each in tab.requested if "/identify" in each]
+
+
+def test_a_table_that_the_server_proposes_fills_what_it_should_be(
+    new_tab: Callable[..., Tab],
+) -> None:
+    tab = new_tab()
+    fault = {"detail": "give the link", "pointer": None, "url": f"/diagnose?to={quote(TABLE)}"}
+    problem = {"title": "Invalid body", "status": 422, "detail": "no", "errors": [fault]}
+    refused = {"status": 422, "body": json.dumps(problem)}
+    tab.page.route("**/diagnose?*", lambda route: route.fulfill(**refused))
+    tab.open("/#view=file")
+    expected = tab.page.get_by_label("What it should be")
+    for url in (fault["url"], TABLE.replace("?", ".npy?")):
+        fault["url"] = url
+        refused["body"] = json.dumps(problem)
+        expected.fill("{}")
+        file: FilePayload = {"name": "a.npy", "mimeType": "", "buffer": npy("(4, 2)")}
+        tab.page.locator("input[type=file]").first.set_input_files(file)
+
+        tab.page.locator(f".fault a[href='{url}']").click()
+
+        assert expected.input_value() == TABLE
+    tab.expect_refusal(422)
 
 
 def test_well_formed_file_is_sent(tab: Tab) -> None:

@@ -19,8 +19,13 @@ FOUND = {
     "bloom": "ALiBi, bloom",
     "dinov2": "Resize, vit",
     "video": "Axial, cogvideox",
+    "llama 3.1": "RoPE, llama3",
+    "Gemma 3": "RoPE, default",
+    "internvl": "Resize, vit",
+    "musicgen": "Timestep Embedding",
+    "ntk-aware": "RoPE, dynamic",
 }
-NOTHING = ("nope", "roberta", "opt")
+NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2")
 NEAR = {"whsiper": "whisper", "roep": "default", "alibbi": "original"}
 IS_ABOVE = """() => {
   const help = document.querySelector(".field.set .help")

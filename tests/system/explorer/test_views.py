@@ -128,6 +128,17 @@ def test_every_array_of_a_table_can_be_chosen(tab: Tab, server: Server) -> None:
     )
 
 
+def test_arrays_of_other_shapes_are_a_click_away(tab: Tab) -> None:
+    tab.open("/resize?old_size=37,37&size=24,32&convention=dino")
+    tab.wait_for_map()
+    assert tab.role("heading", "24 × 4, 32 × 4").count() == 1
+
+    tab.role("link", "width_weight").click()
+
+    tab.page.wait_for_url("**part=width_weight*")
+    tab.role("heading", "32 × 4").wait_for()
+
+
 @pytest.mark.parametrize("path", ["/rope/config", "/identify", "/diagnose", "/model"])
 def test_url_that_takes_a_post_says_what_it_takes(path: str, new_tab: Callable[..., Tab]) -> None:
     tab = new_tab()

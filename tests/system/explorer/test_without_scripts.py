@@ -26,6 +26,7 @@ def test_page_of_a_table_links_to_its_formats(plain: Tab) -> None:
     assert plain.open(TABLE) == 200
 
     assert plain.role("heading").count() >= 1
+    assert "need scripts" in (plain.page.locator("noscript").text_content() or "")
     formats = [link for link in links(plain) if link.startswith("/rope.")]
     assert {link.partition("?")[0].rpartition(".")[2] for link in formats} >= {"npy", "bin"}
     for link in formats:
