@@ -35,7 +35,6 @@ from service.routes.expected_layers import (
     ModelLayers,
     check_beside,
     frequencies_of,
-    rows_of,
 )
 from service.routes.expected_tables import frequencies_url
 from service.routes.model_links import OriginatedValue
@@ -280,7 +279,7 @@ class _Examination:
         arch = self.model.architecture if self.model and report.mistakes else None
         fields["mistakes"] = [_with_keys(each, arch) for each in report.mistakes]
         if expected is not None:
-            rows = rows_of(self.array)
+            rows = expected.rows_of(self.array)
             fields["expected"] = ExpectedSettings(
                 encoding=expected.encoding.id, layout=expected.layout, values=expected.values(rows)
             )

@@ -29,7 +29,7 @@ from service.models.translation import ModelDocument
 from service.numerics.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Decimals
-from service.numerics.tables import ParameterValue, size
+from service.numerics.tables import ParameterValue, StoredTable, size
 from service.routes.compared_models import pointing_into
 from service.routes.composed_tables import input_names
 from service.routes.model import DescribedModel
@@ -182,7 +182,7 @@ class ExpectedOfModel:
             array: the array.
             has_type: whether its type is meant; numbers in text have none.
         """
-        rows, table = rows_of(array), next(iter(array.arrays.values()))
+        rows, table = self.rows_of(array), next(iter(array.arrays.values()))
         if array.is_rotation:
             rotation = {
                 "layout": self.layout,
@@ -198,7 +198,7 @@ class ExpectedOfModel:
             query = {"part": "inv_freq", **self.request_for(None).parameters}
             known = {key: each for key, each in query.items() if not key.startswith("mrope_")}
             return url_of(TableRequest("rope/frequencies", known))
-        own = {"seq_len": rows, "pack": self._pack(array, 2 * len(self.frequencies(rows)))}
+        own = {"seq_len": rows, "pack": self._pack(array)}
         if self.parameters.start:
             own["start"] = self.parameters.start
         if len(array.arrays) == 1 and "x" not in array.arrays:
@@ -207,10 +207,33 @@ class ExpectedOfModel:
             own["dtype"] = table.dtype.name
         return url_of(self.request_for(rows).with_parameters(**own))
 
-    def _pack(self, array: LayerArray, width: int) -> str:
-        """Return the packing that a table of this shape may have; ``width`` channels turn."""
+    def rows_of(self, array: LayerArray) -> int:
+        """Return how many positions an array has; 1 for a list of frequencies."""
         table = next(iter(array.arrays.values()))
-        channels, is_half = table.shape[-1], self.layout == "half"
+        if array.is_rotation:
+            axis = array.axes.index("seq") if array.axes else -2
+            return table.shape[axis] if len(table.shape) > 1 else 1
+        shape = self._shape(table)
+        is_pair = shape[-1] == 2 and len(shape) > 2
+        outer = [length for length in shape[: -2 if is_pair else -1] if length > 1]
+        return outer[-1] if outer else 1
+
+    def _shape(self, table: StoredTable) -> tuple[int, ...]:
+        """Return the shape of a table with its channels last, also where it is transposed."""
+        shape = table.shape
+        widths = {self._width // 2, self._width, 2 * self._width}
+        is_transposed = len(shape) == 2 and shape[0] in widths and shape[1] not in widths
+        return shape[::-1] if is_transposed else shape
+
+    @cached_property
+    def _width(self) -> int:
+        """The number of channels that turn."""
+        return 2 * len(self.frequencies(1))
+
+    def _pack(self, array: LayerArray) -> str:
+        """Return the packing that a table of this shape may have."""
+        table, width = next(iter(array.arrays.values())), self._width
+        channels, is_half = self._shape(table)[-1], self.layout == "half"
         if "x" not in array.arrays:
             return "compact" if 2 * channels == width else self.layout
         if table.dtype in COMPLEX_DTYPES:
@@ -230,17 +253,6 @@ def frequencies_of(request: TableRequest) -> Decimals:
     """Return the frequencies of a rotary table; raises InvalidParameters."""
     rope = read_parameters(Rope, request.parameters)
     return list(rope.rule(rope.head_dim).exact())
-
-
-def rows_of(array: LayerArray) -> int:
-    """Return how many positions an array has; 1 for a list of frequencies."""
-    table = next(iter(array.arrays.values()))
-    if array.is_rotation:
-        axis = array.axes.index("seq") if array.axes else -2
-        return table.shape[axis] if len(table.shape) > 1 else 1
-    is_pair = table.shape[-1] == 2 and len(table.shape) > 2
-    outer = [length for length in table.shape[: -2 if is_pair else -1] if length > 1]
-    return outer[-1] if outer else 1
 
 
 class ModelLayers:

@@ -81,6 +81,18 @@ def names(report: ModelDiagnosis) -> list[str]:
     return [each.name for each in report.mistakes]
 
 
+@pytest.mark.parametrize("base", [500000.0, 10000.0], ids=["right", "mistaken"])
+def test_rows_of_a_transposed_table_are_its_last_axis(client: Client, base: float) -> None:
+    angles = np.outer(np.arange(300), frequencies(base))
+    cos, sin = (wave(angles).astype(np.float32) for wave in (np.cos, np.sin))
+
+    for arrays in ({"x": np.concatenate([cos, sin], axis=1).T}, {"cos": cos.T, "sin": sin.T}):
+        report = diagnose(client, LLAMA, **arrays).model_dump(exclude_none=True)
+        assert "transposed" in [each["name"] for each in report["mistakes"]]
+        assert report["checked"].keys() == {"elements"}
+        assert "seq_len=300" in report["correct"]["url"]
+
+
 def test_rotation_is_examined_against_the_settings_of_the_model(client: Client) -> None:
     right = diagnose(client, LLAMA, x=X, rotated=rotated(frequencies(500000)))
     wrong = diagnose(client, LLAMA, x=X, rotated=rotated(frequencies(10000)))
