@@ -135,6 +135,9 @@ def diagnose_body(
     model = None
     if content.document is not None:
         model = ModelLayers(content.document, parameters, settings)
+        if model.table is not None:
+            own = parameters.model_copy(update={"to": model.table})
+            return diagnose_arrays(own, content, settings)
 
     def examine(arrays: Mapping[str, StoredTable], to: str) -> DiagnoseReport:
         own = parameters.model_copy(update={"to": to})

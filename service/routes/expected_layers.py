@@ -16,7 +16,14 @@ from service.delivery.endpoints import ReportedArrays
 from service.delivery.parameters import read_parameters
 from service.encodings.family import Position, optional
 from service.encodings.rotary.rope import Rope
-from service.errors import Fault, InvalidBody, InvalidParameters, ModelNotKnown, shortened
+from service.errors import (
+    MAX_FAULTS,
+    Fault,
+    InvalidBody,
+    InvalidParameters,
+    ModelNotKnown,
+    shortened,
+)
 from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import read_array
 from service.grammar import Integer
@@ -259,7 +266,11 @@ class ModelLayers:
     """The expectations of a model, one for each type of its layers.
 
     Raises InvalidBody, also ModelNotKnown, where POST /model does, and for a model, or an encoding
-    of it, without a rotary embedding along a sequence.
+    of it, without a rotary embedding along a sequence that has no other table, or several.
+
+    Attributes:
+        expected: the expectations.
+        table: the URL of the only table of a model without such an embedding; None for others.
     """
 
     def __init__(self, document: bytes, parameters: LayerParameters, settings: Settings) -> None:
@@ -274,7 +285,11 @@ class ModelLayers:
                 if each.settings is not None and each.resolved is not None
             ]
             self.expected = self._chosen(every, described)
-            self._resolved = self.expected[0].resolved
+            self.table = None if self.expected else self._only_table(described)
+
+    @property
+    def _resolved(self) -> Resolved:
+        return self.expected[0].resolved
 
     def _chosen(
         self, every: list[ExpectedOfModel], described: DescribedModel
@@ -282,23 +297,39 @@ class ModelLayers:
         """Return the expectations of the encoding that is asked for, or of the text model."""
         wanted, encodings = self._parameters.encoding, described.model.encodings
         if wanted is None:
-            if every:
-                return [each for each in every if each.resolved is every[0].resolved]
-            has = ", ".join(each.id for each in encodings) or described.model.reason
-            rule = f"the model has no rotary embedding along a sequence: it has {has}"
-            raise InvalidBody(f"{rule}; give the link of its table, from POST /model, as to=")
+            return [each for each in every if each.resolved is every[0].resolved]
         found = [each for each in every if f"{each.encoding.id}.".startswith(f"{wanted}.")]
-        if found:
-            return [each for each in found if each.resolved is found[0].resolved]
-        if any(each.id == wanted for each in encodings):
-            rule = (
-                f"{wanted} has no rotary table along a sequence: give its link, from POST /model, "
-                "as to="
-            )
-        else:
-            ids = ", ".join(each.encoding.id for each in every) or "none along a sequence"
+        if not found and wanted not in {each.id for each in encodings}:
+            ids = ", ".join(each.id for each in encodings) or "none"
             rule = f"the model has no encoding {shortened(wanted)}: there are {ids}"
-        raise InvalidParameters(Fault("encoding", shortened(wanted), rule))
+            raise InvalidParameters(Fault("encoding", shortened(wanted), rule))
+        return [each for each in found if each.resolved is found[0].resolved]
+
+    def _only_table(self, described: DescribedModel) -> str:
+        """Return the URL of the only table; raises InvalidBody with the URLs if it is not sure."""
+        start, wanted = self._parameters.start, self._parameters.encoding
+        if start is not None:
+            rule = "start goes with a rotary embedding along a sequence: give it in to="
+            raise InvalidParameters(Fault("start", str(start), rule))
+        reports = [
+            described.report(each)
+            for each in described.model.encodings
+            if wanted in {None, each.id}
+        ]
+        served = [each for each in reports if each.links and not each.post]
+        if len(served) == 1 and not served[0].asks:
+            return served[0].links["table"]
+        if not served:
+            has = ", ".join(each.id for each in reports) or described.model.reason
+            raise InvalidBody(f"no table of the model can be compared with: it has {has}")
+        rule = "the config does not say which table is expected: give the URL of one as to="
+        faults = []
+        for each in served:
+            example = f", an example for {', '.join(each.asks)}" if each.asks else ""
+            url = each.links["table"]
+            text = f"{each.id}: {each.kind} of shape {each.shape}{example}"
+            faults.append(Fault("", None, text, in_body=True, url=url))
+        raise InvalidBody(rule, faults=faults[:MAX_FAULTS])
 
     @cached_property
     def architecture(self) -> str | None:
@@ -394,7 +425,10 @@ def expected_url(
     if others:
         raise InvalidBody("one table goes with one layer: POST others to /diagnose")
     layer = array.layer if parameters.layer is None else parameters.layer
-    expected = ModelLayers(content.document, parameters, settings).of(layer)
+    model = ModelLayers(content.document, parameters, settings)
+    if model.table is not None:
+        return model.table
+    expected = model.of(layer)
     if expected is None:
         raise InvalidParameters(Fault("layer", str(layer), "this layer has no rotary embedding"))
     return expected.url(array, has_type=not content.is_text)
