@@ -38,7 +38,7 @@ from service.delivery.parameters import read_parameters
 from service.encodings.family import RealPositionList, optional
 from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rope import Rope
-from service.errors import InvalidBody, PosrefError, shortened
+from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import (
     COMPLEX_DTYPES,
@@ -448,15 +448,20 @@ def _unrelated(
     arrays: Mapping[str, StoredTable | Sample],
     want: Table | Sample,
     shape: tuple[int, ...] | None = None,
-    hint: str = "",
+    url: str | None = None,
 ) -> InvalidBody:
-    """Return the error for an array without the rows and channels of a table, or of its shape."""
+    """Return the error for an array without the rows and channels of a table, or of its shape.
+
+    ``url`` is the table that it may be.
+    """
     name, have = next(iter(arrays.items()))
     rule = (
         f"the array is {have.dtype.name} of shape {have.shape}, and the expected table "
         f"{want.dtype.name} of shape {shape or want.shape}: these shapes have nothing in common"
     )
-    return InvalidBody(rule + hint, f"/{shortened(name)}")
+    rule += f"; frequencies go with {url}" if url else ""
+    fault = Fault(f"/{shortened(name)}", None, rule, in_body=True, url=url)
+    return InvalidBody(rule, faults=[fault])
 
 
 def _check_related(have: Arrays, expected: Expected) -> None:
@@ -471,12 +476,11 @@ def _check_related(have: Arrays, expected: Expected) -> None:
         if expected.rows is not None and "position" in expected.document.axes:
             axis = expected.document.axes.index("position")
             shape = (*shape[:axis], expected.rows, *shape[axis + 1 :])
-        hint = ""
+        url = None
         assert expected.target is not None
         if table.shape == (len(expected.target.omega),) and expected.request.resource == "rope":
             url = frequencies_url(url_of(expected.request))
-            hint = f"; frequencies go with to={url.replace('&', '%26')}"
-        raise _unrelated(have, want, shape, hint)
+        raise _unrelated(have, want, shape, url)
 
 
 def _check_names(content: Input, url: str | None) -> None:

@@ -810,8 +810,8 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
         ({"want": HAVE}, "send x, or have_cos and have_sin"),
         ({"x": HAVE, "have": HAVE, "to": ENCODING}, "x and have are two names of one array"),
         ({"have": HAVE, "mine": HAVE}, "an array goes by the name of x"),
-        ({"have": [[1.0, 2.0, 3.0]], "to": ENCODING}, "shape"),
-        ({"cos": [[1.0, 2.0, 3.0]], "to": ROPE}, "shape"),
+        ({"have": [[1.0, 2.5, 3.0]], "to": ENCODING}, "shape"),
+        ({"cos": [[1.0, 2.5, 3.0]], "to": ROPE}, "shape"),
         ({"x": HAVE, "want_cos": HAVE, "want_sin": HAVE}, "with want_cos and want_sin"),
         ({"have_cos": HAVE, "have_sin": [[1.0]], "to": ROPE}, "same shape"),
         ({"have": [[1e300]], "want": [[1e300]]}, "2^64"),
@@ -1291,7 +1291,9 @@ def test_frequencies_beside_a_table_are_refused_with_the_url_they_go_with(client
     text = refused(client, to=f"{ROPE}&rope_theta=500000", have=frequencies)
 
     assert "(16, 16)" in text
-    assert "to=/rope/frequencies?head_dim=16%26rope_theta=500000%26part=inv_freq" in text
+    (fault,) = json.loads(text)["errors"]
+    assert fault["url"] == "/rope/frequencies?head_dim=16&rope_theta=500000&part=inv_freq"
+    assert f"frequencies go with {fault['url']}" in fault["detail"]
 
 
 def test_missing_rows_of_a_grid_are_a_mistake(client: Client) -> None:
