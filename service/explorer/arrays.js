@@ -37,7 +37,7 @@ async function readNpy(file, view) {
   const [, order, kind, size] = /'descr':\s*'([<>|=]?)([a-zA-Z])(\d+)'/.exec(text) ?? [];
   const lengths = /'shape':\s*\(((\s*\d+L?\s*(,|(?=\))))*\s*)\)/.exec(text)?.[1];
   if (![1, 2, 3].includes(version) || !KINDS[kind] || lengths === undefined || order === ">")
-    throw unreadable(`No array of little-endian numbers: npy ${version}, ${text.slice(0, 200)}`);
+    throw unreadable(`No numbers as astype('<f4') makes: npy ${version}, ${text.slice(0, 200)}`);
   return checked({
     name: file.name,
     dtype: KINDS[kind] + (kind === "b" ? "" : 8 * Number(size)),

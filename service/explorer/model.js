@@ -144,10 +144,10 @@ export class ModelView {
   }
 
   async compare(signal) {
-    const [a, b] = [this.one, this.other].map(({ type, content }) => {
+    const [a, b] = [this.one, this.other].map(({ content }) => {
       if (typeof content !== "string")
         throw new Problem(0, { title: "Two models are compared as JSON only" });
-      return type === "application/json" ? content : JSON.stringify(content);
+      return JSON.stringify(content);
     });
     const sent = json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
     return sent.catch((error) => {

@@ -13,7 +13,7 @@ const VERDICTS = {
   identified: ["good", "Identified", "This is a table of this server."],
   transposed: ["doubt", "Transposed", "This is a table of this server, but transposed."],
   ambiguous: ["doubt", "Ambiguous", "Several tables begin with these numbers."],
-  none: ["doubt", "Not explained", "No table of this server has these numbers."],
+  none: ["doubt", "Not explained", "None of the tables that were tried has these numbers."],
   near: ["bad", "Not all right"],
 };
 

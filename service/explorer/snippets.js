@@ -95,7 +95,7 @@ export class CopyMenu {
     const { axis, parameter } = view.leading ?? { axis: "row of tokens" };
     const isGrid = view.grid && !view.leading && arrays[0].shape.length > 2;
     if (isGrid || (view.leading && !parameter)) {
-      const detail = `CSV has rows and columns, and no parameter selects one ${axis} alone.`;
+      const detail = `CSV has 2 axes and this table more: no parameter selects one ${axis} alone.`;
       throw new Problem(0, { title: "Nothing to copy", detail });
     }
     const body = await (await request(url, { headers: { Accept: "text/csv" } })).text();

@@ -123,7 +123,8 @@ def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:
         is_arguments = re.search(r"(?<!\S)--[a-z]", text) is not None
         content = _arguments(text) if is_arguments else _yaml(text)
     if not isinstance(content, dict):
-        raise InvalidBody("the body must be a JSON object")
+        rule = "this is no document that describes a model: send the content of its config.json"
+        raise InvalidBody(rule, value=shortened(text))
     return content, is_arguments
 
 

@@ -38,9 +38,17 @@ from service.delivery.parameters import read_parameters
 from service.encodings.family import RealPositionList, optional
 from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rope import Rope
-from service.errors import InvalidBody, PosrefError, shortened
+from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
-from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
+from service.numerics.dtypes import (
+    COMPLEX_DTYPES,
+    FLOAT64,
+    INDEX_DTYPES,
+    INT64,
+    REAL_DTYPES,
+    DType,
+    to_float64,
+)
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
@@ -241,6 +249,7 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
     target = expected.target
     assert target is not None
     table = next(iter(have.values()))
+    _refuse_ids(have)
     if size(table) > _LARGE and all(
         max(each / target.width, target.width / max(each, 1)) > _WIDEST for each in table.shape
     ):
@@ -268,6 +277,24 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
             found = _without_last_rows(found, replace(target, rows=whole))
     found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
     return report_of(found, target, replace(expected, request=request), settings, rows=rows)
+
+
+def _refuse_ids(have: Arrays) -> None:
+    """Raise InvalidBody for integers that no cosines are, or rows that all rise by one."""
+    for name, table in have.items():
+        if not size(table) or not table.shape or table.dtype in COMPLEX_DTYPES:
+            continue
+        numbers = table.elements.reshape(-1, table.shape[-1])
+        row = to_float64(numbers[0], table.dtype)
+        is_rising = len(row) > 2 and bool((np.diff(row) == 1).all() and (numbers == row).all())
+        is_wide = table.dtype.name in INDEX_DTYPES and (numbers.min() < -1 or numbers.max() > 1)
+        if is_rising or is_wide:
+            first, last = (_json(float(each)) for each in (row.min(), row.max()))
+            rule = (
+                f"the array has the numbers {first} to {last}, as ids of positions do, and the "
+                "expected table cosines and sines: send the table that is made of them"
+            )
+            raise InvalidBody(rule, f"/{shortened(name)}")
 
 
 def _beginning_of_channels(found: Explanation, have: Arrays, target: Target) -> Explanation:
@@ -421,15 +448,20 @@ def _unrelated(
     arrays: Mapping[str, StoredTable | Sample],
     want: Table | Sample,
     shape: tuple[int, ...] | None = None,
-    hint: str = "",
+    url: str | None = None,
 ) -> InvalidBody:
-    """Return the error for an array without the rows and channels of a table, or of its shape."""
+    """Return the error for an array without the rows and channels of a table, or of its shape.
+
+    ``url`` is the table that it may be.
+    """
     name, have = next(iter(arrays.items()))
     rule = (
         f"the array is {have.dtype.name} of shape {have.shape}, and the expected table "
         f"{want.dtype.name} of shape {shape or want.shape}: these shapes have nothing in common"
     )
-    return InvalidBody(rule + hint, f"/{shortened(name)}")
+    rule += f"; frequencies go with {url}" if url else ""
+    fault = Fault(f"/{shortened(name)}", None, rule, in_body=True, url=url)
+    return InvalidBody(rule, faults=[fault])
 
 
 def _check_related(have: Arrays, expected: Expected) -> None:
@@ -444,12 +476,11 @@ def _check_related(have: Arrays, expected: Expected) -> None:
         if expected.rows is not None and "position" in expected.document.axes:
             axis = expected.document.axes.index("position")
             shape = (*shape[:axis], expected.rows, *shape[axis + 1 :])
-        hint = ""
+        url = None
         assert expected.target is not None
         if table.shape == (len(expected.target.omega),) and expected.request.resource == "rope":
             url = frequencies_url(url_of(expected.request))
-            hint = f"; frequencies go with to={url.replace('&', '%26')}"
-        raise _unrelated(have, want, shape, hint)
+        raise _unrelated(have, want, shape, url)
 
 
 def _check_names(content: Input, url: str | None) -> None:
@@ -553,10 +584,10 @@ def report_of(
     given: dict[str, Any] = {}
     if expected is not None:
         given |= _links(found, target, expected, settings)
-    if match is not None and found.verdict != "none":
+    if match is not None and found.verdict != "none" and _is_made(match):
         given["arithmetic"] = match.fit.arithmetic.name
     if match is not None and target is not None and rotated is None:
-        given |= _wrapper(match.reading.view, target)
+        given |= _wrapper(match, target)
     if found.alternatives:
         given["alternatives"] = [
             AlternativeReport(mistakes=[_mistake(each) for each in other])
@@ -591,9 +622,11 @@ def _links(
     return links
 
 
-def _wrapper(view: View, target: Target) -> dict[str, Any]:
-    wrapper: dict[str, Any] = {}
-    if view.packing != target.wanted.packing:
+def _wrapper(match: Match, target: Target) -> dict[str, Any]:
+    view, wrapper = match.reading.view, dict[str, Any]()
+    if target.base_parameter == "rope_theta" and _are_angles(match):
+        wrapper["pack"] = "angle"
+    elif view.packing != target.wanted.packing:
         wrapper["pack"] = target.shown(view.packing)
     if notes := [note.text for note in view.notes]:
         wrapper["notes"] = notes
@@ -612,20 +645,29 @@ def sentence_of(
             return "None of the known mistakes explains this array."
         text = found.findings[0].text
         return f"{text[0].upper()}{text[1:]}."
-    made = f", made {match.fit.arithmetic.description}" if match else ""
+    made = f", made {match.fit.arithmetic.description}" if match and _is_made(match) else ""
     first = f": its first {rows['rows']} rows of {rows['of']}" if rows else ""
     first = first.replace("first 1 rows", "first row")
     text = f"This is the {'table' if rotated is None else 'rotation'}{made}{first}."
     if match and rotated and HALF_STEP[match.dtype] > HALF_STEP[rotated]:
         text += f" Its numbers are rounded to {match.dtype.name}."
     view = match.reading.view if match and rotated is None else None
-    if view is not None and any(note.name == "angles" for note in view.notes):
-        text = f"These are the angles of the table{made}: take their cosines and sines."
+    if match and rotated is None and _are_angles(match):
+        text = "These are the angles of the table: take their cosines and sines."
     elif view is not None and target is not None:
         text = _with_packing(text, f"{made}{first}.", view, target)
     if found.findings:
         text += f" {found.findings[0].text[0].upper()}{found.findings[0].text[1:]}."
     return text
+
+
+def _are_angles(match: Match) -> bool:
+    return any(each.name == "angles" for each in match.reading.view.notes)
+
+
+def _is_made(match: Match) -> bool:
+    """Return whether numbers show their arithmetic: rounded angles look like float32 steps."""
+    return match.candidate.narrowing is not None or not _are_angles(match)
 
 
 def _with_packing(text: str, end: str, view: View, target: Target) -> str:

@@ -35,7 +35,6 @@ from service.routes.expected_layers import (
     ModelLayers,
     check_beside,
     frequencies_of,
-    rows_of,
 )
 from service.routes.expected_tables import frequencies_url
 from service.routes.model_links import OriginatedValue
@@ -136,6 +135,9 @@ def diagnose_body(
     model = None
     if content.document is not None:
         model = ModelLayers(content.document, parameters, settings)
+        if model.table is not None:
+            own = parameters.model_copy(update={"to": model.table})
+            return diagnose_arrays(own, content, settings)
 
     def examine(arrays: Mapping[str, StoredTable], to: str) -> DiagnoseReport:
         own = parameters.model_copy(update={"to": to})
@@ -280,7 +282,7 @@ class _Examination:
         arch = self.model.architecture if self.model and report.mistakes else None
         fields["mistakes"] = [_with_keys(each, arch) for each in report.mistakes]
         if expected is not None:
-            rows = rows_of(self.array)
+            rows = expected.rows_of(self.array)
             fields["expected"] = ExpectedSettings(
                 encoding=expected.encoding.id, layout=expected.layout, values=expected.values(rows)
             )

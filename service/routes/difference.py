@@ -74,6 +74,9 @@ def _sent(name: str, content: Any) -> ModelDocument | TableUrl:
         if not isinstance(content, str):
             rule = "must be an object, or the URL of a table"
             raise InvalidBody(f"{name} {rule}", value=shortened(content))
+        if content.lstrip().startswith("{"):
+            # The place of an error is then that in the document.
+            return read_document(content.encode("utf-8", "surrogatepass"))
         try:
             url = read_url(content)
             _ = url.document

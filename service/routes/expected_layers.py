@@ -16,7 +16,14 @@ from service.delivery.endpoints import ReportedArrays
 from service.delivery.parameters import read_parameters
 from service.encodings.family import Position, optional
 from service.encodings.rotary.rope import Rope
-from service.errors import Fault, InvalidBody, InvalidParameters, ModelNotKnown, shortened
+from service.errors import (
+    MAX_FAULTS,
+    Fault,
+    InvalidBody,
+    InvalidParameters,
+    ModelNotKnown,
+    shortened,
+)
 from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import read_array
 from service.grammar import Integer
@@ -29,7 +36,7 @@ from service.models.translation import ModelDocument
 from service.numerics.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Decimals
-from service.numerics.tables import ParameterValue, size
+from service.numerics.tables import ParameterValue, StoredTable, size
 from service.routes.compared_models import pointing_into
 from service.routes.composed_tables import input_names
 from service.routes.model import DescribedModel
@@ -182,7 +189,7 @@ class ExpectedOfModel:
             array: the array.
             has_type: whether its type is meant; numbers in text have none.
         """
-        rows, table = rows_of(array), next(iter(array.arrays.values()))
+        rows, table = self.rows_of(array), next(iter(array.arrays.values()))
         if array.is_rotation:
             rotation = {
                 "layout": self.layout,
@@ -198,7 +205,7 @@ class ExpectedOfModel:
             query = {"part": "inv_freq", **self.request_for(None).parameters}
             known = {key: each for key, each in query.items() if not key.startswith("mrope_")}
             return url_of(TableRequest("rope/frequencies", known))
-        own = {"seq_len": rows, "pack": self._pack(array, 2 * len(self.frequencies(rows)))}
+        own = {"seq_len": rows, "pack": self._pack(array)}
         if self.parameters.start:
             own["start"] = self.parameters.start
         if len(array.arrays) == 1 and "x" not in array.arrays:
@@ -207,10 +214,33 @@ class ExpectedOfModel:
             own["dtype"] = table.dtype.name
         return url_of(self.request_for(rows).with_parameters(**own))
 
-    def _pack(self, array: LayerArray, width: int) -> str:
-        """Return the packing that a table of this shape may have; ``width`` channels turn."""
+    def rows_of(self, array: LayerArray) -> int:
+        """Return how many positions an array has; 1 for a list of frequencies."""
         table = next(iter(array.arrays.values()))
-        channels, is_half = table.shape[-1], self.layout == "half"
+        if array.is_rotation:
+            axis = array.axes.index("seq") if array.axes else -2
+            return table.shape[axis] if len(table.shape) > 1 else 1
+        shape = self._shape(table)
+        is_pair = shape[-1] == 2 and len(shape) > 2
+        outer = [length for length in shape[: -2 if is_pair else -1] if length > 1]
+        return outer[-1] if outer else 1
+
+    def _shape(self, table: StoredTable) -> tuple[int, ...]:
+        """Return the shape of a table with its channels last, also where it is transposed."""
+        shape = table.shape
+        widths = {self._width // 2, self._width, 2 * self._width}
+        is_transposed = len(shape) == 2 and shape[0] in widths and shape[1] not in widths
+        return shape[::-1] if is_transposed else shape
+
+    @cached_property
+    def _width(self) -> int:
+        """The number of channels that turn."""
+        return 2 * len(self.frequencies(1))
+
+    def _pack(self, array: LayerArray) -> str:
+        """Return the packing that a table of this shape may have."""
+        table, width = next(iter(array.arrays.values())), self._width
+        channels, is_half = self._shape(table)[-1], self.layout == "half"
         if "x" not in array.arrays:
             return "compact" if 2 * channels == width else self.layout
         if table.dtype in COMPLEX_DTYPES:
@@ -232,22 +262,15 @@ def frequencies_of(request: TableRequest) -> Decimals:
     return list(rope.rule(rope.head_dim).exact())
 
 
-def rows_of(array: LayerArray) -> int:
-    """Return how many positions an array has; 1 for a list of frequencies."""
-    table = next(iter(array.arrays.values()))
-    if array.is_rotation:
-        axis = array.axes.index("seq") if array.axes else -2
-        return table.shape[axis] if len(table.shape) > 1 else 1
-    is_pair = table.shape[-1] == 2 and len(table.shape) > 2
-    outer = [length for length in table.shape[: -2 if is_pair else -1] if length > 1]
-    return outer[-1] if outer else 1
-
-
 class ModelLayers:
     """The expectations of a model, one for each type of its layers.
 
     Raises InvalidBody, also ModelNotKnown, where POST /model does, and for a model, or an encoding
-    of it, without a rotary embedding along a sequence.
+    of it, without a rotary embedding along a sequence that has no other table, or several.
+
+    Attributes:
+        expected: the expectations.
+        table: the URL of the only table of a model without such an embedding; None for others.
     """
 
     def __init__(self, document: bytes, parameters: LayerParameters, settings: Settings) -> None:
@@ -262,7 +285,11 @@ class ModelLayers:
                 if each.settings is not None and each.resolved is not None
             ]
             self.expected = self._chosen(every, described)
-            self._resolved = self.expected[0].resolved
+            self.table = None if self.expected else self._only_table(described)
+
+    @property
+    def _resolved(self) -> Resolved:
+        return self.expected[0].resolved
 
     def _chosen(
         self, every: list[ExpectedOfModel], described: DescribedModel
@@ -270,23 +297,39 @@ class ModelLayers:
         """Return the expectations of the encoding that is asked for, or of the text model."""
         wanted, encodings = self._parameters.encoding, described.model.encodings
         if wanted is None:
-            if every:
-                return [each for each in every if each.resolved is every[0].resolved]
-            has = ", ".join(each.id for each in encodings) or described.model.reason
-            rule = f"the model has no rotary embedding along a sequence: it has {has}"
-            raise InvalidBody(f"{rule}; give the link of its table, from POST /model, as to=")
+            return [each for each in every if each.resolved is every[0].resolved]
         found = [each for each in every if f"{each.encoding.id}.".startswith(f"{wanted}.")]
-        if found:
-            return [each for each in found if each.resolved is found[0].resolved]
-        if any(each.id == wanted for each in encodings):
-            rule = (
-                f"{wanted} has no rotary table along a sequence: give its link, from POST /model, "
-                "as to="
-            )
-        else:
-            ids = ", ".join(each.encoding.id for each in every) or "none along a sequence"
+        if not found and wanted not in {each.id for each in encodings}:
+            ids = ", ".join(each.id for each in encodings) or "none"
             rule = f"the model has no encoding {shortened(wanted)}: there are {ids}"
-        raise InvalidParameters(Fault("encoding", shortened(wanted), rule))
+            raise InvalidParameters(Fault("encoding", shortened(wanted), rule))
+        return [each for each in found if each.resolved is found[0].resolved]
+
+    def _only_table(self, described: DescribedModel) -> str:
+        """Return the URL of the only table; raises InvalidBody with the URLs if it is not sure."""
+        start, wanted = self._parameters.start, self._parameters.encoding
+        if start is not None:
+            rule = "start goes with a rotary embedding along a sequence: give it in to="
+            raise InvalidParameters(Fault("start", str(start), rule))
+        reports = [
+            described.report(each)
+            for each in described.model.encodings
+            if wanted in {None, each.id}
+        ]
+        served = [each for each in reports if each.links and not each.post]
+        if len(served) == 1 and not served[0].asks:
+            return served[0].links["table"]
+        if not served:
+            has = ", ".join(each.id for each in reports) or described.model.reason
+            raise InvalidBody(f"no table of the model can be compared with: it has {has}")
+        rule = "the config does not say which table is expected: give the URL of one as to="
+        faults = []
+        for each in served:
+            example = f", an example for {', '.join(each.asks)}" if each.asks else ""
+            url = each.links["table"]
+            text = f"{each.id}: {each.kind} of shape {each.shape}{example}"
+            faults.append(Fault("", None, text, in_body=True, url=url))
+        raise InvalidBody(rule, faults=faults[:MAX_FAULTS])
 
     @cached_property
     def architecture(self) -> str | None:
@@ -382,7 +425,10 @@ def expected_url(
     if others:
         raise InvalidBody("one table goes with one layer: POST others to /diagnose")
     layer = array.layer if parameters.layer is None else parameters.layer
-    expected = ModelLayers(content.document, parameters, settings).of(layer)
+    model = ModelLayers(content.document, parameters, settings)
+    if model.table is not None:
+        return model.table
+    expected = model.of(layer)
     if expected is None:
         raise InvalidParameters(Fault("layer", str(layer), "this layer has no rotary embedding"))
     return expected.url(array, has_type=not content.is_text)

@@ -380,7 +380,7 @@ DYNAMIC = config("llama", **rule(rope_type="dynamic", factor=4.0))
 CANNOT: list[tuple[Json, str, str]] = [
     (WITHOUT_TRUNCATE, "llama.cpp", "truncate: false"),
     (WITHOUT_TRUNCATE, "mlx", "truncate: false"),
-    (CONFIGS["qwen2, yarn"], "onnx", "onnxruntime-genai's builder does not round"),
+    (CONFIGS["qwen2, yarn"], "onnx", "the rounded range of YaRN, which truncate: true asks for"),
     (CONFIGS["qwen2, yarn"], "tensorrt-llm", "the rule yarn"),
     (CONFIGS["qwen2, yarn, own factor"], "llama.cpp", "flags for rope.scaling.attn_factor"),
     (CONFIGS["qwen2, yarn, own factor"], "mlx", "attention_factor"),
@@ -395,7 +395,7 @@ CANNOT: list[tuple[Json, str, str]] = [
     (config("gpt_neox", **rule(**LLAMA3)), "llama.cpp", "gptneox reads no tensor rope_freqs"),
     (DYNAMIC, "llama.cpp", "a base that grows"),
     (DYNAMIC, "vllm", "a base that grows"),
-    (DYNAMIC, "onnx", "onnxruntime-genai's builder has no rule dynamic"),
+    (DYNAMIC, "onnx", "the rule dynamic in onnxruntime-genai's builder"),
     (config("mixtral", **rule(rope_type="linear", factor=4.0)), "mlx", "the rule linear"),
     (config("llama", rope_scaling={"type": "mrope", "mrope_section": [8, 12, 12]}), "llama.cpp",
      "these axes of positions in llama"),

@@ -810,8 +810,8 @@ ROTATED = {"x": ZEROS, "rotated": ZEROS}
         ({"want": HAVE}, "send x, or have_cos and have_sin"),
         ({"x": HAVE, "have": HAVE, "to": ENCODING}, "x and have are two names of one array"),
         ({"have": HAVE, "mine": HAVE}, "an array goes by the name of x"),
-        ({"have": [[1.0, 2.0, 3.0]], "to": ENCODING}, "shape"),
-        ({"cos": [[1.0, 2.0, 3.0]], "to": ROPE}, "shape"),
+        ({"have": [[1.0, 2.5, 3.0]], "to": ENCODING}, "shape"),
+        ({"cos": [[1.0, 2.5, 3.0]], "to": ROPE}, "shape"),
         ({"x": HAVE, "want_cos": HAVE, "want_sin": HAVE}, "with want_cos and want_sin"),
         ({"have_cos": HAVE, "have_sin": [[1.0]], "to": ROPE}, "same shape"),
         ({"have": [[1e300]], "want": [[1e300]]}, "2^64"),
@@ -1291,7 +1291,9 @@ def test_frequencies_beside_a_table_are_refused_with_the_url_they_go_with(client
     text = refused(client, to=f"{ROPE}&rope_theta=500000", have=frequencies)
 
     assert "(16, 16)" in text
-    assert "to=/rope/frequencies?head_dim=16%26rope_theta=500000%26part=inv_freq" in text
+    (fault,) = json.loads(text)["errors"]
+    assert fault["url"] == "/rope/frequencies?head_dim=16&rope_theta=500000&part=inv_freq"
+    assert f"frequencies go with {fault['url']}" in fault["detail"]
 
 
 def test_missing_rows_of_a_grid_are_a_mistake(client: Client) -> None:
@@ -1396,6 +1398,58 @@ def test_one_part_twice_is_no_table_of_both(client: Client, pack: str, part: str
 
     assert names(report) == ["missing-part"]
     assert report["yours"]["url"] == f"{url}&pack=half&part={part}"
+
+
+@pytest.mark.parametrize(
+    ("want", "order"),
+    [("concat", "cosines, then sines"), ("flat", "each cosine before its sine")],
+)
+@pytest.mark.parametrize("pack", ["half", "interleaved"])
+@pytest.mark.parametrize("part", ["cos", "sin"])
+def test_missing_part_is_to_be_added_in_the_order_of_the_table(
+    client: Client, want: str, order: str, pack: str, part: str
+) -> None:
+    url = "/rope?head_dim=16&seq_len=64"
+    have = array(client, f"{url}&pack={pack}&part={part}")
+
+    (mistake,) = sent(client, f"{url}&pack={want}", have)["mistakes"]
+    assert mistake["correction"] == f"Keep one copy, and add the {mistake['want']}: {order}."
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_rounded_angles_have_no_arithmetic_and_the_packing_of_angles(
+    client: Client, copies: int
+) -> None:
+    url = "/rope?head_dim=16&seq_len=2048&pack=concat"
+    angles = np.outer(np.arange(2048), 10000.0 ** (-np.arange(8) / 8)).astype(np.float32)
+
+    report = sent(client, url, np.tile(angles, copies))
+
+    assert report["sentence"] == (
+        "These are the angles of the table: take their cosines and sines."
+    )
+    assert "arithmetic" not in report
+    assert report["wrapper"]["pack"] == "angle"
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.arange(4096),
+        np.arange(5, 21, dtype=np.float32),
+        np.tile(np.arange(16), (3, 1)),
+        np.array([0, 1, 2, 0, 1, 2, 3], dtype=np.int32),
+    ],
+    ids=["int64", "float32", "three axes", "documents"],
+)
+def test_ids_of_positions_are_refused_as_such(client: Client, ids: Any) -> None:
+    to = "/rope?head_dim=16%26seq_len=16%26pack=concat"
+    headers = {"Content-Type": "application/x-npy"}
+    answer = client.post(f"/diagnose?to={to}", content=npy_bytes(ids), headers=headers)
+
+    assert answer.status_code == 422
+    numbers = f"{ids.min():g} to {ids.max():g}, as ids of positions do"
+    assert numbers in answer.json()["detail"]
 
 
 def test_an_equal_part_alone_is_called_a_part_alone(client: Client) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from service.routes.diagnosed_models import ModelDiagnosis
-from tests.client import Client
+from tests.client import Client, load_npy
 from tests.models.gguf_files import gguf_file, model
 from tests.openapi import report_schema
 
@@ -79,6 +79,18 @@ def refusal(client: Client, document: Any, path: Any = "/diagnose", **arrays: Ar
 
 def names(report: ModelDiagnosis) -> list[str]:
     return [each.name for each in report.mistakes]
+
+
+@pytest.mark.parametrize("base", [500000.0, 10000.0], ids=["right", "mistaken"])
+def test_rows_of_a_transposed_table_are_its_last_axis(client: Client, base: float) -> None:
+    angles = np.outer(np.arange(300), frequencies(base))
+    cos, sin = (wave(angles).astype(np.float32) for wave in (np.cos, np.sin))
+
+    for arrays in ({"x": np.concatenate([cos, sin], axis=1).T}, {"cos": cos.T, "sin": sin.T}):
+        report = diagnose(client, LLAMA, **arrays).model_dump(exclude_none=True)
+        assert "transposed" in [each["name"] for each in report["mistakes"]]
+        assert report["checked"].keys() == {"elements"}
+        assert "seq_len=300" in report["correct"]["url"]
 
 
 def test_rotation_is_examined_against_the_settings_of_the_model(client: Client) -> None:
@@ -373,9 +385,7 @@ def test_encoding_along_several_axes_is_refused(client: Client) -> None:
     }  # fmt: skip
     path = "/diagnose?encoding=vision.rotary"
 
-    assert "give its link, from POST /model, as to=" in refusal(
-        client, config, path, x=X, rotated=X
-    )
+    assert "give the URL of one as to=" in refusal(client, config, path, x=X, rotated=X)
 
 
 @pytest.mark.parametrize(
@@ -420,3 +430,44 @@ def test_compare_takes_a_model(client: Client) -> None:
     assert "to /diagnose" in refusal(client, LLAMA, "/compare", x=X, y=X)
     nope = refusal(client, SMOLLM, "/compare?layer=3", cos=arrays["cos"])
     assert "no rotary embedding" in nope
+
+
+# Models without a rotary embedding along a sequence.
+WHISPER: Json = {
+    "model_type": "whisper", "d_model": 64, "max_source_positions": 60, "max_target_positions": 40,
+}  # fmt: skip
+T5: Json = {"model_type": "t5", "num_heads": 4, "d_model": 64, "d_kv": 16}
+DINO: Json = {"model_type": "dinov3_vit", "hidden_size": 384, "num_attention_heads": 6}
+
+
+def test_only_table_of_a_model_is_expected(client: Client) -> None:
+    url = "/encoding?seq_len=60&d_model=64&convention=whisper"
+    x = load_npy(client.get(url.replace("?", ".npy?")))
+
+    assert diagnose(client, WHISPER, x=x).verdict == "equal"
+    assert "position-offset" in names(diagnose(client, WHISPER, x=x[1:]))
+    equal = post(client, "/compare", {"x": x}, WHISPER).json()["equal"]
+    assert equal is True
+    assert "start goes with" in refusal(client, WHISPER, "/diagnose?start=1", x=x)
+
+
+@pytest.mark.parametrize(
+    ("document", "ids"), [(T5, ["buckets", "buckets.2"]), (DINO, ["rotary"])], ids=["t5", "dino"]
+)
+def test_tables_of_which_none_is_certain_are_linked(
+    client: Client, document: Json, ids: list[str]
+) -> None:
+    answer = post(client, "/diagnose", {"x": np.zeros((4, 4), np.float32)}, document)
+
+    assert answer.status_code == 422
+    assert "has rotary" not in answer.json()["detail"]
+    faults = answer.json()["errors"]
+    assert [each["detail"].partition(":")[0] for each in faults] == ids
+    for each in faults:
+        assert client.get(each["url"]).status_code == 200
+
+
+def test_model_whose_tables_are_all_learned_has_none(client: Client) -> None:
+    bert = {"model_type": "bert", "hidden_size": 64, "max_position_embeddings": 16}
+    said = refusal(client, bert, x=np.zeros((16, 64), np.float32))
+    assert said == "no table of the model can be compared with: it has learned"

@@ -1,5 +1,6 @@
 """``POST /model/diff``: equal to a search through the tables of both models."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -503,6 +504,7 @@ def test_defaults_of_a_url_are_its_values(client: Client) -> None:
         ({"a": model(hidden_size="x", head_dim=None), "b": model()}, "/a/hidden_size"),
         ({"a": model(), "b": model({"rope_type": "x"})}, "/b/rope_scaling/rope_type"),
         ({"a": {}, "b": model()}, "/a/model_type"),
+        ({"a": model(), "b": "{"}, "/b"),
         (
             {"a": model(), "b": dumped({**QWEN_GGUF, "qwen2.rope.freq_base": "x"})},
             "/b/metadata/qwen2.rope.freq_base/value",
@@ -515,6 +517,12 @@ def test_fault_has_a_pointer_into_the_pair(client: Client, body: Any, pointer: s
 
     assert answer.status_code == 422
     assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]
+
+
+def test_documents_may_be_texts_in_which_faults_have_their_place(client: Client) -> None:
+    assert reported(client, json.dumps(model()), model())["verdict"] == "same"
+    answer = client.post("/model/diff", json={"a": model(), "b": "{\n  'head_dim'"})
+    assert "line 2 column 3" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ CATALOGUE: Mapping[str, Known] = {
     "missing-part": Known(
         6,
         "There are only {have}, each twice; the {want} are missing.",
-        "Put the {want} in the place of the second copy.",
+        "Keep one copy, and add the {want}: {order}.",
     ),
     "halves-swapped/channels": Known(
         6,

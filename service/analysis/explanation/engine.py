@@ -659,7 +659,8 @@ class _Search:
             yield mistake("halves-swapped", None, values, variant="part")
         elif len(wanted.columns) == 1 and self._states_packing and view.packing != "compact":
             # Copies of one part fill the channels of both.
-            yield mistake("missing-part", None, values)
+            order = PACKING_TEXTS.get(wanted.packing, wanted.packing)
+            yield mistake("missing-part", None, {**values, "order": order})
 
     @property
     def _states_packing(self) -> bool:

@@ -7,6 +7,7 @@ the rule. The angles are frequencies times positions, along one sequence or thre
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -44,6 +45,7 @@ from service.encodings.rotary.rules import (
     rule_of,
 )
 from service.encodings.rotary.xpos import XPos
+from service.errors import InvalidParameters
 from service.grammar import Boolean, Integer, Real
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT64, largest_finite
@@ -519,9 +521,16 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
         )
 
     def rotary_angles(self) -> RotaryAngles:
-        angles = self.angles(
-            self.head_dim, lambda: self.resolved_positions(self.max_position_embeddings)
-        )
+        positions = partial(self.resolved_positions, self.max_position_embeddings)
+        try:
+            angles = self.angles(self.head_dim, positions)
+        except InvalidParameters as error:
+            try:
+                positions()
+            except InvalidParameters as other:
+                faults = dict.fromkeys((*error.faults, *other.faults))
+                raise InvalidParameters(*faults) from None
+            raise
         # Without xPos the attention factor is the peak, which is in the range of float16.
         if self.xpos is not None and angles.peak > largest_finite(self.element_type):
             rule = f"positions are so far from xpos_centre that {self.dtype} has no room"

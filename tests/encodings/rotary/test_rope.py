@@ -548,3 +548,10 @@ def test_any_parameters_give_a_permutation_or_a_fault_that_names_one(
     data = answer.json()["data"]
     for vector in data.values() if isinstance(data, dict) else [data]:
         assert sorted(vector) == list(range(len(vector)))
+
+
+def test_all_parameters_that_are_missing_are_named_at_once(client: Client) -> None:
+    faults = client.get("/rope").json()["errors"]
+    assert [each["parameter"] for each in faults] == ["head_dim", "seq_len"]
+    (fault,) = client.get("/rope?head_dim=8").json()["errors"]
+    assert fault["parameter"] == "seq_len"

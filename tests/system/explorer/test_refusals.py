@@ -263,4 +263,4 @@ def test_well_formed_file_is_sent(tab: Tab) -> None:
         "old": npy("(4L, 2L)", size=0),
         "one": npy("(8,)", size=0),
     }.items():
-        give(tab, name, head + numbers, "No table of this server")
+        give(tab, name, head + numbers, "None of the tables that were tried")
