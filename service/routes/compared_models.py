@@ -54,6 +54,7 @@ class Compared:
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
         doubt: why they are not certain; the numbers are uncertain if they may be others.
+        unresolved: what is said of its settings that have an effect which is not known.
         is_usual: whether the doubt is of the usual numbers alone: those of Llama 3.1.
     """
 
@@ -78,6 +79,7 @@ class Compared:
     doubt: str | None = None
     is_usual: bool = False
     is_uncertain: bool = False
+    unresolved: frozenset[str] = frozenset()
     link: str | None = None
     is_url: bool = False
 
@@ -151,8 +153,14 @@ def of_document(
         "is_uncertain": any(each.code in _OTHER_NUMBERS for each in warnings),
         "is_permuted": document.weights is not None,
     }
+    unresolved = [each for each in described.model.warnings if each.code == "setting-not-resolved"]
     items = [
-        _item(name, encoding, report, described, certainty)
+        replace(
+            _item(name, encoding, report, described, certainty),
+            unresolved=frozenset(
+                each.detail for each in unresolved if _concerns(each.pointer, encoding.config)
+            ),
+        )
         for encoding, report in zip(described.model.encodings, reports, strict=True)
         if encoding.kind != "none"
     ]
@@ -160,6 +168,12 @@ def of_document(
     if described.model.encodings or (known is not None and known.none is not None):
         return items, None
     return items, f"{name}: {described.model.reason}"
+
+
+def _concerns(pointer: str, config: str) -> bool:
+    """Return whether a setting stands in the config of a part, or around it."""
+    own = f"{pointer.rpartition('/')[0]}/"
+    return own.startswith(f"{config}/") or f"{config}/".startswith(own)
 
 
 def _item(
@@ -205,6 +219,8 @@ def _item(
     values = report.values or {}
     found = {key: described.value(each) for key, each in beside.items() if each and each.value}
     found |= {key: _listed(described, own) for key, own in lists.items() if own}
+    if entry is not None and entry.applied:
+        found["applied"] = OriginatedValue(value=entry.applied, origin="fixed in code")
     return Compared(
         id=encoding.id,
         key=(part, encoding.kind, encoding.kind == "rope" and entry is None),
