@@ -64,6 +64,7 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
     if names != others and not len(names) == len(others) == 1:
         rule = f"have has the arrays {', '.join(names)}, and to {', '.join(others)}: add part="
         raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
+    _check_channels(parameters, have, to)
     arrays = {}
     for name, table in zip(others, have.arrays.values(), strict=True):
         elements = table.read(0, size(table)).reshape(table.shape)
@@ -73,6 +74,22 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
         return report_of(parameters, url.request, to, arrays, settings)
     except InvalidBody as error:
         raise InvalidParameters(Fault("have", shortened(parameters.have), error.detail)) from error
+
+
+def _check_channels(parameters: TableParameters, *documents: Document) -> None:
+    """Raise InvalidParameters if columns that would be compared are other channels."""
+    places = [(each.shape, each.channel_axis, each) for each in documents]
+    widths = [shape[axis] for shape, axis, _ in places if shape and axis is not None]
+    if len(widths) == len(documents):
+        have, to = (
+            [*each.places[each.axes[axis or 0]].at(0, min(widths))]
+            if "channels" in each.parameters
+            else [*range(min(widths))]
+            for _, axis, each in places
+        )
+        if have != to:
+            rule = "have and to select other channels: add the same channels= to both"
+            raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
 
 
 COMPARE_TABLES = Endpoint(

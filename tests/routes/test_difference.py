@@ -299,6 +299,10 @@ def test_sections_of_axes_differ_for_pictures_alone(client: Client) -> None:
     assert "by_axis" in encoding
     assert "first_position" not in encoding
     assert encoding["channels"] == "16:24,40:44,80:88,104:108"
+    (text,) = reported(
+        client, {**config, "rope_scaling": section}, {**config, "model_type": "qwen2"}
+    )["encodings"]
+    assert text["channels"] == "16:64,80:128"
 
 
 def test_frequencies_that_a_tensor_may_divide_are_unknown_and_never_the_same(
