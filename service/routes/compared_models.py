@@ -33,6 +33,7 @@ _OTHER_NUMBERS = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
     *("mlx-yarn", "theta-assumed", "scaled-rope-assumed"),
 )
+_UNRESOLVED = "setting-not-resolved"
 _ASSUMPTIONS = (
     *_OTHER_NUMBERS,
     *("unknown-rope-key", "softmax-scale-unknown", "layers-unknown", "layout-assumed", "file-cut"),
@@ -54,7 +55,7 @@ class Compared:
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
         doubt: why they are not certain; the numbers are uncertain if they may be others.
-        unresolved: what is said of its settings that have an effect which is not known.
+        unresolved: what is said of settings of the model whose effect is not known.
         is_usual: whether the doubt is of the usual numbers alone: those of Llama 3.1.
     """
 
@@ -152,15 +153,10 @@ def of_document(
         "doubt": f"{name}: {doubts[0]}" if doubts else None,
         "is_uncertain": any(each.code in _OTHER_NUMBERS for each in warnings),
         "is_permuted": document.weights is not None,
+        "unresolved": frozenset(each.detail for each in warnings if each.code == _UNRESOLVED),
     }
-    unresolved = [each for each in described.model.warnings if each.code == "setting-not-resolved"]
     items = [
-        replace(
-            _item(name, encoding, report, described, certainty),
-            unresolved=frozenset(
-                each.detail for each in unresolved if _concerns(each.pointer, encoding.config)
-            ),
-        )
+        _item(name, encoding, report, described, certainty)
         for encoding, report in zip(described.model.encodings, reports, strict=True)
         if encoding.kind != "none"
     ]
@@ -168,12 +164,6 @@ def of_document(
     if described.model.encodings or (known is not None and known.none is not None):
         return items, None
     return items, f"{name}: {described.model.reason}"
-
-
-def _concerns(pointer: str, config: str) -> bool:
-    """Return whether a setting stands in the config of a part, or around it."""
-    own = f"{pointer.rpartition('/')[0]}/"
-    return own.startswith(f"{config}/") or f"{config}/".startswith(own)
 
 
 def _item(

@@ -78,18 +78,16 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
 
 def _check_channels(parameters: TableParameters, *documents: Document) -> None:
     """Raise InvalidParameters if columns that would be compared are other channels."""
-    places = [(each.shape, each.channel_axis, each) for each in documents]
-    widths = [shape[axis] for shape, axis, _ in places if shape and axis is not None]
-    if len(widths) == len(documents):
-        have, to = (
-            [*each.places[each.axes[axis or 0]].at(0, min(widths))]
-            if "channels" in each.parameters
-            else [*range(min(widths))]
-            for _, axis, each in places
-        )
-        if have != to:
-            rule = "have and to select other channels: add the same channels= to both"
-            raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
+    columns = []
+    for each in documents:
+        if each.shape is None or each.channel_axis is None:
+            return
+        name, count = each.axes[each.channel_axis], each.shape[each.channel_axis]
+        chosen = each.places.get(name) if "channels" in each.parameters else None
+        columns.append([*range(count)] if chosen is None else [*chosen.at(0, count)])
+    if any(a != b for a, b in zip(*columns, strict=False)):
+        rule = "have and to select other channels: add the same channels= to both"
+        raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
 
 
 COMPARE_TABLES = Endpoint(

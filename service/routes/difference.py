@@ -204,11 +204,9 @@ class _Comparison:
     def of(self, a: Compared, b: Compared, layers: Mapping[str, Any]) -> EncodingDifference:
         """Return the report about two encodings, in the layers that both have."""
         fields: dict[str, Any] = {"layers": dict(layers)} if layers else {}
-        # Of settings that both have, too, the effect is the same, if the whole value is told.
+        # A setting of both has the same effect, if the whole value is told.
         apart = sorted(
-            each
-            for each in a.unresolved | b.unresolved
-            if "…" in each or not (each in a.unresolved and each in b.unresolved)
+            (a.unresolved ^ b.unresolved) | {each for each in a.unresolved if "…" in each}
         )
         layouts, doubt = _layouts(a, b), a.doubt or b.doubt or "; ".join(apart) or None
         beside = {} if a.is_url or b.is_url else _unequal(_both(a.beside, b.beside))
