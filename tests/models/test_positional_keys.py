@@ -221,6 +221,13 @@ def test_a_class_without_rotary_embedding_may_say_so(config: dict[str, Any]) -> 
     assert codes_of(config) == ["no-rotary-embedding"]
 
 
+def test_other_names_of_positions_are_a_warning_but_for_dropout() -> None:
+    config = llama(position_embedding_init="normal")
+
+    assert codes_of(config) == ["unknown-rope-key"]
+    assert codes_of(llama(position_embedding_dropout=0.1, pos_emb_dropout=0.1)) == []
+
+
 def test_setting_that_an_encoding_other_than_the_rotary_one_reads_is_resolved() -> None:
     config = {"model_type": "mpt", "attn_config": {"alibi": True}}
 
