@@ -251,10 +251,10 @@ class _Walk:
             self._add(name, _joined(at, path), place.pointer, "unknown", is_known=False)
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
-        if place.pointer not in self.resolved and not part.is_flat:
-            keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
-            read = scope.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
-            check_part(place, kind, read, defaults)
+        keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
+        read = scope.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
+        is_checked = place.pointer in self.resolved or part.is_flat
+        check_part(place, kind, read, defaults, is_checked=is_checked)
         if part.is_flat:
             return
         # The text model is first, as for models with a single one.

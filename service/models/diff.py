@@ -112,7 +112,8 @@ class Rotation:
         for k, frequency in enumerate(self.frequencies):
             one, other = (2 * k, 2 * k + 1) if self.layout == "interleaved" else (k, k + count)
             one, other = one + self.offset, other + self.offset
-            axes = self.axes[k::count] or ("", "")
+            # The positions of text are those along axis t.
+            axes = self.axes[k::count] or ("t", "t")
             # The sign of the partner tells the first channel of a pair from the second.
             turns[one] = _ChannelTurn(other, frequency, self.scale, axes[0])
             turns[other] = _ChannelTurn(~one, frequency, self.scale, axes[1])

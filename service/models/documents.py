@@ -96,14 +96,24 @@ def read_document(body: bytes | memoryview, form: str | None = None) -> ModelDoc
         found = ((sign["form"], _sign_in(content, sign)) for sign in format_tables()["detect"])
         default = ("megatron", "arguments") if is_arguments else ("transformers", "")
         form, found_by = next(((name, key) for name, key in found if key), default)
-        if form == "transformers" and content.get("_class_name") is not None:
-            rule = "and model_type are of two libraries: say by format which one is meant"
-            raise InvalidBody.at(fault("/_class_name", content["_class_name"], rule))
+        if form == "transformers":
+            _check_config(content)
     if form == "gguf-keys":
         return read_keys(content, found_by)
     if form in _AS_SENT:
         return _AS_SENT[form](content, found_by)
     return _translated(form, content, found_by)
+
+
+def _check_config(content: Members) -> None:
+    """Raise InvalidBody if a config has keys of another library or program."""
+    if content.get("_class_name") is not None:
+        rule = "and model_type are of two libraries: say by format which one is meant"
+        raise InvalidBody.at(fault("/_class_name", content["_class_name"], rule))
+    own = next((key for key in content if ".rope." in key or ".attention." in key), None)
+    if own is not None:
+        rule = f"is required beside {shortened(own)}, a key of a GGUF file"
+        raise InvalidBody.at(fault("/general.architecture", None, rule))
 
 
 def _parsed(body: bytes) -> tuple[dict[str, Any], bool]:

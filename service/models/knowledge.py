@@ -56,6 +56,7 @@ class EncodingEntry:
         not_resized: why ``/resize`` has no weights for it.
         untouched_tokens: how many tokens have no rotation.
         counts: what positions count.
+        applied: how attention differs from adding the biases to the scaled scores.
         bias: the convention of the biases that ``/relative/alibi`` has of slopes.
         numbering: the name of how its tokens are numbered, in position_ids.toml.
         training_only, ignores: keys without effect in inference, or at all.
@@ -85,6 +86,7 @@ class EncodingEntry:
     not_resized: str | None = None
     untouched_tokens: tuple[Sources, ...] = ()
     counts: str | None = None
+    applied: str | None = None
     bias: str | None = None
     numbering: str | None = None
     training_only: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ from service.models.model_types import NoRope, TextModel
 
 ALIKE = re.compile(
     r"rope|rotary|yarn|mscale|alibi|axes_?dim|interpolation_factor|ntk|logn|llama_?4_?scaling"
-    r"|scale_positional",
+    r"|scale_positional|(?:positional|pos_?(?:enc|emb)|position_(?:enc|emb))(?!.*dropout)",
     re.IGNORECASE,
 )
 """The names that look like settings of positions."""
@@ -114,16 +114,10 @@ class KeyReader:
                 continue
             is_alike = entry is not None or key in _ROTARY or ALIKE.search(key)
             is_refused = self.refused is not None and self.refused.search(key)
-            if pointer in self.used or not (is_alike or is_refused) or self._has(key, value):
+            if pointer in self.used or not (is_alike or is_refused) or self.has(key, value):
                 continue
             if entry is not None:
-                if entry.says == "kind" and value == "absolute" and self.layout != "none":
-                    place.warn("key-not-read", f"{self.name} does not read {pointer}", key)
-                if not (is_inside and entry.top) and not self._understands(entry, value):
-                    rule = (
-                        f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
-                    )
-                    place.report.fault(pointer, value, rule)
+                self._check_listed(place, key, entry, is_inside=is_inside)
             elif is_refused or (is_inside and key in _ROTARY):
                 near = nearest_word(key, known)
                 hint = "" if near else ": no setting of positions is read there"
@@ -139,6 +133,20 @@ class KeyReader:
             lambda key: f"{shortened(key)} is not read{did_you_mean(key, self.keys, cutoff=0.87)}",
             "{} more keys are not read",
         )
+
+    def _check_listed(
+        self, place: KeyPlace, key: str, entry: PositionalKey, *, is_inside: bool
+    ) -> None:
+        pointer, value = place.at(key), place.content[key]
+        if entry.says == "kind" and value == "absolute" and self.layout != "none":
+            place.warn("key-not-read", f"{self.name} does not read {pointer}", key)
+        if is_inside and entry.top:
+            return
+        if not self._understands(entry, value):
+            rule = f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
+            place.report.fault(pointer, value, rule)
+        elif self._has_effect(entry, value):
+            warn_unresolved(place, key, entry.means)
 
     def _understands(self, entry: PositionalKey, value: object) -> bool:
         """Return whether a value is read, changes nothing, or says what the model has."""
@@ -156,7 +164,13 @@ class KeyReader:
         is_so = has_rope if "rotary" in entry.says else self.layout == entry.says
         return value is (is_so if entry.says != "no rotary" else not is_so)
 
-    def _has(self, key: str, value: object) -> bool:
+    def _has_effect(self, entry: PositionalKey, value: object) -> bool:
+        """Return whether the class reads a key, and a value that changes something."""
+        is_read = entry.use == "read" and not self.types.isdisjoint(entry.types)
+        return is_read and value is not False and (value is True or value not in entry.neutral)
+
+    def has(self, key: str, value: object) -> bool:
+        """Return whether a value is the same as without the key."""
         return key in self.same and not differ(self.same[key], value)
 
 
@@ -227,15 +241,24 @@ def check_text_model(model: TextModel, layout: str, used: Collection[str] = ()) 
 
 
 def check_part(
-    place: KeyPlace, kind: PartType, read: Collection[str], defaults: Mapping[str, Any]
+    place: KeyPlace,
+    kind: PartType,
+    read: Collection[str],
+    defaults: Mapping[str, Any],
+    *,
+    is_checked: bool,
 ) -> None:
     """Add a fault or a warning for each positional key that no encoding of a part reads.
+
+    A warning of its text model is withdrawn where another encoding reads the key, or the value is
+    that of the class.
 
     Args:
         place: the config of the part.
         kind: its type.
         read: the keys that its encodings read.
         defaults: the values of its class.
+        is_checked: whether the keys are checked as those of its text model.
     """
     layouts = [entry.layout for entry in kind.entries if entry.kind in {"rope", "rope-axial"}]
     reader = KeyReader(
@@ -246,7 +269,22 @@ def check_part(
         has_absolute=any(entry.kind == "learned" for entry in kind.entries),
         same=defaults,
     )
-    reader.check(place, _other_parts(place, kind.name))
+    if not is_checked:
+        reader.check(place, _other_parts(place, kind.name))
+    usual = {key for key, value in place.content.items() if reader.has(key, value)}
+    known = place.content if kind.none else usual.union(read)
+    pointers = tuple(f"{place.at(key)}/" for key in known)
+    for each in [*place.report.warnings]:
+        if each.code == "setting-not-resolved" and f"{each.pointer}/".startswith(pointers):
+            del place.report.warnings[each]
+
+
+def warn_unresolved(place: KeyPlace, key: str, means: str) -> None:
+    """Warn of a setting with an effect that no encoding here has."""
+    value = shortened(place.content[key])
+    place.warn(
+        "setting-not-resolved", f"{key}: {value} is not resolved; it stands for {means}", key
+    )
 
 
 def own_keys(model: TextModel) -> frozenset[str]:

@@ -38,7 +38,7 @@ from service.models.config_values import (
     did_you_mean,
 )
 from service.models.model_types import ModelType, TextModel, find_text_model
-from service.models.positional_keys import check_text_model
+from service.models.positional_keys import check_text_model, warn_unresolved
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import exact_context
@@ -119,9 +119,10 @@ def resolve_at(
     _warn_unused_original(model, entries)
     used = {value.pointer for block in blocks.blocks for value in block.values.values()}
     used |= {pointer.rpartition("/")[0] for pointer in used}
+    attention = _attention(model, entries, layers)
+    used |= {value.pointer for value in attention.get("origin", {}).values()}
     check_text_model(model, layout, used)
     report.check()
-    attention = _attention(model, entries, layers)
     warnings = tuple(report.warnings)
     return Resolved(model, name, layout, warnings, writes, entries, attention, layers.without)
 
@@ -269,7 +270,7 @@ def _warn_rotation(model: TextModel) -> None:
         place.warn("table-incomplete", f"{kind.name}: {kind.not_in_config}", "model_type")
     for key, meaning in kind.not_read.items():
         if place.content.get(key):
-            place.warn("key-not-read", f"{key} is not resolved: {meaning}", key)
+            warn_unresolved(place, key, meaning)
 
 
 def _warn_unused_original(model: TextModel, entries: Sequence[LayerSettings]) -> None:

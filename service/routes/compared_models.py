@@ -33,6 +33,7 @@ _OTHER_NUMBERS = (
     *("rope-freqs-not-sent", "rope-freqs-not-seen", "table-incomplete", "nemo-regimes"),
     *("mlx-yarn", "theta-assumed", "scaled-rope-assumed"),
 )
+_UNRESOLVED = "setting-not-resolved"
 _ASSUMPTIONS = (
     *_OTHER_NUMBERS,
     *("unknown-rope-key", "softmax-scale-unknown", "layers-unknown", "layout-assumed", "file-cut"),
@@ -54,6 +55,7 @@ class Compared:
         beside: the values with an effect that is not in the numbers; ``code`` is the rest of what
             its class does, where it has no table.
         doubt: why they are not certain; the numbers are uncertain if they may be others.
+        unresolved: what is said of settings of the model whose effect is not known.
         is_usual: whether the doubt is of the usual numbers alone: those of Llama 3.1.
     """
 
@@ -78,6 +80,7 @@ class Compared:
     doubt: str | None = None
     is_usual: bool = False
     is_uncertain: bool = False
+    unresolved: frozenset[str] = frozenset()
     link: str | None = None
     is_url: bool = False
 
@@ -150,6 +153,7 @@ def of_document(
         "doubt": f"{name}: {doubts[0]}" if doubts else None,
         "is_uncertain": any(each.code in _OTHER_NUMBERS for each in warnings),
         "is_permuted": document.weights is not None,
+        "unresolved": frozenset(each.detail for each in warnings if each.code == _UNRESOLVED),
     }
     items = [
         _item(name, encoding, report, described, certainty)
@@ -205,6 +209,8 @@ def _item(
     values = report.values or {}
     found = {key: described.value(each) for key, each in beside.items() if each and each.value}
     found |= {key: _listed(described, own) for key, own in lists.items() if own}
+    if entry is not None and entry.applied:
+        found["applied"] = OriginatedValue(value=entry.applied, origin="fixed in code")
     return Compared(
         id=encoding.id,
         key=(part, encoding.kind, encoding.kind == "rope" and entry is None),

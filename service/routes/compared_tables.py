@@ -64,6 +64,7 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
     if names != others and not len(names) == len(others) == 1:
         rule = f"have has the arrays {', '.join(names)}, and to {', '.join(others)}: add part="
         raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
+    _check_channels(parameters, have, to)
     arrays = {}
     for name, table in zip(others, have.arrays.values(), strict=True):
         elements = table.read(0, size(table)).reshape(table.shape)
@@ -73,6 +74,20 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
         return report_of(parameters, url.request, to, arrays, settings)
     except InvalidBody as error:
         raise InvalidParameters(Fault("have", shortened(parameters.have), error.detail)) from error
+
+
+def _check_channels(parameters: TableParameters, *documents: Document) -> None:
+    """Raise InvalidParameters if columns that would be compared are other channels."""
+    columns = []
+    for each in documents:
+        if each.shape is None or each.channel_axis is None:
+            return
+        name, count = each.axes[each.channel_axis], each.shape[each.channel_axis]
+        chosen = each.places.get(name) if "channels" in each.parameters else None
+        columns.append([*range(count)] if chosen is None else [*chosen.at(0, count)])
+    if any(a != b for a, b in zip(*columns, strict=False)):
+        rule = "have and to select other channels: add the same channels= to both"
+        raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
 
 
 COMPARE_TABLES = Endpoint(

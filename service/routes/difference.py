@@ -207,7 +207,11 @@ class _Comparison:
     def of(self, a: Compared, b: Compared, layers: Mapping[str, Any]) -> EncodingDifference:
         """Return the report about two encodings, in the layers that both have."""
         fields: dict[str, Any] = {"layers": dict(layers)} if layers else {}
-        layouts, doubt = _layouts(a, b), a.doubt or b.doubt
+        # A setting of both has the same effect, if the whole value is told.
+        apart = sorted(
+            (a.unresolved ^ b.unresolved) | {each for each in a.unresolved if "…" in each}
+        )
+        layouts, doubt = _layouts(a, b), a.doubt or b.doubt or "; ".join(apart) or None
         beside = {} if a.is_url or b.is_url else _unequal(_both(a.beside, b.beside))
         if not a.key[2] and None not in (a.layers, b.layers) and a.layers != b.layers:
             beside["layers"] = BothValues(a=_fixed(dict(a.listed)), b=_fixed(dict(b.listed)))
@@ -227,7 +231,9 @@ class _Comparison:
             values["layout"] = BothValues(a=_fixed(a.layout), b=_fixed(b.layout))
         unequal = _unequal(values)
         doubted = [each for each in (a, b) if each.doubt]
-        is_usual = not differs and bool(doubted) and all(each.is_usual for each in doubted)
+        is_usual = (
+            not (differs or apart) and bool(doubted) and all(each.is_usual for each in doubted)
+        )
         is_uncertain = doubt is not None and not is_usual
         is_uncertain &= a.is_uncertain or b.is_uncertain or not differs
         if differs or is_uncertain:

@@ -215,13 +215,10 @@ def report_model(
     encodings = [*map(described.report, model.encodings)]
     # The encodings, or the reason, say what there is in its place.
     warnings = [each for each in described.warnings() if each.code != "no-rotary-embedding"]
-    given = {
-        "reason": model.reason,
-        "weights": document.weights,
-        "read": document.read,
-    }
+    given = {"reason": model.reason, "weights": document.weights, "read": document.read}
     unread = [each.pointer for each in warnings if each.code == "key-not-read"]
-    unknown = [each.pointer for each in warnings if each.code == "unknown-rope-key"]
+    codes = {"unknown-rope-key", "setting-not-resolved"}
+    unknown = [each.pointer for each in warnings if each.code in codes]
     return ModelReport(
         format=FoundFormat(name=document.format, found_by=document.found_by),
         model_type=model.model_type,

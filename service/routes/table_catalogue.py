@@ -49,8 +49,8 @@ _GROUPS = {
 _LARGE: Mapping[str, Sequence[str]] = {
     "seq_len": ("2048",),
     "num_timesteps": ("2048",),
-    "query_len": ("1024",),
-    "key_len": ("1024",),
+    "query_len": ("512",),
+    "key_len": ("512",),
     "offsets": ("-1024:1024",),
     "d_model": ("512", "513"),
     "head_dim": ("128",),

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-from urllib.parse import SplitResult, quote, unquote_plus, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, unquote_plus, urlencode, urlsplit
 
 from pydantic import Field
 
@@ -284,9 +284,10 @@ def split_url(url: str) -> SplitResult:
     if (control := _CONTROL.search(url)) is not None:
         raise NotFound(f"{shortened(url)!r} is no URL: {control[0]!r} is no character of one")
     try:
-        return urlsplit(url)
+        split = urlsplit(url)
     except ValueError as error:
         raise NotFound(f"{shortened(url)} is no URL: its host cannot be read") from error
+    return split._replace(path=unquote(split.path))
 
 
 def repaired(

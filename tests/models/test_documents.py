@@ -779,3 +779,12 @@ def test_every_sign_names_a_format_and_every_code_is_used_once() -> None:
         ConfigWarning("of-nobody", "", "")
     with pytest.raises(PosrefError):
         read({"model": {"decoder": {}}}, "mlc")
+
+
+def test_keys_of_a_gguf_file_without_its_architecture_say_that_it_is_missing() -> None:
+    keys = {"llama.rope.freq_base": 5e5, "llama.attention.head_count": 32}
+
+    with pytest.raises(InvalidBody, match=r"required beside llama\.rope\.freq_base") as raised:
+        read(keys)
+
+    assert [each.where for each in raised.value.faults] == ["/general.architecture"]

@@ -89,8 +89,8 @@ def test_types_whose_angles_need_values_missing_from_configs_have_a_warning(name
     ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.not_read]
 )
 def test_not_read_keys_are_a_warning_unless_false(name: str, key: str) -> None:
-    assert "key-not-read" in codes_of(plain(name, **{key: True}))
-    assert "key-not-read" not in codes_of(plain(name, **{key: False}))
+    assert "setting-not-resolved" in codes_of(plain(name, **{key: True}))
+    assert "setting-not-resolved" not in codes_of(plain(name, **{key: False}))
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.last_channels])

@@ -1,11 +1,14 @@
 """The closed list of positional keys: whatever is not understood is refused, never guessed."""
 
+import json
 from typing import Any
 
 import pytest
 
 from service.errors import InvalidBody, ModelNotKnown
 from service.models.config_values import TOP
+from service.models.describe import describe
+from service.models.documents import read_document
 from service.models.positional_keys import positional_keys
 from tests.models.settings import codes_of, llama, resolve, scaled
 
@@ -22,6 +25,9 @@ CONTRADICTIONS: tuple[dict[str, Any], ...] = (
     {"use_alibi": True},
     {"position_embedding_type": "alibi"},
     {"position_embedding_type": "relative_key"},
+    {"positional": "alibi"},
+    {"pos_encoding": "alibi"},
+    {"positional_embedding": "sinusoidal"},
     {"use_rope": False},
     {"no_rope": True},
     {"mla_use_nope": True},
@@ -209,11 +215,25 @@ def test_published_models_whose_positions_no_class_has_are_refused(config: dict[
         {"model_type": "bloom", "use_rope": False},
         # A width that nothing turns may be 0.
         {"model_type": "glm5_next_text", "head_dim": 0, "qk_rope_head_dim": 0},
-        {"model_type": "mpt", "attn_config": {"alibi": True}},
     ],
 )
 def test_a_class_without_rotary_embedding_may_say_so(config: dict[str, Any]) -> None:
     assert codes_of(config) == ["no-rotary-embedding"]
+
+
+def test_other_names_of_positions_are_a_warning_but_for_dropout() -> None:
+    config = llama(position_embedding_init="normal")
+
+    assert codes_of(config) == ["unknown-rope-key"]
+    assert codes_of(llama(position_embedding_dropout=0.1, pos_emb_dropout=0.1)) == []
+
+
+def test_setting_that_an_encoding_other_than_the_rotary_one_reads_is_resolved() -> None:
+    config = {"model_type": "mpt", "attn_config": {"alibi": True}}
+
+    assert codes_of(config) == ["no-rotary-embedding", "setting-not-resolved"]
+    document = read_document(json.dumps(config).encode())
+    assert "setting-not-resolved" not in {each.code for each in describe(document).warnings}
 
 
 @pytest.mark.parametrize(

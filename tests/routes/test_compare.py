@@ -518,6 +518,7 @@ def get(client: Client, have: str, to: str, **parameters: str) -> Any:
 
 
 BOTH = ("true", "false")
+STRIDED = "/encoding?seq_len=300&d_model=64&channels=0:64:9"
 TABLES_OF_URLS = [
     (ROPE, f"{ROPE}&angle=float32", {}),
     (f"{ROPE}&rope_type=linear&factor=4", ROPE, {"atol": "0.5", "epsilon": "0.1,1"}),
@@ -526,7 +527,7 @@ TABLES_OF_URLS = [
     (f"{COMPACT}&start=1", COMPACT, {}),
     (f"{ROPE}&pack=half&part=cos", f"{ROPE}&pack=interleaved&part=cos", {}),
     ("/rope?head_dim=128&seq_len=40", "/rope?head_dim=128&seq_len=4611686018427387904", {}),
-    ("/encoding?seq_len=300&d_model=64&channels=0:64:9", "/encoding?seq_len=300&d_model=8", {}),
+    (f"{STRIDED}&start=1", STRIDED, {}),
     ("/relative/t5?query_len=40", "/relative/t5?query_len=40&max_distance=64", {}),
     (
         "/rope/frequencies?head_dim=64&part=inv_freq",
@@ -562,6 +563,20 @@ def test_axes_of_two_urls_are_paired_by_their_names(client: Client) -> None:
         one[*largest["index"]],
         other[*largest["index"]],
     )
+
+
+@pytest.mark.parametrize("channels", ["5:6", "3:6", "0:8:2"])
+@pytest.mark.parametrize("others", ["", "&channels=0:3"])
+def test_other_channels_of_two_urls_are_not_compared(
+    client: Client, channels: str, others: str
+) -> None:
+    url = "/encoding?seq_len=4&d_model=8"
+    query = {"have": f"{url}&channels={channels}", "to": f"{url}{others}"}
+
+    answer = client.request("GET", "/compare", params=query)
+
+    assert answer.status_code == 422
+    assert "the same channels= to both" in answer.json()["detail"]
 
 
 DETR = "/encoding/grid?convention=detr"

@@ -300,6 +300,10 @@ def test_sections_of_axes_differ_for_pictures_alone(client: Client) -> None:
     assert "by_axis" in encoding
     assert "first_position" not in encoding
     assert encoding["channels"] == "16:24,40:44,80:88,104:108"
+    (text,) = reported(
+        client, {**config, "rope_scaling": section}, {**config, "model_type": "qwen2"}
+    )["encodings"]
+    assert text["channels"] == "16:64,80:128"
 
 
 def test_frequencies_that_a_tensor_may_divide_are_unknown_and_never_the_same(
@@ -412,6 +416,50 @@ def test_windows_are_compared(client: Client) -> None:
     assert reported(client, QWEN, dumped(keys))["same"]
     quantized = reported(client, {**a, "quantization": {"bits": 4}}, b)
     assert quantized["encodings"][1]["result"] == quantized["verdict"] == "differs"
+
+
+FIRST_QWEN = {**LLAMA, "model_type": "qwen"}
+ROFORMER = {"model_type": "roformer"}
+DEBERTA = {"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 256}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "key"),
+    [
+        ({**FIRST_QWEN, "use_dynamic_ntk": True}, FIRST_QWEN, "use_dynamic_ntk"),
+        ({**FIRST_QWEN, "use_logn_attn": True}, LLAMA, "use_logn_attn"),
+        ({**ROFORMER, "rotary_value": True}, ROFORMER, "rotary_value"),
+        ({**DEBERTA, "pos_att_type": "p2c|c2p"}, {**DEBERTA, "pos_att_type": "p2c"}, "pos_att"),
+        (
+            {"model_type": "hubert", "num_conv_pos_embeddings": 64},
+            {"model_type": "hubert"},
+            "num_conv_pos_embeddings",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_that_are_not_resolved_are_not_the_same(
+    client: Client, a: dict[str, Any], b: dict[str, Any], key: str
+) -> None:
+    report = reported(client, a, b)
+
+    assert report["verdict"] == "unknown"
+    assert key in report["encodings"][0]["reason"]
+    assert reported(client, a, a)["verdict"] == "same"
+    described = client.post("/model", json=a).json()
+    assert any(key in pointer for pointer in described["not_understood"])
+    assert not any(key in pointer for pointer in described["unread"])
+
+
+def test_biases_that_classes_apply_in_other_ways_differ(client: Client) -> None:
+    bloom = {"model_type": "bloom", "n_head": 32, "hidden_size": 4096, "n_layer": 32}
+    falcon = {"model_type": "falcon", "alibi": True, "num_attention_heads": 32}
+    falcon |= {"hidden_size": 4096, "num_hidden_layers": 32}
+
+    report = reported(client, bloom, falcon)
+
+    assert report["verdict"] == "differs"
+    assert "head_dim" in report["encodings"][0]["values"]["applied"]["b"]["value"]
 
 
 def test_codes_of_doubts_are_those_of_warnings() -> None:

@@ -51,7 +51,7 @@ def test_example_can_be_requested_and_is_described(name: str, client: Client) ->
         assert answer.status_code == 200, answer.text
         return
 
-    assert client.head(entry["example"].replace("?", ".bin?", 1)).status_code in {200, 422}
+    assert client.head(entry["example"]).status_code == 200
     known = describe(DescribeParameters(url=entry["example"]), default_settings()).content()
 
     assert known["entry"] == name

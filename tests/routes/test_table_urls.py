@@ -37,6 +37,17 @@ def test_request_its_url_and_the_canonical_url_have_the_same_table(resource: End
             assert numbers.tobytes() == np.asarray(others).tobytes()
 
 
+@pytest.mark.parametrize(
+    ("escaped", "plain"),
+    [
+        ("/enc%6Fding?seq_len=2&d_model=8", "/encoding?seq_len=2&d_model=8"),
+        ("/rope%2Ffrequencies%2Enpy?head_dim=8", "/rope/frequencies.npy?head_dim=8"),
+    ],
+)
+def test_escaped_path_is_read_as_a_request_has_it(escaped: str, plain: str) -> None:
+    assert read_url(escaped).request == read_url(plain).request
+
+
 def test_url_of_formats_numbers_and_booleans_as_query_text() -> None:
     parameters: dict[str, ParameterValue] = {
         "head_dim": 8,
