@@ -138,11 +138,10 @@ def _target(request: TableRequest, document: Document, rows: int | None) -> Targ
     def read_exact() -> Mapping[str, Float64s]:
         exact = tables(request.with_parameters(dtype="float64"))
         return {
-            name: float64_numbers(elements_of(table), table.dtype).reshape(count, -1)
+            name: float64_numbers(elements_of(table), table.dtype)
             for name, table in exact.arrays.items()
         }
 
-    count = max(rows_of(document), 1)
     return target_of(document, request, rule, rows=rows, read_exact=read_exact)
 
 
@@ -463,10 +462,7 @@ def _of_transform(
     rule_of_pairs = parameters.rule(x.shape[-1] - (parameters.rotary_offset or 0))
 
     def read_exact() -> Mapping[str, Float64s]:
-        return {
-            name: elements_of(table).reshape(x.shape[-2], -1)
-            for name, table in document.arrays.items()
-        }
+        return {name: elements_of(table) for name, table in document.arrays.items()}
 
     target = target_of(document, shown, rule_of_pairs, rows=x.shape[-2], read_exact=read_exact)
     options = {

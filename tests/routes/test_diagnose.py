@@ -122,6 +122,26 @@ def test_usual_original_length_is_named_beside_a_wrong_base(
     assert "yours" in report
 
 
+@pytest.mark.parametrize(
+    "to",
+    [
+        (
+            "/rope?head_dim=16&mrope_section=2,3,3&positions_t=1073741824,3,5"
+            "&positions_h=1,2,3&positions_w=1,2,3&pack=flat"
+        ),
+        "/rope/axial?convention=qwen2_vl&head_dim=48&grid=5,8&pack=flat&reference_grid=5,4.1",
+        "/rope/axial?convention=dinov3&head_dim=64&grid=5,8&pack=flat&grid_offset=1099511627776,0",
+    ],
+)
+def test_right_table_with_far_places_along_several_axes_is_equal(client: Client, to: str) -> None:
+    sent = client.get(to.replace("?", ".npy?", 1)).content
+    headers = {"Content-Type": "application/x-npy"}
+
+    report = client.post("/diagnose", params={"to": to}, content=sent, headers=headers)
+
+    assert report.json()["verdict"] == "equal"
+
+
 @pytest.mark.parametrize("position", [0.75, 3])
 def test_one_row_at_a_fractional_position_is_examined(client: Client, position: float) -> None:
     to = "/rope?head_dim=16&pack=concat&positions="
