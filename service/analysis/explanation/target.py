@@ -149,6 +149,12 @@ class Target:
         return self.series.base if self.series else 0.0
 
     @property
+    def has_two_ends(self) -> bool:
+        """True if the highest and the lowest frequency are settings, in place of a base."""
+        given = self.document.parameters if self.document else {}
+        return given.get("convention") in {"mlx", "tensor2tensor"}
+
+    @property
     def width(self) -> int:
         """The number of channels that turn."""
         return 2 * len(self.omega)
