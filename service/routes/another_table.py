@@ -70,10 +70,12 @@ def as_another_table(
     match = _identified(have, expected, is_sequence=is_sequence)
     if match is None:
         return found
-    want_shape = () if expected is None else next(iter(tables(expected).arrays.values())).shape
-    if match.proposal.is_transposed and next(iter(have.values())).shape == want_shape:
-        # Rows and columns are where they should be.
-        return found
+    proposed = match.proposal
+    if expected and proposed.is_transposed and proposed.request.resource == expected.resource:
+        wanted = next(iter(tables(expected).arrays.values()))
+        if next(iter(have.values())).shape == wanted.shape:
+            # Rows and columns are where they should be.
+            return found
     request = match.proposal.request
     further = (mistake("transposed"),) if match.proposal.is_transposed else ()
     if expected is not None and are_alike(request, expected, tables):
