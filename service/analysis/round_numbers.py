@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from math import isfinite, log2
+from math import isfinite, log2, pi
 
 _FLOAT64_DIGITS = 17
 _MAX_SIGNED_DIGITS = 6
@@ -62,6 +62,15 @@ def round_integers(low: int, high: int, preferred: int, most: int) -> Iterator[i
 def significant_digits(number: float) -> int:
     """Return the count of significant decimal digits of a number rounded to 15 digits."""
     return len(f"{number:.14e}".partition("e")[0].replace(".", "").strip("-").rstrip("0"))
+
+
+_MOST_DIGITS = 4
+
+
+def is_unround(number: float) -> bool:
+    """Return whether a number has more digits than people write: 2π and powers of 2 have few."""
+    is_usual = number in {2 * pi, 1 / (2 * pi)} or (number > 0 and log2(number) % 1 == 0)
+    return not is_usual and significant_digits(number) > _MOST_DIGITS
 
 
 def signed_round_numbers(measured: float, error: float, most: int = 3) -> list[float]:

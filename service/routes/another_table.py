@@ -15,6 +15,7 @@ from service.analysis.explanation.places import Finding
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
+from service.analysis.round_numbers import is_unround
 from service.errors import PosrefError
 from service.grammar import real_positions
 from service.numerics.dtypes import BFLOAT16, FLOAT16
@@ -69,6 +70,12 @@ def as_another_table(
     match = _identified(have, expected, is_sequence=is_sequence)
     if match is None:
         return found
+    proposed = match.proposal
+    if expected and proposed.is_transposed and proposed.request.resource == expected.resource:
+        wanted = next(iter(tables(expected).arrays.values()))
+        if next(iter(have.values())).shape == wanted.shape:
+            # Rows and columns are where they should be.
+            return found
     request = match.proposal.request
     further = (mistake("transposed"),) if match.proposal.is_transposed else ()
     if expected is not None and are_alike(request, expected, tables):
@@ -148,7 +155,17 @@ def _hypotheses(have: Mapping[str, StoredTable]) -> list[Verdict]:
         for each in identify(IdentifyInput(samples), tables).hypotheses
         if each.arithmetic[0] not in _NARROW
         and not _LISTS & each.proposal.request.parameters.keys()
+        and not any(map(_is_odd, each.proposal.request.parameters.values()))
     ]
+
+
+def _is_odd(value: ParameterValue) -> bool:
+    """Return whether a setting is a number of many digits, or has one: such are guesses."""
+    for each in str(value).split(","):
+        with suppress(ValueError):
+            if "." in each and is_unround(abs(float(each))):
+                return True
+    return False
 
 
 def _identified(

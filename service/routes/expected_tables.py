@@ -6,7 +6,7 @@ many rows there are has as many as the array.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from types import UnionType
@@ -138,11 +138,10 @@ def _target(request: TableRequest, document: Document, rows: int | None) -> Targ
     def read_exact() -> Mapping[str, Float64s]:
         exact = tables(request.with_parameters(dtype="float64"))
         return {
-            name: float64_numbers(elements_of(table), table.dtype).reshape(count, -1)
+            name: float64_numbers(elements_of(table), table.dtype)
             for name, table in exact.arrays.items()
         }
 
-    count = max(rows_of(document), 1)
     return target_of(document, request, rule, rows=rows, read_exact=read_exact)
 
 
@@ -259,6 +258,7 @@ def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
     resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
+    variants = chain(variants, _of_last_queries(request, resolved))
     fields = resource.parameters.model_fields if resource else {}
     choices = switched(request, fields, resolved)
     settings = chain(_other_bases(request), _left_out(request), choices)
@@ -332,6 +332,18 @@ def _other_bases(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]
         if base != expected:
             wrong = mistake("wrong-base", None, {"have": float(base), "want": expected})
             yield wrong, request.with_parameters(rope_theta=base)
+
+
+def _of_last_queries(
+    request: TableRequest, resolved: Mapping[str, ParameterValue]
+) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Let queries be the last of the keys, as those of a decoder are."""
+    if {"query_start", "query_len", "key_len"} <= resolved.keys():
+        keys, queries = (int(str(resolved[name])) for name in ("key_len", "query_len"))
+        values = {"key": "query_start", "have": keys - queries, "want": resolved["query_start"]}
+        if keys > queries and values["have"] != values["want"]:
+            moved = request.with_parameters(query_start=keys - queries)
+            yield mistake("wrong-parameter", None, values), moved
 
 
 def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
@@ -463,12 +475,10 @@ def _of_transform(
     rule_of_pairs = parameters.rule(x.shape[-1] - (parameters.rotary_offset or 0))
 
     def read_exact() -> Mapping[str, Float64s]:
-        return {
-            name: elements_of(table).reshape(x.shape[-2], -1)
-            for name, table in document.arrays.items()
-        }
+        return {name: elements_of(table) for name, table in document.arrays.items()}
 
     target = target_of(document, shown, rule_of_pairs, rows=x.shape[-2], read_exact=read_exact)
+    target = target and replace(target, head_dim=x.shape[-1])
     options = {
         "layout": parameters.layout,
         "output_layout": parameters.output_layout,

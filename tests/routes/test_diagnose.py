@@ -122,6 +122,78 @@ def test_usual_original_length_is_named_beside_a_wrong_base(
     assert "yours" in report
 
 
+@pytest.mark.parametrize(
+    "to",
+    [
+        (
+            "/rope?head_dim=16&mrope_section=2,3,3&positions_t=1073741824,3,5"
+            "&positions_h=1,2,3&positions_w=1,2,3&pack=flat"
+        ),
+        "/rope/axial?convention=qwen2_vl&head_dim=48&grid=5,8&pack=flat&reference_grid=5,4.1",
+        "/rope/axial?convention=dinov3&head_dim=64&grid=5,8&pack=flat&grid_offset=1099511627776,0",
+    ],
+)
+def test_right_table_with_far_places_along_several_axes_is_equal(client: Client, to: str) -> None:
+    sent = client.get(to.replace("?", ".npy?", 1)).content
+    headers = {"Content-Type": "application/x-npy"}
+
+    report = client.post("/diagnose", params={"to": to}, content=sent, headers=headers)
+
+    assert report.json()["verdict"] == "equal"
+
+
+def test_setting_of_many_digits_is_no_diagnosis(client: Client) -> None:
+    omega = 1e4 ** (-np.arange(32) / 31)
+    rows, columns = np.divmod(np.arange(60), 20)
+    halves = [f(np.outer(at, omega)) for at in (columns, rows) for f in (np.sin, np.cos)]
+    to = "/encoding/grid?convention=mae&height=3&width=20&d_model=128"
+
+    report = diagnose(client, to=to, have=np.hstack(halves).astype(np.float32).tolist())
+
+    assert "base=" not in report.get("yours", {}).get("url", "")
+    assert "base" not in report["sentence"]
+
+
+def test_last_query_of_a_decoder_is_named_by_its_position(client: Client) -> None:
+    to = "/relative/t5?query_len=1&key_len=50&bidirectional=false"
+
+    report = diagnose(client, to=to, have=client.get(f"{to}&query_start=49").json()["data"])
+
+    (mistake,) = report["mistakes"]
+    assert (mistake["key"], mistake["have"], mistake["want"]) == ("query_start", 49, 0)
+
+
+def test_distances_of_the_other_sign_are_not_called_transposed(client: Client) -> None:
+    other = client.get("/relative/t5?query_len=50&key_len=30").json()["data"]
+    have = np.swapaxes(other, -1, -2).tolist()
+
+    report = diagnose(client, to="/relative/t5?query_len=30&key_len=50", have=have)
+
+    assert report["verdict"] == "none"
+
+
+@pytest.mark.parametrize("have", [0.25, 2, 3])
+def test_other_highest_frequency_is_no_base_and_no_factor(client: Client, have: float) -> None:
+    to = "/encoding?convention=tensor2tensor&seq_len=90&d_model=48"
+
+    report = diagnose(client, to=to, have=table(client, f"{to}&min_timescale={have}"))
+
+    assert {"wrong-base", "linear-factor", "rotated-twice"}.isdisjoint(names(report))
+
+
+def test_wrong_denominator_of_a_rotation_is_named(client: Client) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 64))
+    angles = np.outer(np.arange(40), 5e5 ** (-2 * np.arange(8) / 64))
+    first, second, rotated = x[:, :8], x[:, 8:16], x.copy()
+    rotated[:, :8] = first * np.cos(angles) - second * np.sin(angles)
+    rotated[:, 8:16] = second * np.cos(angles) + first * np.sin(angles)
+    to = "/rope/apply?layout=half&rotary_dim=16&rope_theta=500000"
+
+    report = diagnose(client, to=to, x=x.tolist(), rotated=rotated.tolist())
+
+    assert names(report) == ["wrong-denominator"]
+
+
 @pytest.mark.parametrize("position", [0.75, 3])
 def test_one_row_at_a_fractional_position_is_examined(client: Client, position: float) -> None:
     to = "/rope?head_dim=16&pack=concat&positions="

@@ -31,7 +31,7 @@ from service.analysis.explanation.sources import (
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import rounded
-from service.analysis.round_numbers import round_number
+from service.analysis.round_numbers import is_unround, round_number
 from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from service.numerics.phase import Float64s
 
@@ -51,6 +51,10 @@ _MOST_SURE, _COARSE = 0.25, 1e-3
 # No factor of a rule is nearer to 1; tables of a size beyond the last, or below its inverse, are of
 # other numbers.
 _MOST_ODD, _LARGEST_FACTOR = 0.01, 300.0
+
+
+# Where mistakes keep a number that was measured.
+_MEASURED_KEYS = {"wrong-base": "have", "linear-factor": "factor"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,15 @@ class Candidate:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.mistakes)
+
+    @property
+    def is_odd(self) -> bool:
+        """True if a base or a factor that was measured has many digits."""
+        return any(
+            is_unround(float(each.values[key]))
+            for each in self.mistakes
+            if (key := _MEASURED_KEYS.get(each.name)) is not None
+        )
 
     def waves(self, places: Float64s) -> Waves:
         """Return the waves of rows at positions, (S, 1) or (S, K)."""
@@ -185,6 +198,9 @@ class Proposer(Evidence):
         else:
             plain = [self._plain(source, rule)]
             is_one = len(rule.mistakes) + len(source.mistakes) <= 1
+            # Two factors of one rule are a guess, as are a base and a factor for two ends.
+            is_one &= not (rule.mistakes and rule.rule.rope_type == "linear")
+            is_one &= not (source.mistakes and self.target.has_two_ends)
             may_be_scaled = source.is_measured or not rule.mistakes
             if is_one and source.sine is None and may_be_scaled:
                 plain += self._with_factor(plain[0])
@@ -441,6 +457,8 @@ def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candi
         ends = (1 / ends[1], 1 / ends[0] if ends[0] > 0 else 1e9)
     middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
     tried = [fewest_digits(middle - half * share, middle + half * share) for share in _SHARES]
+    if ends[0] <= 2 * pi <= ends[1]:
+        tried = [(2 * pi, 1)]
     for number, digits in dict.fromkeys(each for each in tried if each is not None):
         if number <= 1:
             continue

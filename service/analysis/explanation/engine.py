@@ -19,6 +19,9 @@ import numpy as np
 
 from service.analysis.array import TableRequest
 from service.analysis.explanation.arithmetic import (
+    EXACT,
+    IN_FLOAT32,
+    IN_FLOAT64,
     Fit,
     Waves,
     fit_of,
@@ -77,6 +80,8 @@ _NO_FACTOR = 0.005
 _MOST_BITS = 40.0
 # Several mistakes that cost more than this may be other positions.
 _FAR_BITS = 8.0
+# Arithmetics whose rounding hides no other base.
+_SURE = {EXACT, IN_FLOAT32, IN_FLOAT64}
 # A first check of a candidate looks at this many rows.
 _FIRST_ROWS = 16
 _NARROW_BITS, _DECIMAL_BITS = 5.0, 4.0
@@ -240,7 +245,8 @@ class _Search:
             if first is not None and not is_possible(first, waves.at(few), dtype):
                 continue
             fit = fit_of(reading.sample, waves, dtype)
-            if fit is None:
+            is_sure = len(candidate.mistakes) == 1 and fit is not None and fit.arithmetic in _SURE
+            if fit is None or (candidate.is_odd and not is_sure):
                 continue
             extra = _NARROW_BITS * is_narrow + _DECIMAL_BITS * bool(reading.decimals)
             bits = candidate.bits + reading.view.bits + extra

@@ -251,6 +251,9 @@ class Evidence:
             "(2k + 1)/d": (2 * k + 1) / width,
             "(2k + 2)/d": (2 * k + 2) / width,
         }
+        if self.target.has_two_ends:
+            # Between two ends, the exponents are these already.
+            del patterns["k/(n − 1)"]
         # A factor of all frequencies is a constant in their exponents.
         spelled, constant = next(
             (

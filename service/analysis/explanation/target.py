@@ -120,8 +120,7 @@ class Target:
         request: the request; None if there is none.
         document: its document; None if there is none.
         rows: the number of rows, or None if the request leaves it open.
-        read_exact: returns the exact numbers of all rows by name, (S, C), as float64; None if
-            nothing can.
+        read_exact: returns the exact numbers of all rows by name, as float64; None if nothing can.
     """
 
     structure: Structure
@@ -148,6 +147,12 @@ class Target:
     def base(self) -> float:
         """The base; 0 if there is none."""
         return self.series.base if self.series else 0.0
+
+    @property
+    def has_two_ends(self) -> bool:
+        """True if the highest and the lowest frequency are settings, in place of a base."""
+        given = self.document.parameters if self.document else {}
+        return given.get("convention") in {"mlx", "tensor2tensor"}
 
     @property
     def width(self) -> int:
@@ -201,7 +206,8 @@ class Target:
         tables = self.read_exact()
         for name, columns in self.wanted.columns.items():
             for part, chosen in zip(parts, (columns.cosine, columns.sine), strict=True):
-                part[:, : len(chosen)] = tables[name][rows][:, chosen] if len(chosen) else 0.0
+                table = tables[name].reshape(len(self.structure.places), -1)
+                part[:, : len(chosen)] = table[rows][:, chosen] if len(chosen) else 0.0
         return parts[0], parts[1]
 
     def beginning_of_rows(self, width: int) -> "Target":
@@ -241,7 +247,7 @@ def target_of(
         request: its request.
         rule: its rotary rule, if it is a rotary table.
         rows: the number of rows that the request names; None if it leaves them open.
-        read_exact: returns the exact numbers of the document by name, (S, C), as float64.
+        read_exact: returns the exact numbers of the document by name, as float64.
     """
     parts = {name: structure_of(table) for name, table in document.arrays.items()}
     columns, first = {}, None
