@@ -40,15 +40,7 @@ from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rope import Rope
 from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
-from service.numerics.dtypes import (
-    COMPLEX_DTYPES,
-    FLOAT64,
-    INDEX_DTYPES,
-    INT64,
-    REAL_DTYPES,
-    DType,
-    to_float64,
-)
+from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
@@ -282,19 +274,17 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
 def _refuse_ids(have: Arrays) -> None:
     """Raise InvalidBody for integers that no cosines are, or rows that all rise by one."""
     for name, table in have.items():
-        if not size(table) or not table.shape or table.dtype in COMPLEX_DTYPES:
-            continue
-        numbers = table.elements.reshape(-1, table.shape[-1])
-        row = to_float64(numbers[0], table.dtype)
-        is_rising = len(row) > 2 and bool((np.diff(row) == 1).all() and (numbers == row).all())
-        is_wide = table.dtype.name in INDEX_DTYPES and (numbers.min() < -1 or numbers.max() > 1)
-        if is_rising or is_wide:
-            first, last = (_json(float(each)) for each in (row.min(), row.max()))
-            rule = (
-                f"the array has the numbers {first} to {last}, as ids of positions do, and the "
-                "expected table cosines and sines: send the table that is made of them"
-            )
-            raise InvalidBody(rule, f"/{shortened(name)}")
+        if size(table) and table.elements.dtype.kind != "c":
+            numbers = table.elements.reshape(-1, *table.shape[-1:])
+            row = to_float64(numbers[0], table.dtype)
+            is_rising = len(row) > 2 and bool((np.diff(row) == 1).all())
+            is_wide = table.dtype.name in INDEX_DTYPES and np.abs(numbers).max() > 1
+            if is_wide or (is_rising and (numbers == row).all()):
+                rule = (
+                    f"the array has the numbers {row.min():.0f} to {row.max():.0f}, as ids of "
+                    "positions do: send the cosines and sines that are made of them"
+                )
+                raise InvalidBody(rule, f"/{shortened(name)}")
 
 
 def _beginning_of_channels(found: Explanation, have: Arrays, target: Target) -> Explanation:
@@ -450,18 +440,14 @@ def _unrelated(
     shape: tuple[int, ...] | None = None,
     url: str | None = None,
 ) -> InvalidBody:
-    """Return the error for an array without the rows and channels of a table, or of its shape.
-
-    ``url`` is the table that it may be.
-    """
+    """Return the error for an array without the rows and channels of a table, or of its shape."""
     name, have = next(iter(arrays.items()))
     rule = (
         f"the array is {have.dtype.name} of shape {have.shape}, and the expected table "
         f"{want.dtype.name} of shape {shape or want.shape}: these shapes have nothing in common"
     )
     rule += f"; frequencies go with {url}" if url else ""
-    fault = Fault(f"/{shortened(name)}", None, rule, in_body=True, url=url)
-    return InvalidBody(rule, faults=[fault])
+    return InvalidBody.at(Fault(f"/{shortened(name)}", None, rule, in_body=True, url=url))
 
 
 def _check_related(have: Arrays, expected: Expected) -> None:

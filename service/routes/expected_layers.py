@@ -16,14 +16,7 @@ from service.delivery.endpoints import ReportedArrays
 from service.delivery.parameters import read_parameters
 from service.encodings.family import Position, optional
 from service.encodings.rotary.rope import Rope
-from service.errors import (
-    MAX_FAULTS,
-    Fault,
-    InvalidBody,
-    InvalidParameters,
-    ModelNotKnown,
-    shortened,
-)
+from service.errors import Fault, InvalidBody, InvalidParameters, ModelNotKnown, shortened
 from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import read_array
 from service.grammar import Integer
@@ -227,19 +220,13 @@ class ExpectedOfModel:
 
     def _shape(self, table: StoredTable) -> tuple[int, ...]:
         """Return the shape of a table with its channels last, also where it is transposed."""
-        shape = table.shape
-        widths = {self._width // 2, self._width, 2 * self._width}
-        is_transposed = len(shape) == 2 and shape[0] in widths and shape[1] not in widths
-        return shape[::-1] if is_transposed else shape
-
-    @cached_property
-    def _width(self) -> int:
-        """The number of channels that turn."""
-        return 2 * len(self.frequencies(1))
+        shape, count = table.shape, len(self.frequencies(1))
+        is_width = [each in {count, 2 * count, 4 * count} for each in shape]
+        return shape[::-1] if is_width == [True, False] else shape
 
     def _pack(self, array: LayerArray) -> str:
         """Return the packing that a table of this shape may have."""
-        table, width = next(iter(array.arrays.values())), self._width
+        table, width = next(iter(array.arrays.values())), 2 * len(self.frequencies(1))
         channels, is_half = self._shape(table)[-1], self.layout == "half"
         if "x" not in array.arrays:
             return "compact" if 2 * channels == width else self.layout
@@ -266,11 +253,8 @@ class ModelLayers:
     """The expectations of a model, one for each type of its layers.
 
     Raises InvalidBody, also ModelNotKnown, where POST /model does, and for a model, or an encoding
-    of it, without a rotary embedding along a sequence that has no other table, or several.
-
-    Attributes:
-        expected: the expectations.
-        table: the URL of the only table of a model without such an embedding; None for others.
+    of it, without a rotary embedding along a sequence whose tables are several, or none; that of
+    an only one is ``table``, a URL.
     """
 
     def __init__(self, document: bytes, parameters: LayerParameters, settings: Settings) -> None:
@@ -311,25 +295,21 @@ class ModelLayers:
         if start is not None:
             rule = "start goes with a rotary embedding along a sequence: give it in to="
             raise InvalidParameters(Fault("start", str(start), rule))
-        reports = [
-            described.report(each)
-            for each in described.model.encodings
-            if wanted in {None, each.id}
-        ]
+        every = described.model.encodings
+        reports = [described.report(each) for each in every if wanted in {None, each.id}]
         served = [each for each in reports if each.links and not each.post]
         if len(served) == 1 and not served[0].asks:
             return served[0].links["table"]
         if not served:
             has = ", ".join(each.id for each in reports) or described.model.reason
             raise InvalidBody(f"no table of the model can be compared with: it has {has}")
-        rule = "the config does not say which table is expected: give the URL of one as to="
         faults = []
         for each in served:
             example = f", an example for {', '.join(each.asks)}" if each.asks else ""
-            url = each.links["table"]
             text = f"{each.id}: {each.kind} of shape {each.shape}{example}"
-            faults.append(Fault("", None, text, in_body=True, url=url))
-        raise InvalidBody(rule, faults=faults[:MAX_FAULTS])
+            faults.append(Fault("", None, text, in_body=True, url=each.links["table"]))
+        rule = "the config does not say which table is expected: give the URL of one as to="
+        raise InvalidBody(rule, faults=faults)
 
     @cached_property
     def architecture(self) -> str | None:

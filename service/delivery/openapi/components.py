@@ -583,7 +583,9 @@ _EXAMPLES = _by_type(
 )
 
 _EXAMPLES_OF_JSON_BODIES = _by_type(
-    errors.InvalidBody("the body must be a JSON object"),
+    errors.InvalidBody(
+        "this is no document that describes a model: send the content of its config.json"
+    ),
     errors.BodyTooLarge(
         "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES): send a shorter one"
     ),

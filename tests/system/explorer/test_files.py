@@ -312,18 +312,16 @@ def test_elements_without_a_header_have_the_shape_that_is_said(
         tab.page.locator(".verdict.good").wait_for()
 
 
-def test_config_that_has_no_rotary_embedding_opens_as_a_model(
-    tab: Tab, server: Server, tmp_path: Path
-) -> None:
-    whisper = {"model_type": "whisper", "d_model": 64, "max_source_positions": 512}
+def test_config_without_a_table_opens_as_a_model(tab: Tab, server: Server, tmp_path: Path) -> None:
+    bert = {"model_type": "bert", "hidden_size": 64, "max_position_embeddings": 512}
     tab.open("/#view=file")
-    examine(tab, tmp_path, table(server, TABLE), json.dumps(whisper))
+    examine(tab, tmp_path, table(server, TABLE), json.dumps(bert))
     tab.role("alert").wait_for()
     tab.expect_refusal(422)
 
     tab.page.get_by_role("button", name="Open in Model").click()
 
-    tab.page.locator(".found h1").get_by_text("whisper").wait_for()
+    tab.page.locator(".found h1").get_by_text("bert").wait_for()
 
 
 def test_dropped_file_is_identified(tab: Tab, server: Server, tmp_path: Path) -> None:
