@@ -30,7 +30,9 @@ from service.models.model_types import NoRope, TextModel
 
 ALIKE = re.compile(
     r"rope|rotary|yarn|mscale|alibi|axes_?dim|interpolation_factor|ntk|logn|llama_?4_?scaling"
-    r"|scale_positional|(?:positional|pos_?(?:enc|emb)|position_(?:enc|emb))(?!.*dropout)",
+    r"|scale_positional"
+    # Their number is a length of the model.
+    r"|(?:positional|pos_?(?:enc|emb)|(?<!max_)(?<!num_)position_(?:enc|emb))(?!.*dropout)",
     re.IGNORECASE,
 )
 """The names that look like settings of positions."""

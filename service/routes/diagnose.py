@@ -40,7 +40,7 @@ from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rope import Rope
 from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
-from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, DType, to_float64
+from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.another_table import as_another_table
 from service.routes.composed_tables import explain_composed, is_composed
@@ -272,14 +272,13 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
 
 
 def _refuse_ids(have: Arrays) -> None:
-    """Raise InvalidBody for integers that no cosines are, or rows that all rise by one."""
+    """Raise InvalidBody for rows that all count from a number, once or again: ids of positions."""
     for name, table in have.items():
         if size(table) and table.elements.dtype.kind != "c":
-            numbers = table.elements.reshape(-1, *table.shape[-1:])
+            numbers = table.elements.reshape(-1, (table.shape or (1,))[-1])
             row = to_float64(numbers[0], table.dtype)
-            is_rising = len(row) > 2 and bool((np.diff(row) == 1).all())
-            is_wide = table.dtype.name in INDEX_DTYPES and np.abs(numbers).max() > 1
-            if is_wide or (is_rising and (numbers == row).all()):
+            is_rising = ((np.diff(row) == 1) | (row[1:] == row[0])).all()
+            if is_rising and np.ptp(row) > 1 and (numbers == numbers[0]).all():
                 rule = (
                     f"the array has the numbers {row.min():.0f} to {row.max():.0f}, as ids of "
                     "positions do: send the cosines and sines that are made of them"

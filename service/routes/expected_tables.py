@@ -2,6 +2,8 @@
 
 Of the table of a sequence, only as many rows are read as were sent. A URL that does not say how
 many rows there are has as many as the array.
+
+This module is long because every kind of expected table is read in one place.
 """
 
 from collections.abc import Iterator, Mapping

@@ -528,8 +528,9 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
             try:
                 positions()
             except InvalidParameters as other:
-                faults = dict.fromkeys((*error.faults, *other.faults))
-                raise InvalidParameters(*faults) from None
+                named = {each.where for each in error.faults}
+                more = (each for each in other.faults if each.where not in named)
+                raise InvalidParameters(*error.faults, *more) from None
             raise
         # Without xPos the attention factor is the peak, which is in the range of float16.
         if self.xpos is not None and angles.peak > largest_finite(self.element_type):
