@@ -62,6 +62,7 @@ class PositionalKey:
     means: str
     types: frozenset[str] = frozenset()
     neutral: tuple[Any, ...] = ()
+    switch: str = ""
     says: Literal["rotary", "no rotary", "kind", "interleaved", "half"] | None = None
     top: bool = False
 
@@ -147,7 +148,7 @@ class KeyReader:
         if not self._understands(entry, value):
             rule = f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
             place.report.fault(pointer, value, rule)
-        elif self._has_effect(entry, value):
+        elif self._has_effect(entry, value) and place.content.get(entry.switch, True):
             warn_unresolved(place, key, entry.means)
 
     def _understands(self, entry: PositionalKey, value: object) -> bool:

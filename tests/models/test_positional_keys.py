@@ -306,3 +306,10 @@ def test_the_closed_list_has_no_key_that_is_always_read() -> None:
     assert always <= set(TOP)
     assert not always & positional_keys().keys()
     assert len(positional_keys()) > 100
+
+
+@pytest.mark.parametrize("is_tuned", [True, False])
+def test_a_key_whose_switch_is_off_changes_nothing(is_tuned: bool) -> None:
+    tuned = {"attn_temperature_tuning": is_tuned, "floor_scale": 4096}
+    model = {"model_type": "llama4_text", "num_hidden_layers": 8, **tuned}
+    assert "setting-not-resolved" not in codes_of(model)
