@@ -74,6 +74,12 @@ def positional_keys() -> Mapping[str, PositionalKey]:
     return TypeAdapter(dict[str, PositionalKey]).validate_python(tomllib.loads(text))
 
 
+@cache
+def _switches() -> frozenset[str]:
+    """Return the keys that have an effect by what they switch on alone."""
+    return frozenset(each.switch for each in positional_keys().values())
+
+
 @dataclass(frozen=True)
 class KeyReader:
     """A reader of the keys of an object: a class, a frequency rule, or another program.
@@ -148,7 +154,9 @@ class KeyReader:
         if not self._understands(entry, value):
             rule = f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
             place.report.fault(pointer, value, rule)
-        elif self._has_effect(entry, value) and place.content.get(entry.switch, True):
+        elif self._has_effect(entry, value) and place.content.get(
+            entry.switch, key not in _switches()
+        ):
             warn_unresolved(place, key, entry.means)
 
     def _understands(self, entry: PositionalKey, value: object) -> bool:
