@@ -313,7 +313,7 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "position-offset/axes": Known(
         4,
-        "Along every axis, positions are off by {rows}, where neighbours are 1 apart.",
+        "Along every axis, positions are off by {rows}, where neighbours are one apart.",
         "Count from where the table counts: half a step is the centre of a patch.",
     ),
     "cache-offset": Known(
