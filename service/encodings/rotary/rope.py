@@ -525,12 +525,13 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
         try:
             angles = self.angles(self.head_dim, positions)
         except InvalidParameters as error:
+            # Without it nothing else is known to be wrong but that positions may be missing too.
+            if [each.where for each in error.faults] != ["head_dim"]:
+                raise
             try:
                 positions()
             except InvalidParameters as other:
-                named = {each.where for each in error.faults}
-                more = (each for each in other.faults if each.where not in named)
-                raise InvalidParameters(*error.faults, *more) from None
+                raise InvalidParameters(*error.faults, *other.faults) from None
             raise
         # Without xPos the attention factor is the peak, which is in the range of float16.
         if self.xpos is not None and angles.peak > largest_finite(self.element_type):
