@@ -6,6 +6,8 @@ from math import isfinite, log2, pi
 
 _FLOAT64_DIGITS = 17
 _MAX_SIGNED_DIGITS = 6
+# People write a base or a factor with so many digits at most.
+_MOST_DIGITS = 4
 
 # A generous bound of the relative rounding errors of a float64 fit with logarithms and powers.
 _LEAST_ERROR = 2.0**-40
@@ -64,11 +66,8 @@ def significant_digits(number: float) -> int:
     return len(f"{number:.14e}".partition("e")[0].replace(".", "").strip("-").rstrip("0"))
 
 
-_MOST_DIGITS = 4
-
-
 def is_unround(number: float) -> bool:
-    """Return whether a number has more digits than people write: 2π and powers of 2 have few."""
+    """Return True for a number of many digits that is no power of 2, nor 2π or 1/2π."""
     is_usual = number in {2 * pi, 1 / (2 * pi)} or (number > 0 and log2(number) % 1 == 0)
     return not is_usual and significant_digits(number) > _MOST_DIGITS
 

@@ -59,9 +59,10 @@ function short(value) {
 
 /** Return the path through points; where one has no number, the line is interrupted. */
 function path(points) {
-  const place = ([x, y]) => (Number.isFinite(y) ? `L${x.toFixed(1)} ${y.toFixed(1)}` : "M");
-  const begin = (_, point) => (point ? `M${point}h0` : "");
-  return `M${points.map(place).join("")}`.replace(/M+(?:L([^LM]+))?/g, begin);
+  const isOn = (at) => Number.isFinite(points[at]?.[1]);
+  const place = ([x, y], at) => (isOn(at) ? `${x.toFixed(1)} ${y.toFixed(1)}` : "");
+  const to = (text, at) => text && (isOn(at - 1) ? `L${text}` : `M${text}h0`);
+  return points.map(place).map(to).join("");
 }
 
 export const line = (name, d) => svg("path", { class: name, d });

@@ -379,7 +379,7 @@ class ResolvedValue:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is a default of a class, or computed from no other values than such."""
+        """True for the default of a class, and for what is computed from such defaults alone."""
         is_computed = self.origin == "computed" and bool(self.sources)
         is_from_class = is_computed and not any(each[0] in "/?" for each in self.sources)
         return is_from_class or self.origin == "class default"

@@ -154,9 +154,7 @@ class KeyReader:
         if not self._understands(entry, value):
             rule = f"is not understood for {shortened(self.name)}; it stands for {entry.means}"
             place.report.fault(pointer, value, rule)
-        elif self._has_effect(entry, value) and place.content.get(
-            entry.switch, key not in _switches()
-        ):
+        elif self._has_effect(place.content, key, entry):
             warn_unresolved(place, key, entry.means)
 
     def _understands(self, entry: PositionalKey, value: object) -> bool:
@@ -175,10 +173,14 @@ class KeyReader:
         is_so = has_rope if "rotary" in entry.says else self.layout == entry.says
         return value is (is_so if entry.says != "no rotary" else not is_so)
 
-    def _has_effect(self, entry: PositionalKey, value: object) -> bool:
-        """Return whether the class reads a key, and a value that changes something."""
+    def _has_effect(self, content: Mapping[str, Any], key: str, entry: PositionalKey) -> bool:
+        """Return whether the class reads a key of an object, and its value changes something."""
+        value = content[key]
         is_read = entry.use == "read" and not self.types.isdisjoint(entry.types)
-        return is_read and value is not False and (value is True or value not in entry.neutral)
+        # A switch has its effect by the keys that it switches on.
+        is_on = key not in _switches() and bool(content.get(entry.switch, True))
+        is_neutral = value is False or (value is not True and value in entry.neutral)
+        return is_read and is_on and not is_neutral
 
     def has(self, key: str, value: object) -> bool:
         """Return whether a value is the same as without the key."""

@@ -1,8 +1,15 @@
-"""Another table of this server, where mistakes do not make an array of the expected one."""
+"""Other tables than the expected one that an array may be.
 
-from collections.abc import Mapping
+``other_settings`` yields those with one mistaken setting of the request, ``as_another_table`` finds
+any table of this server, where mistakes do not make an array of the expected one.
+"""
+
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
@@ -11,18 +18,21 @@ from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import pattern
 from service.analysis.explanation.engine import Explanation
+from service.analysis.explanation.numeric_tables import Alternative
 from service.analysis.explanation.places import Finding
+from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.analysis.round_numbers import is_unround
-from service.errors import PosrefError
+from service.encodings.rotary.rules import RULE_KEYS
+from service.errors import InvalidParameters, PosrefError
 from service.grammar import real_positions
 from service.numerics.dtypes import BFLOAT16, FLOAT16
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue, StoredTable, size
-from service.routes.expected_tables import ROWS
-from service.routes.table_urls import TableLink, link_to, tables
+from service.routes.expected_tables import ROWS, numbers_of
+from service.routes.table_urls import TableLink, link_to, table_at, tables
 from service.settings import Settings
 
 # Identifying a larger array takes longer than diagnosing it.
@@ -160,7 +170,7 @@ def _hypotheses(have: Mapping[str, StoredTable]) -> list[Verdict]:
 
 
 def _is_odd(value: ParameterValue) -> bool:
-    """Return whether a setting is a number of many digits, or has one: such are guesses."""
+    """Return True for a setting with a number of many digits: one that fits is found by chance."""
     for each in str(value).split(","):
         with suppress(ValueError):
             if "." in each and is_unround(abs(float(each))):
@@ -193,3 +203,161 @@ def _identified(
         return sum(str(given.get(name)) == str(value) for name, value in wanted.items())
 
     return max(whole, key=alike, default=None)
+
+
+def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
+    """Yield the numbers of requests with one mistaken setting, of those that have a table."""
+    variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
+    resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
+    variants = chain(variants, _of_last_queries(request, resolved))
+    fields = resource.parameters.model_fields if resource else {}
+    choices = switched(request, fields, resolved)
+    settings = chain(_other_bases(request), _left_out(request), choices)
+    for wrong, other in chain(variants, settings):
+        try:
+            yield wrong, other, numbers_of(other, tables(other), sent)
+        except InvalidParameters:
+            continue
+
+
+# The keys of the scaling rules other than rope_type; a table needs max_position_embeddings.
+_RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embeddings")
+
+# These choose what is answered and how it is packed, or by whose rules everything else is read.
+_NOT_SWITCHED = frozenset({"part", "dtype", "layout", "pack", "batch"})
+# The two sides of a grid.
+_SIDES = ("size", "old_size")
+
+# Without these, a request names no table, or they have a mistake of their own.
+_NEEDED = frozenset(
+    {
+        *(*ROWS, "d_model", "head_dim", "grid", "height", "width", "depth", "num_heads"),
+        *("convention", "pack", "part", "batch", "dtype", "layout", "revision", "scale"),
+        *("rope_theta", "base", "rope_type", "rotary_dim", "partial_rotary_factor", *RULE_KEYS),
+    }
+)
+
+
+def _left_out(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests that leave one parameter to its default."""
+    resolved = tables(request).parameters
+    for key, given in request.parameters.items():
+        if key not in _NEEDED and not key.startswith("positions_"):
+            other = request.without(key)
+            with suppress(PosrefError):
+                have = tables(other).parameters.get(key, "not given")
+                values = {"key": key, "have": have, "want": resolved.get(key, given)}
+                yield mistake("config-key-ignored", None, values, variant="default"), other
+
+
+def _of_rule(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests without the scaling rule, and with another one in its place."""
+    given = request.parameters
+    rule = str(given.get("rope_type", "default"))
+    if rule == "default":
+        return
+    keys = [key for key in _RULE_KEYS if key in given]
+    yield (
+        mistake("config-key-ignored", None, {"settings": keys, "rule": rule}),
+        request.without("rope_type", *keys),
+    )
+    trained = given.get("original_max_position_embeddings")
+    if rule == "longrope" and trained is not None:
+        lists, length = ("short_factor", "long_factor"), int(str(trained))
+        if int(str(given.get("context_length", length))) <= length:
+            lists, length = ("long_factor", "short_factor"), length + 1
+        wrong = mistake(
+            "short-for-long-factors", None, dict(zip(("have", "want"), lists, strict=True))
+        )
+        yield wrong, request.with_parameters(context_length=length)
+    if rule != "linear" and "factor" in keys:
+        linear = request.without(*keys).with_parameters(rope_type="linear", factor=given["factor"])
+        yield mistake("wrong-rule", None, {"have": "linear", "want": rule}), linear
+
+
+def _other_bases(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    if not request.resource.startswith("rope"):
+        return
+    expected = float(str(request.parameters.get("rope_theta", 10000)))
+    for base in USUAL_BASES:
+        if base != expected:
+            wrong = mistake("wrong-base", None, {"have": float(base), "want": expected})
+            yield wrong, request.with_parameters(rope_theta=base)
+
+
+def _of_last_queries(
+    request: TableRequest, resolved: Mapping[str, ParameterValue]
+) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Let queries be the last of the keys, as those of a decoder are."""
+    if {"query_start", "query_len", "key_len"} <= resolved.keys():
+        keys, queries = (int(str(resolved[name])) for name in ("key_len", "query_len"))
+        values = {"key": "query_start", "have": keys - queries, "want": resolved["query_start"]}
+        if keys > queries and values["have"] != values["want"]:
+            moved = request.with_parameters(query_start=keys - queries)
+            yield mistake("wrong-parameter", None, values), moved
+
+
+def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Let all channels of a head rotate."""
+    given = request.parameters
+    keys = [key for key in ("partial_rotary_factor", "rotary_dim") if key in given]
+    if keys and "head_dim" in given:
+        width = int(str(given["head_dim"]))
+        share = float(str(given.get("partial_rotary_factor", 1)))
+        rotary_dim = int(str(given.get("rotary_dim", int(share * width))))
+        wrong = mistake("partial-width", None, {"have": width, "want": rotary_dim})
+        yield wrong, request.without(*keys)
+
+
+def _swapped_axes(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    swapped = mistake("axes-swapped", None, {"first": "h", "second": "w"})
+    lengths = str(request.parameters.get("grid", "")).split(",")
+    if len(lengths) > 1 and lengths[-1] != lengths[-2]:
+        grid = ",".join([*lengths[:-2], lengths[-1], lengths[-2]])
+        yield swapped, request.with_parameters(grid=grid)
+    for first, second in (("positions_h", "positions_w"), ("height", "width")):
+        if {first, second} <= set(request.parameters):
+            height, width = (request.parameters[name] for name in (first, second))
+            if height != width:
+                yield swapped, request.with_parameters(**{first: width, second: height})
+
+
+def switched(
+    request: TableRequest, fields: Mapping[str, Any], resolved: Mapping[str, Any]
+) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests with another choice in one parameter, or with the sides of a grid exchanged.
+
+    Args:
+        request: the expected request.
+        fields: the fields of its parameters, by name.
+        resolved: the values that its document has for them.
+    """
+    for key, each in sorted(fields.items(), key=lambda field: field[0] == "convention"):
+        is_read = key not in _NOT_SWITCHED and (key != "convention" or "resize" in request.resource)
+        choices = _choices(each.annotation) if is_read else ()
+        want = resolved.get(key, request.parameters.get(key))
+        for choice in choices:
+            if want is not None and str(choice).lower() != str(want).lower():
+                values = {"key": key, "have": choice, "want": want}
+                spelled = str(choice).lower() if isinstance(choice, bool) else choice
+                changed = request.with_parameters(**{key: spelled})
+                yield mistake("wrong-parameter", None, values, {key: choice}), changed
+    for key in _SIDES:
+        sides = str(request.parameters.get(key, "")).split(",")
+        if len(sides) == 2 and sides[0] != sides[1]:
+            swapped = mistake("axes-swapped", None, {"first": "height", "second": "width"})
+            yield swapped, request.with_parameters(**{key: ",".join(sides[::-1])})
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the values that a parameter of a few choices may have; none for other parameters."""
+    origin = get_origin(annotation)
+    if annotation is bool:
+        return (True, False)
+    if origin is Literal:
+        return get_args(annotation)
+    if origin is Annotated:
+        return _choices(get_args(annotation)[0])
+    if origin in {Union, UnionType}:
+        return tuple(choice for each in get_args(annotation) for choice in _choices(each))
+    return ()

@@ -246,11 +246,11 @@ class ProblemPages:
                 kept = [each for each in start["headers"] if each[0] not in replaced]
                 headers = {**html_headers(_POLICY, "no-store"), "Vary": "Accept"}
                 body = message["body"]
-                # A page about a POST may import its endpoint.
                 allowed = dict(start["headers"]).get(b"allow", b"")
                 page = b""
                 if body:
                     problem = orjson.loads(body)
+                    # In a thread, since that of a POST may import its endpoint.
                     page = await asyncio.to_thread(_problem_page, scope, problem, allowed)
                 await Answer(start["status"], [*kept, *raw(headers)], page)(scope, receive, send)
 

@@ -18,7 +18,8 @@ from service.errors import InvalidBody, PosrefError
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES
 from service.numerics.tables import Document, StoredTable
-from service.routes.expected_tables import check_size, elements_of, finite_sample, switched
+from service.routes.another_table import switched
+from service.routes.expected_tables import check_size, elements_of, finite_sample
 from service.routes.table_urls import pointing_at_to, table_request
 
 _HAVE = "have"

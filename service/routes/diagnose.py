@@ -42,7 +42,7 @@ from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.another_table import as_another_table
+from service.routes.another_table import as_another_table, other_settings
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
     ROWS,
@@ -55,7 +55,6 @@ from service.routes.expected_tables import (
     finite_sample,
     frequencies_url,
     numbers_of,
-    other_settings,
     rows_of,
 )
 from service.routes.table_urls import (
@@ -243,7 +242,7 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
     table = next(iter(have.values()))
     _refuse_ids(have)
     if size(table) > _LARGE and all(
-        max(each / target.width, target.width / max(each, 1)) > _WIDEST for each in table.shape
+        max(each / target.width, target.width / each) > _WIDEST for each in table.shape
     ):
         _check_related(have, expected)
     found = explain(_by_part(have), target)
@@ -274,8 +273,8 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
 def _refuse_ids(have: Arrays) -> None:
     """Raise InvalidBody for rows that all count from a number, once or again: ids of positions."""
     for name, table in have.items():
-        if size(table) and table.elements.dtype.kind != "c":
-            numbers = table.elements.reshape(-1, (table.shape or (1,))[-1])
+        if table.elements.dtype.kind != "c":
+            numbers = table.elements.reshape(-1, table.shape[-1])
             row = to_float64(numbers[0], table.dtype)
             is_rising = ((np.diff(row) == 1) | (row[1:] == row[0])).all()
             if is_rising and np.ptp(row) > 1 and (numbers == numbers[0]).all():
@@ -289,7 +288,7 @@ def _refuse_ids(have: Arrays) -> None:
 def _beginning_of_channels(found: Explanation, have: Arrays, target: Target) -> Explanation:
     """Return that rows have only their first channels, if they do, or else what is known."""
     shape, wanted = next(iter(have.values())).shape, target.wanted.shape
-    if shape[:-1] != wanted[:-1] or not 0 < shape[-1] < wanted[-1]:
+    if shape[:-1] != wanted[:-1] or shape[-1] >= wanted[-1]:
         return found
     part = explain(_by_part(have), _of_first_channels(target, have))
     # Fewer with a mistake may be cosines, or sines, alone.

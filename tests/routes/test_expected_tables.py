@@ -9,7 +9,8 @@ import pytest
 from service.analysis.explanation.numeric_tables import Numbers
 from service.errors import InvalidParameters
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
-from service.routes.expected_tables import Expected, expected_at, numbers_of, other_settings
+from service.routes.another_table import other_settings
+from service.routes.expected_tables import Expected, expected_at, numbers_of
 from service.routes.table_urls import table_request
 from tests.client import Client, load_npy, npy_bytes
 from tests.routes.test_diagnose import (

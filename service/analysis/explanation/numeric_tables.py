@@ -298,10 +298,9 @@ def _offset(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield one whole number that is added to all position ids, or to all indices."""
-    if not want.are_ids and not all(sample.is_integer for sample in want.arrays.values()):
-        return
-    if not want.are_ids and (predicted == predicted.flat[0]).all():
-        # Any index is another one, plus a number.
+    are_indices = all(sample.is_integer for sample in want.arrays.values())
+    # Of equal indices, any other one is the same plus a number.
+    if not want.are_ids and not (are_indices and np.ptp(predicted)):
         return
     difference = numbers - predicted
     first = float(difference.flat[0]) if difference.size else 0.0

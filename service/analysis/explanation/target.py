@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from service.analysis.array import COMPONENT_DTYPES, TableRequest
 from service.analysis.explanation.formulas import Rule, Series
 from service.analysis.explanation.views import PACKINGS, Columns, Wanted
-from service.encodings.absolute.conventions import ZeroRow
+from service.encodings.absolute.conventions import CONVENTIONS, ZeroRow
 from service.encodings.rotary.angles import ComplexTable
 from service.encodings.rotary.rules import RotaryRule
 from service.numerics.axes import AxesTable, Axis
@@ -152,7 +152,8 @@ class Target:
     def has_two_ends(self) -> bool:
         """True if the highest and the lowest frequency are settings, in place of a base."""
         given = self.document.parameters if self.document else {}
-        return given.get("convention") in {"mlx", "tensor2tensor"}
+        convention = CONVENTIONS.get(str(given.get("convention")))
+        return convention is not None and convention.has_two_ends
 
     @property
     def width(self) -> int:

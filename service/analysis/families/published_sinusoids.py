@@ -97,7 +97,7 @@ def _first_numbers(
 ) -> Iterator[tuple[float, bool]]:
     """Yield (highest frequency, is_full_turns): 1 or the plain numbers near the measured one."""
     yield 1.0, False
-    if series is None or not (convention.has_bounds or "min_timescale" in convention.takes):
+    if series is None or not convention.has_two_ends:
         return
     first, error = series.first, 2 * series.first_error + 2.0**-50
     if abs(first - 1) > error:

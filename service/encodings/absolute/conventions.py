@@ -213,6 +213,11 @@ class SinusoidConvention:
         return "max_freq" in self.takes
 
     @property
+    def has_two_ends(self) -> bool:
+        """True if two parameters are the ends of the frequencies, in place of a base alone."""
+        return self.has_bounds or "min_timescale" in self.takes
+
+    @property
     def parameters(self) -> frozenset[str]:
         has_base = self.spacing != "bands" and not self.has_bounds
         return frozenset({*self.takes, "layout", *(("base",) if has_base else ())})

@@ -15,12 +15,8 @@ from service.analysis.explanation.numeric_tables import Alternative, Numbers, ex
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
-from service.routes.expected_tables import (
-    elements_of,
-    expected_at,
-    numbers_of,
-    other_settings,
-)
+from service.routes.another_table import other_settings
+from service.routes.expected_tables import elements_of, expected_at, numbers_of
 from service.routes.table_urls import read_url
 from tests.analysis.samples import float_sample, sample_from
 from tests.analysis.turning import names

@@ -96,7 +96,11 @@ def test_wavelengths_are_those_of_the_rules(tab: Tab, wavelengths: Callable[[str
     ]
 
     assert f"{(before > 8192).sum()} of 64 pairs" in text_of(tab, "scaling", 1)
-    assert f"{wavelengths(rules[1])[0]:.1f} positions" in text_of(tab, "scaling", 2)
+    text = text_of(tab, "scaling", 2)
+    assert f"{wavelengths(rules[1])[0]:.1f} positions" in text
+    assert f"instead of {before[0]:.3f}." in text
+    slowest = (wavelengths(rules[2]) / before)[-1]
+    assert f"{slowest:.0f} times slower" in text_of(tab, "scaling", 3)
     for step in (4, 5):
         text = text_of(tab, "scaling", step)
         kept, stretched = counts[step - 1]
