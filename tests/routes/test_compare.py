@@ -416,7 +416,7 @@ def test_report_has_the_canonical_url_without_host_and_format(client: Client) ->
     [
         ({"to": ""}, "there is no path in it"),
         ({"to": "/rop"}, "did you mean /rope?"),
-        ({"to": "/compare"}, "/compare is made of what is POSTed"),
+        ({"to": "/compare"}, "/compare is a report, which is no table"),
         ({"to": "/rope?head_dm=8"}, "did you mean head_dim?"),
         ({"to": ROPE, "atol": "-1"}, "atol must be at least 0"),
         ({"to": ROPE, "epsilon": "a"}, "epsilon must be a list of numbers"),

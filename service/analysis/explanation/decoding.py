@@ -275,6 +275,41 @@ def other_axes(axis: Indices) -> Iterator[tuple[Mistake, Indices]]:
             yield mistake("sections-interleaved", None, {"have": have, "want": want}), assigned
 
 
+def moved_axes(axis: Indices, places: Float64s) -> Iterator[tuple[Mistake, Float64s]]:
+    """Yield the positions of other axes, and of all rows backwards, (S, K).
+
+    Args:
+        axis: the axis of each frequency, (K,).
+        places: the position of each row and frequency, (S, K).
+    """
+    coordinates = _coordinates(axis, places)
+    for wrong, assigned in other_axes(axis):
+        yield wrong, coordinates[:, assigned]
+    yield mistake("positions-reversed"), places[::-1]
+
+
+def offset_axes(axis: Indices, places: Float64s) -> Iterator[tuple[Mistake, Float64s]]:
+    """Yield positions that are off by half a step or one along every axis, (S, K).
+
+    Args:
+        axis: the axis of each frequency, (K,).
+        places: the position of each row and frequency, (S, K).
+    """
+    coordinates = _coordinates(axis, places)
+    gaps = (np.diff(np.unique(each)) for each in coordinates.T)
+    steps = np.array([np.median(each) if len(each) else 1.0 for each in gaps])
+    for offset in (-0.5, 0.5, -1.0, 1.0):
+        changes = {"grid_offset": f"{offset:g}"}
+        wrong = mistake("position-offset", None, {"rows": offset}, changes, variant="axes")
+        yield wrong, (coordinates + offset * steps)[:, axis]
+
+
+def _coordinates(axis: Indices, places: Float64s) -> Float64s:
+    """Return the position of each row along each axis."""
+    _, first = np.unique(axis, return_index=True)
+    return places[:, first]
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT].rpartition(',')[0]}, …"
 
@@ -297,18 +332,3 @@ def text_of(positions: Float64s) -> str:
             parts.append(f"{start:.12g}")
             row += 1
     return ",".join(parts)
-
-
-def offset_axes(axis: Indices, coordinates: Float64s) -> Iterator[tuple[Mistake, Float64s]]:
-    """Yield positions that are off by half a step or one along every axis, (S, K).
-
-    Args:
-        axis: the axis of each frequency, (K,).
-        coordinates: the position of each row along each axis.
-    """
-    gaps = (np.diff(np.unique(each)) for each in coordinates.T)
-    steps = np.array([np.median(each) if len(each) else 1.0 for each in gaps])
-    for offset in (-0.5, 0.5, -1.0, 1.0):
-        changes = {"grid_offset": f"{offset:g}"}
-        wrong = mistake("position-offset", None, {"rows": offset}, changes, variant="axes")
-        yield wrong, (coordinates + offset * steps)[:, axis]

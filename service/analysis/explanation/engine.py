@@ -43,9 +43,9 @@ from service.analysis.explanation.decoding import (
     decoded,
     longest_run,
     matched,
+    moved_axes,
     near_wanted,
     offset_axes,
-    other_axes,
     pattern,
 )
 from service.analysis.explanation.faults import but_for, faults, kinds, of_length
@@ -442,26 +442,23 @@ class _Search:
         if target.is_along_one_axis:
             return
         axis, places = target.structure.axis, target.structure.places
-        _, first = np.unique(axis, return_index=True)
-        coordinates = places[:, first]
         for reading in readings:
             rows = reading.view.rows
             if not reading.is_finite or reading.sample.count != len(axis) or rows > len(places):
                 continue
-            moved = [(wrong, coordinates[:, assigned]) for wrong, assigned in other_axes(axis)]
-            moved.append((mistake("positions-reversed"), places[:rows][::-1]))
+            plain = replace(expected(target), places=places[:rows])
+            moved = list(moved_axes(axis, places[:rows]))
             if self._is_whole(reading):
                 moved.append((mistake("not-rotated"), np.zeros((rows, 1))))
-            plain = expected(self.target)
             placed = [plain.with_mistake(wrong, places=where) for wrong, where in moved]
             # One by one, for these are as large as the table.
             offset = (
                 plain.with_mistake(wrong, places=where)
-                for wrong, where in offset_axes(axis, coordinates)
+                for wrong, where in offset_axes(axis, places[:rows])
             )
             if any(self._accept(reading, each) for each in chain(placed, offset)):
                 return
-            for candidate in (replace(plain, places=places[:rows]), *placed):
+            for candidate in (plain, *placed):
                 if self._with_factor(reading, candidate):
                     return
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -38,7 +39,7 @@ from service.analysis.explanation.candidates import (
     with_interval,
 )
 from service.analysis.explanation.catalogue import Mistake, mistake
-from service.analysis.explanation.decoding import decoded, pattern
+from service.analysis.explanation.decoding import decoded, moved_axes, offset_axes, pattern
 from service.analysis.explanation.engine import MORE_BITS, Explanation, Match
 from service.analysis.explanation.measured import UNIT, fewest_digits
 from service.analysis.explanation.sampling import Reading, sampled_rows
@@ -221,7 +222,14 @@ class _RotationSearch:
     def found(self) -> _Found | None:
         """Return the cheapest explanation of the sampled numbers; None if there is none."""
         if self.target.width <= self.sides.x.shape[2]:
-            for attempt in (self.by_cost, self._beginning, self._by_positions, self._unnamed):
+            steps = (
+                self.by_cost,
+                self._by_axes,
+                self._beginning,
+                self._by_positions,
+                self._unnamed,
+            )
+            for attempt in steps:
                 if self.best is None:
                     attempt()
         return self.best
@@ -341,6 +349,19 @@ class _RotationSearch:
             yield candidate
             if candidate.names[-1:] in {("extra-factor",), ("wrong-factor",)}:
                 yield from _with_near_factors(candidate, reading)
+
+    def _by_axes(self) -> None:
+        """Try the positions of other axes, or of axes that begin elsewhere."""
+        target, places = self.target, self.sides.places
+        if target.is_along_one_axis:
+            return
+        axis, plain = target.structure.axis, expected(target)
+        for variant, reading in self._near_variants():
+            for wrong, where in chain(moved_axes(axis, places), offset_axes(axis, places)):
+                moved = plain.with_mistake(wrong, places=where)
+                is_whole = variant.wiring.width == target.width
+                if is_whole and self._accept(variant, moved, reading):
+                    return
 
     def _beginning(self) -> None:
         """Try the rows before those, at the end, that are unchanged or zero."""

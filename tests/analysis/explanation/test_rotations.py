@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -562,6 +562,8 @@ def test_sequences_may_have_positions_of_their_own(
 
 class _Shaped:
     """A document of which the shapes of arrays alone are read."""
+
+    parameters: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self.arrays = arrays
