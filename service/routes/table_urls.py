@@ -147,7 +147,8 @@ def read_url(url: str) -> TableUrl:
             rule = "is made of what is POSTed to a server; a URL alone names no table there"
             raise NotFound(f"{path} {rule}" + f": {ROTATED}" * (path == "/rope/apply"))
         if not path.strip("/"):
-            raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
+            example = "/rope?head_dim=64&seq_len=8"
+            raise NotFound(f"There is no table at /, which lists what is here; {example} is one")
         raise unknown_path(path, RESOURCES, conventions, "table")
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(resource.parameters, _query(split))
@@ -280,14 +281,26 @@ def links_to(
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL; raises NotFound for invalid ones."""
+    """Split a URL, with its path as a client sends it; raises NotFound for invalid ones."""
     if (control := _CONTROL.search(url)) is not None:
         raise NotFound(f"{shortened(url)!r} is no URL: {control[0]!r} is no character of one")
     try:
         split = urlsplit(url)
     except ValueError as error:
         raise NotFound(f"{shortened(url)} is no URL: its host cannot be read") from error
-    return split._replace(path=unquote(split.path))
+    return split._replace(path=_decoded(split.path))
+
+
+def _decoded(path: str) -> str:
+    """Return a path decoded, with ``.`` and ``..`` resolved as the URL standard has clients do."""
+    kept: list[str] = []
+    for segment in (names := [unquote(name) for name in path.split("/")]):
+        if segment == "..":
+            # The first one is empty, before the slash at the begin.
+            del kept[max(len(kept) - 1, 1) :]
+        elif segment != ".":
+            kept.append(segment)
+    return "/".join([*kept, *[""] * (names[-1] in {".", ".."})])
 
 
 def repaired(

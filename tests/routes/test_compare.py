@@ -414,7 +414,7 @@ def test_report_has_the_canonical_url_without_host_and_format(client: Client) ->
 @pytest.mark.parametrize(
     ("parameters", "rule"),
     [
-        ({"to": ""}, "there is no path in it"),
+        ({"to": ""}, "There is no table at /"),
         ({"to": "/rop"}, "did you mean /rope?"),
         ({"to": "/compare"}, "/compare is a report, which is no table"),
         ({"to": "/rope?head_dm=8"}, "did you mean head_dim?"),
@@ -654,7 +654,7 @@ def test_the_report_about_a_url_has_a_tag_and_is_text_where_that_is_asked_for(
         ("/rope?head_dim=7&seq_len=2", ROPE, "have", "have names no table: "),
         ("/rope?head_dim=8&seq_len=2&channels=0", ROPE, "have", "pack=flat"),
         ("/rope/apply?start=3", ROPE, "have", "is made of what is POSTed"),
-        ("", ROPE, "have", "there is no path in it"),
+        ("", ROPE, "have", "There is no table at /"),
         (COMPACT, ROPE, "have", "have has the arrays cos, sin, and to rope: add part="),
         (f"{ROPE}&pack=complex", ROPE, "have", "the array is complex64 and the table float32"),
         ("/encoding?seq_len=3&d_model=7", ENCODING, "have", "the array has the shape (3, 7)"),

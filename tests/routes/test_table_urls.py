@@ -91,7 +91,7 @@ def test_request_with_unknown_parameters_has_no_table() -> None:
     ("url", "rule"),
     [
         ("/rop?head_dim=8", "did you mean /rope?"),
-        ("", "/ lists what is here"),
+        ("", "There is no table at /, which lists what is here"),
         ("/rope/apply", "made of what is POSTed"),
         ("/catalogue", "/catalogue is a report"),
         ("/rope.np?head_dim=8&seq_len=4", "There is no format np"),
@@ -100,14 +100,18 @@ def test_request_with_unknown_parameters_has_no_table() -> None:
         ("/rope?head_dim=8&seq_len=4&seq_len=5", "given twice"),
         ("/rope?head_dim=8&seq_len=%zz", "two hexadecimal digits"),
         ("http://[", "to names no table"),
-        ("http://posref.test", "there is no path in it"),
-        ("?head_dim=8", "there is no path in it"),
+        ("http://posref.test", "There is no table at /, which lists what is here"),
+        ("?head_dim=8", "There is no table at /, which lists what is here"),
+        ("/", "There is no table at /, which lists what is here"),
+        ("/encoding/..", "There is no table at /, which lists what is here"),
         ("/identify.npy", "/identify is made of what is POSTed"),
         ("/ro\npe?head_dim=8&seq_len=4", r"'\n' is no character"),
         ("/rope?head_dim=8&seq_len=4\t", r"'\t' is no character"),
         ("/rope\0?head_dim=8&seq_len=4", r"'\x00' is no character"),
-        ("/../rope?head_dim=8&seq_len=4", "there is no path in it"),
-        ("//rope?head_dim=8&seq_len=4", "there is no path in it"),
+        ("/rope/.?head_dim=8&seq_len=4", "There is no table at /rope/; did you mean /rope?"),
+        ("/encoding/..%2frope", "There is no table at /encoding/; did you mean /encoding?"),
+        ("../rope", "There is no table at rope; did you mean /rope?"),
+        ("//rope?head_dim=8&seq_len=4", "There is no table at /, which"),
     ],
 )
 def test_errors_of_a_url_point_at_its_parameter(url: str, rule: str) -> None:
@@ -116,6 +120,24 @@ def test_errors_of_a_url_point_at_its_parameter(url: str, rule: str) -> None:
 
     assert rule in caught.value.detail
     assert all(fault.where == "to" for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/encoding/../rope",
+        "/encoding/grid/../../rope",
+        "/./rope",
+        "/../rope",
+        "/%2e%2E/x/.%2e/rope",
+        "http://posref.test/../encoding/../rope",
+    ],
+)
+def test_dots_of_a_path_are_resolved_as_a_client_does(path: str) -> None:
+    url = f"{path}.npy?head_dim=8&seq_len=4"
+
+    assert read_url(url) == read_url("/rope.npy?head_dim=8&seq_len=4")
+    assert table_request(url).resource == "rope"
 
 
 def test_table_of_to_is_not_computed() -> None:
