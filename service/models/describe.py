@@ -205,6 +205,7 @@ class _Part:
         defaults: those that the model around it gives to it.
         depth: how many parts are around it.
         is_flat: whether its keys stand among those of the model around it.
+        read: the keys that its encodings, and how its tokens are numbered, are found by.
     """
 
     place: KeyPlace
@@ -214,6 +215,7 @@ class _Part:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
     is_flat: bool = False
+    read: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -236,7 +238,7 @@ class _Walk:
         """Add the encodings of a part, then those of the parts in it."""
         place, kind, prefix, at = part.place, part.type, part.prefix, part.at
         defaults = {**kind.defaults, **part.defaults}
-        scope = Scope(place, kind.origin, defaults, kind.names)
+        scope = Scope(place, kind.origin, defaults, kind.names, part.read)
         rotary = [entry for entry in kind.entries if entry.kind in {"rope", "rope-axial"}]
         is_text = not rotary or any(entry.resolver == "text" for entry in rotary)
         is_text &= not any(map(_has_text_inside, kind.towers))
@@ -252,7 +254,7 @@ class _Walk:
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
         keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
-        read = scope.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
+        read = part.read | {key[1:] for key in keys} | {tower.key for tower in kind.towers}
         is_checked = place.pointer in self.resolved or part.is_flat
         check_part(place, kind, read, defaults, is_checked=is_checked)
         if part.is_flat:
@@ -307,7 +309,8 @@ class _Walk:
         for tower in kind.towers:
             own = part_type(tower.type) if tower.type else None
             towers[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
-        scope = Scope(part.place, kind.origin, {**kind.defaults, **towers}, kind.names)
+        defaults = {**kind.defaults, **towers}
+        scope = Scope(part.place, kind.origin, defaults, kind.names, part.read)
         try:
             return self._numbered(scope, kind.numbering)
         except Unusable as error:

@@ -297,3 +297,21 @@ def test_a_number_of_layers_that_only_the_class_has_is_said_to_be_its_default(
     assert layers(**tower, num_hidden_layers=32)[1:] == [{"only": several, **default}, {"all": 28}]
     types = ["full_attention", "sliding_attention"]
     assert not any("origin" in each for each in layers(model_type="gemma3_text", layer_types=types))
+
+
+def test_reformer_has_one_learned_table_without_axes(client: Client) -> None:
+    (axial,), (plain,) = (
+        model(client, "reformer", axial_pos_embds=is_axial, max_position_embeddings=512)
+        for is_axial in (True, False)
+    )
+
+    assert axial["counts"].startswith("two tables")
+    assert "shape" not in axial
+    assert (plain["shape"], plain["counts"]) == ([512, 256], "tokens from 0, padding included")
+
+
+def test_tables_of_boxes_of_lilt_have_a_sixth_of_the_channels(client: Client) -> None:
+    sizes = {"max_2d_position_embeddings": 2048, "hidden_size": 96}
+    _, *boxes, _ = model(client, "lilt", **sizes, num_attention_heads=4)
+
+    assert [each["shape"] for each in boxes] == [[2048, 16]] * 4

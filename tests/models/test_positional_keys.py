@@ -313,3 +313,66 @@ def test_a_key_whose_switch_is_off_changes_nothing(is_tuned: bool) -> None:
     tuned = {"attn_temperature_tuning": is_tuned, "floor_scale": 4096}
     model = {"model_type": "llama4_text", "num_hidden_layers": 8, **tuned}
     assert "setting-not-resolved" not in codes_of(model)
+
+
+@pytest.mark.parametrize(
+    ("config", "keys"),
+    [
+        ({"model_type": "qwen2_5_omni_thinker"}, {"position_id_per_seconds": 50}),
+        ({"model_type": "qwen2_5_omni", "thinker_config": {}}, {"position_id_per_seconds": 50}),
+        (
+            {"model_type": "qwen3_omni_moe_thinker", "text_config": {"head_dim": 128}},
+            {"position_id_per_seconds": 13},
+        ),
+    ],
+)
+def test_keys_that_number_tokens_are_resolved(config: dict[str, Any], keys: dict[str, Any]) -> None:
+    inside = "thinker_config" in config
+    sent = {**config, "thinker_config": keys} if inside else {**config, **keys}
+
+    model = describe(read_document(json.dumps(sent).encode()))
+
+    numbered = [each.numbered.values for each in model.encodings if each.numbered is not None]
+    (speed,) = (own["tokens_per_second"] for own in numbered if "tokens_per_second" in own)
+    assert (speed.value, speed.origin) == (keys["position_id_per_seconds"], "config")
+    assert "setting-not-resolved" not in {each.code for each in model.warnings}
+
+
+def test_seconds_of_a_talker_whose_tokens_are_not_numbered_are_not_resolved() -> None:
+    sent = {"model_type": "qwen2_5_omni_talker", "position_id_per_seconds": 50}
+
+    model = describe(read_document(json.dumps(sent).encode()))
+
+    assert not any(each.numbered for each in model.encodings)
+    assert "setting-not-resolved" in {each.code for each in model.warnings}
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "wav2vec2-conformer", "max_source_positions": 4000}, None),
+        ({"model_type": "wav2vec2-bert", "max_source_positions": 4000}, None),
+        ({"model_type": "fastspeech2_conformer", "max_source_positions": 4000}, None),
+        ({"model_type": "seamless_m4t", "rotary_embedding_base": 20000}, None),
+        ({"model_type": "sam3_tracker_video", "memory_attention_rope_feat_sizes": [9, 9]}, None),
+        (
+            {"model_type": "pix2struct", "vision_config": {"relative_attention_num_buckets": 64}},
+            "/vision_config/relative_attention_num_buckets",
+        ),
+    ],
+)
+def test_keys_without_effect_on_the_tables_of_a_class_are_unread(
+    config: dict[str, Any], pointer: str | None
+) -> None:
+    model = describe(read_document(json.dumps(config).encode()))
+
+    assert model.unread == (pointer or f"/{[*config][-1]}",)
+    assert "setting-not-resolved" not in {each.code for each in model.warnings}
+
+
+def test_a_base_is_read_where_positions_are_rotary() -> None:
+    config = {"model_type": "seamless_m4t", "position_embeddings_type": "rotary"}
+    model = describe(read_document(json.dumps({**config, "rotary_embedding_base": 2e4}).encode()))
+
+    (rotary,) = (each for each in model.encodings if each.kind == "rope")
+    assert (model.unread, rotary.values["rope_theta"].value) == ((), 20000)
