@@ -400,9 +400,10 @@ class _Walk:
                     raise scope.unmet(condition)
             values = self._values(scope, entry.query)
             asked = {
-                name: replace(each, origin="example")
+                name: replace(each, origin="example", sources=_sources_of_example(each))
                 for name, each in self._values(scope, entry.example).items()
             }
+            asked |= self._values(scope, entry.configured)
             shape = self._listed(scope, entry.shape, least=1)
             resized = self._values(scope, entry.resized)
             untouched = self._listed(scope, entry.untouched_tokens)
@@ -563,6 +564,11 @@ def _reason_of_missing(scope: Scope, entry: EncodingEntry, found: Collection[str
     null = [f": {key} must not be null" for key in scope.null_keys(str([*missing.values()]))]
     names = ", ".join(missing)
     return f"neither the config nor its class has {names}{''.join(null[:1])}" if missing else None
+
+
+def _sources_of_example(found: ResolvedValue) -> tuple[str, ...]:
+    """Return what an example is computed from: no class has one that is a number alone."""
+    return () if found.origin == "fixed in code" else found.sources
 
 
 def _counted(found: ResolvedValue, least: int = 0) -> int:

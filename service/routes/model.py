@@ -106,7 +106,7 @@ class EncodingReport(PostingReport):
     counts: str = Field(default=ABSENT, description="What its positions count.")
     asks: dict[str, str] = Field(
         default=ABSENT,
-        description="The parameters that no config has; links have examples of them.",
+        description="The parameters that callers choose, with the examples that links have.",
     )
     values: dict[str, OriginatedValue] = ABSENT
     untouched_tokens: list[OriginatedValue] = ABSENT
@@ -483,6 +483,11 @@ def _of_entry(
             return fields | _no_pack(described, (*_BY_LAYOUT, *_BY_ROW))
     document = _document(endpoint, query, values | asked, encoding.asked)
     fields["values"] |= described.found(asked)
+    fields["asks"] |= {
+        name: f"{text}; {to_query(asked[name].value)} in the links is an example"
+        for name, text in entry.asks.items()
+        if name in asked and asked[name].origin == "example"
+    }
     binary = NPY if len(document.arrays) == 1 else SAFETENSORS
     length_bytes, limit_bytes = binary.body(document).length_bytes, described.limit_bytes
     if (length_bytes or 0) > limit_bytes:

@@ -315,3 +315,43 @@ def test_tables_of_boxes_of_lilt_have_a_sixth_of_the_channels(client: Client) ->
     _, *boxes, _ = model(client, "lilt", **sizes, num_attention_heads=4)
 
     assert [each["shape"] for each in boxes] == [[2048, 16]] * 4
+
+
+def test_lengths_of_links_that_no_model_has_are_said_to_be_examples(client: Client) -> None:
+    answer = client.post("/model", json={"model_type": "t5", "n_positions": 512}).json()
+
+    for encoding in answer["encodings"]:
+        assert encoding["asks"]["query_len"] == "queries; 128 in the links is an example"
+        assert encoding["values"]["key_len"] == {"value": 128, "origin": "example", "from": []}
+    assert answer["unread"] == ["/n_positions"]
+
+
+@pytest.mark.parametrize(
+    ("config", "grid"),
+    [
+        ({"model_type": "dinov3_vit"}, [14, 14]),
+        ({"model_type": "dinov3_vit", "image_size": 518, "patch_size": 14}, [37, 37]),
+        ({"model_type": "sapiens2", "image_size": [1024, 768]}, [64, 48]),
+        ({"model_type": "eomt_dinov3", "image_size": [320, 640], "patch_size": [16, 32]}, [20, 20]),
+        ({"model_type": "mlcd_vision_model", "image_size": 448}, [32, 32]),
+    ],
+)
+def test_grid_of_links_is_that_of_the_pictures_of_a_config(
+    client: Client, config: dict[str, Any], grid: list[int]
+) -> None:
+    (rotary,) = (each for each in model(client, **config) if each["kind"] == "rope-axial")
+
+    assert (rotary["values"]["grid"]["value"], rotary["asks"]) == (
+        grid,
+        {"grid": "patches: height, width"},
+    )
+    assert f"grid={grid[0]},{grid[1]}" in rotary["links"]["table"]
+    other = client.post("/model?grid=2,3", json=config).json()["encodings"][0]
+    assert other["values"]["grid"] == {"value": [2, 3], "origin": "request", "from": ["?grid"]}
+
+
+def test_a_config_without_a_size_of_pictures_has_the_example_of_a_grid(client: Client) -> None:
+    (rotary,) = model(client, "dinov3_vit", image_size=None)
+
+    assert rotary["values"]["grid"]["origin"] == "example"
+    assert rotary["asks"] == {"grid": "patches: height, width; 4,6 in the links is an example"}
