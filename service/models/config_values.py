@@ -388,6 +388,11 @@ class ResolvedValue:
         """Return this value as one that the config has under another name."""
         return replace(self, is_alias=True)
 
+    def as_example(self) -> "ResolvedValue":
+        """Return this value as an example, which no class has if it is a number alone."""
+        sources = () if self.origin == "fixed in code" else self.sources
+        return replace(self, origin="example", sources=sources)
+
 
 def computed(value: Any, formula: str, *terms: ResolvedValue) -> ResolvedValue:
     """Return a value by a formula, with {} for the origin of each term; it stands at the first."""

@@ -249,8 +249,9 @@ class _Walk:
             if entry.resolver is None:
                 self._add_entry(scope, entry, prefix, at)
         for path in kind.unknown:
-            name = f"{prefix}unknown"
-            self._add(name, _joined(at, path), place.pointer, "unknown", is_known=False)
+            self._add(
+                f"{prefix}unknown", _joined(at, path), place.pointer, "unknown", is_known=False
+            )
         if kind.none is not None and not kind.towers:
             self.reason = kind.none
         keys = (key for entry in kind.entries for key in (*entry.training_only, *entry.ignores))
@@ -305,11 +306,10 @@ class _Walk:
 
     def _numbered_text(self, part: _Part) -> NumberedTokens | None:
         """Return how a model numbers its tokens; its values are those of its parts, too."""
-        kind, towers = part.type, {}
+        kind, defaults = part.type, {**part.type.defaults}
         for tower in kind.towers:
             own = part_type(tower.type) if tower.type else None
-            towers[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
-        defaults = {**kind.defaults, **towers}
+            defaults[tower.key] = {**(own.defaults if own else {}), **tower.defaults}
         scope = Scope(part.place, kind.origin, defaults, kind.names, part.read)
         try:
             return self._numbered(scope, kind.numbering)
@@ -399,10 +399,8 @@ class _Walk:
                 if not scope.holds(condition):
                     raise scope.unmet(condition)
             values = self._values(scope, entry.query)
-            asked = {
-                name: replace(each, origin="example", sources=_sources_of_example(each))
-                for name, each in self._values(scope, entry.example).items()
-            }
+            examples = self._values(scope, entry.example)
+            asked = {name: each.as_example() for name, each in examples.items()}
             asked |= self._values(scope, entry.configured)
             shape = self._listed(scope, entry.shape, least=1)
             resized = self._values(scope, entry.resized)
@@ -566,19 +564,12 @@ def _reason_of_missing(scope: Scope, entry: EncodingEntry, found: Collection[str
     return f"neither the config nor its class has {names}{''.join(null[:1])}" if missing else None
 
 
-def _sources_of_example(found: ResolvedValue) -> tuple[str, ...]:
-    """Return what an example is computed from: no class has one that is a number alone."""
-    return () if found.origin == "fixed in code" else found.sources
-
-
 def _counted(found: ResolvedValue, least: int = 0) -> int:
     """Return a number of layers, rows or channels; raises Unusable."""
     value = int(found.value) if isinstance(found.value, float) else found.value
     if type(value) is not int or value != found.value or not least <= value <= MAX_COUNT:
-        pointer = next(iter(found.sources), "")
-        raise Unusable(
-            pointer, str(found.value), f"does not lead to an integer from {least} to 2^53"
-        )
+        rule = f"does not lead to an integer from {least} to 2^53"
+        raise Unusable(next(iter(found.sources), ""), str(found.value), rule)
     return value
 
 

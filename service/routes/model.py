@@ -43,6 +43,7 @@ from service.routes.model_links import (
     WarningEntry,
     bias_link,
     check_settings,
+    examples_told,
     numbering_report,
     resize_link,
     rope_of,
@@ -483,11 +484,7 @@ def _of_entry(
             return fields | _no_pack(described, (*_BY_LAYOUT, *_BY_ROW))
     document = _document(endpoint, query, values | asked, encoding.asked)
     fields["values"] |= described.found(asked)
-    fields["asks"] |= {
-        name: f"{text}; {to_query(asked[name].value)} in the links is an example"
-        for name, text in entry.asks.items()
-        if name in asked and asked[name].origin == "example"
-    }
+    fields["asks"] |= examples_told(entry, asked)
     binary = NPY if len(document.arrays) == 1 else SAFETENSORS
     length_bytes, limit_bytes = binary.body(document).length_bytes, described.limit_bytes
     if (length_bytes or 0) > limit_bytes:

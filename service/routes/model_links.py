@@ -25,7 +25,7 @@ from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
-from service.grammar import Integer
+from service.grammar import Integer, to_query
 from service.models.config_values import CODES, ConfigWarning, Origin, ResolvedValue
 from service.models.describe import PartEncoding
 from service.models.documents import format_names, read_document
@@ -316,6 +316,15 @@ def table_requests(
     for part in document.arrays if document.has_parts else ():
         requests[part] = (request.with_parameters(part=part), NPY.extension)
     return {**requests}
+
+
+def examples_told(entry: EncodingEntry, asked: Mapping[str, ResolvedValue]) -> dict[str, str]:
+    """Return what parameters that callers choose are, with the examples that the links have."""
+    return {
+        name: f"{text}; {to_query(asked[name].value)} in the links is an example"
+        for name, text in entry.asks.items()
+        if name in asked and asked[name].origin == "example"
+    }
 
 
 def bias_link(entry: EncodingEntry, query: Mapping[str, Any]) -> dict[str, str]:

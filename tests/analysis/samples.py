@@ -22,7 +22,7 @@ from service.routes.table_urls import read_url, tables
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)}
 
 
-GRID_FAMILIES = SINE_FAMILIES[-3:]
+GRID_FAMILIES = SINE_FAMILIES[-4:]
 
 
 def sample_from(array: NDArray[np.generic], dtype: DType | None = None) -> Sample:

@@ -27,7 +27,12 @@ from service.analysis.families.axis_waves import (
     first_coordinate,
     highest_bands,
 )
-from service.analysis.families.readings import PackReading, packed_tables
+from service.analysis.families.readings import (
+    PackReading,
+    has_pair_axis,
+    packed_tables,
+    raw_views,
+)
 from service.analysis.families.requests import (
     USUAL_BASE,
     nearest_fits,
@@ -40,6 +45,7 @@ from service.analysis.families.token_grids import AxialTokens, axial_tokens
 from service.analysis.round_numbers import common_value, round_numbers, signed_round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial_conventions import CONVENTIONS, AxialConvention
+from service.numerics.dtypes import rounding_bound
 from service.numerics.limits import MIN_UNIT
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
@@ -48,6 +54,9 @@ Values: TypeAlias = dict[str, ParameterValue]
 OptionalSeries: TypeAlias = Sequence[GeometricSeries | None]
 
 _MAX_PROPOSALS = 24
+
+# More than 1 by the factors of engines.
+_LARGEST_COMPONENT = 1 + 2.0**-7
 
 _KNOWN_PLACES = frozenset(("counted", "spread", "pixels", "centred"))
 
@@ -129,6 +138,56 @@ def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
                     return
 
 
+def propose_axial_components(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose ``/rope/axial`` tables that contain only the cosines or only the sines.
+
+    No angles are measured without the other component: frequencies and coordinates are the default
+    ones of a convention.
+    """
+    if request.is_pair or has_pair_axis(request.sample):
+        return
+    seen = set()
+    for view, zeros in raw_views(request):
+        names = {note.name for note in view.notes}
+        if "alone" not in names or "transposed" in names or zeros or view.packing in seen:
+            continue
+        seen.add(view.packing)
+        values = np.asarray(view.parts[0], dtype=np.complex128)
+        if np.abs(values).max(initial=0) <= _LARGEST_COMPONENT:
+            for tokens in axial_tokens(values, rounding_bound(view.dtype, 1.0)):
+                yield from _usual_components(request, view.packing, tokens)
+
+
+def _usual_components(request: IdentifyInput, pack: str, tokens: AxialTokens) -> Iterator[Proposal]:
+    """Yield the cosines and the sines of each convention whose axes a table has."""
+    grid = " x ".join(map(str, tokens.grid))
+    for name in _conventions(tokens):
+        for own, widths, order in _channel_orders(name, tokens):
+            if not tokens.may_be(_axis_of(CONVENTIONS[name], widths, order, tokens.count)):
+                continue
+            parameters = {
+                "convention": name,
+                "head_dim": 2 * tokens.count,
+                "grid": tokens.grid,
+                **own,
+                **tokens.parameters(),
+                "pack": pack,
+            }
+            for part in ("cos", "sin"):
+                support = f"each channel changes along one axis of a grid of {grid} tokens: {part}"
+                proposed = {**parameters, "part": part}
+                yield table_proposal(request, "rope/axial", proposed, (f"{support} alone",))
+
+
+def _conventions(tokens: AxialTokens) -> Iterator[str]:
+    """Yield the conventions that have as many axes as the tokens."""
+    for name, convention in CONVENTIONS.items():
+        has_axes = len(tokens.lengths) in convention.axes
+        may_repeat = tokens.frames == 1 or convention.repeats_frames
+        if has_axes and may_repeat and convention.places in _KNOWN_PLACES:
+            yield name
+
+
 def _of_tokens(
     request: IdentifyInput, table: PackReading, tokens: AxialTokens
 ) -> Iterator[Proposal]:
@@ -139,13 +198,9 @@ def _of_tokens(
     def measured(axis: int, channels: tuple[int, ...]) -> AxisWaves | None:
         return axis_waves(tokens.lines[axis][:, list(channels)], table.rounding)
 
-    for name, convention in CONVENTIONS.items():
-        if len(tokens.lengths) not in convention.axes or convention.places not in _KNOWN_PLACES:
-            continue
-        if tokens.frames > 1 and not convention.repeats_frames:
-            continue
+    for name in _conventions(tokens):
         for own, widths, order in _channel_orders(name, tokens):
-            axis_of = _axis_of(convention, widths, order, tokens.count)
+            axis_of = _axis_of(CONVENTIONS[name], widths, order, tokens.count)
             if not (tokens.may_be(axis_of) and set(order) <= set(axis_of.tolist())):
                 continue
             waves = [measured(a, tuple(np.flatnonzero(axis_of == a).tolist())) for a in order]

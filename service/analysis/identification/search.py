@@ -85,6 +85,7 @@ SINE_FAMILIES: tuple[ProposalFamily, ...] = (
     shift_operators.propose_similarity,
     grid_tables.propose_grid,
     axial_tables.propose_axial,
+    axial_tables.propose_axial_components,
     mrope_sections.propose_mrope,
 )
 """Other families of sines and cosines, and of the frequencies and angles they are computed from."""

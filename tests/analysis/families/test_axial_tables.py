@@ -1,11 +1,19 @@
 """Axial rotary tables: conventions and parameters."""
 
+import numpy as np
 import pytest
 
 from service.analysis.array import TableRequest
-from service.analysis.families.axial_tables import bases, propose_axial
+from service.analysis.families.axial_tables import (
+    bases,
+    propose_axial,
+    propose_axial_components,
+)
 from service.analysis.families.series import GeometricSeries
-from service.numerics.tables import ParameterValue
+from service.analysis.identification.search import identify
+from service.numerics.dtypes import to_float64
+from service.numerics.tables import ParameterValue, size
+from service.routes.table_urls import tables
 from tests.analysis.samples import input_of
 
 
@@ -50,3 +58,49 @@ def test_the_first_row_is_a_class_token_only_where_nothing_else_fits() -> None:
 
     assert tokens == {"first"}
     assert all("class_token" not in each.request.parameters for each in propose_axial(line))
+
+
+@pytest.mark.parametrize("part", ["cos", "sin"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "convention=dinov3&head_dim=32&grid=4,6&pack=half",
+        "convention=llama4&head_dim=32&grid=5,3&pack=interleaved",
+        "convention=pixtral&head_dim=32&grid=4,4&pack=compact",
+        "convention=qwen2_vl&head_dim=32&grid=4,6&spatial_merge_size=2&pack=half",
+        "convention=cogvideox&head_dim=48&grid=3,4,6&pack=interleaved",
+        "convention=sam2&head_dim=64&grid=16,16&pack=compact&dtype=float16",
+    ],
+)
+def test_one_component_of_a_table_with_usual_parameters_is_identified(
+    table: str, part: str
+) -> None:
+    request = input_of(f"/rope/axial?{table}&part={part}")
+
+    found = identify(request, tables)
+
+    assert found.outcome == "identified"
+    assert {each.proposal.request.parameters["part"] for each in found.hypotheses} == {part}
+    for each in found.hypotheses:
+        (array,) = tables(each.proposal.request).arrays.values()
+        numbers = to_float64(array.read(0, size(array)), array.dtype)
+        assert np.array_equal(numbers.reshape(array.shape), request.sample.values)
+
+
+def test_a_component_with_a_wrong_element_is_not_identified() -> None:
+    request = input_of("/rope/axial?convention=dinov3&head_dim=32&grid=4,6&pack=half&part=cos")
+    request.sample.values[7, 3] += 0.25
+
+    assert identify(request, tables).outcome == "none"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "/rope/axial?convention=dinov3&head_dim=16&grid=3,5&pack=half",
+        "/rope/axial?convention=dinov3&head_dim=16&grid=3,5",
+        "/rope?head_dim=16&seq_len=15&pack=half&part=cos",
+    ],
+)
+def test_other_arrays_are_no_components_of_axial_tables(table: str) -> None:
+    assert not [*propose_axial_components(input_of(table))]
