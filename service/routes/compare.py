@@ -396,7 +396,8 @@ def _compared(
     positions = axis_numbers(axes[rows], shape[rows], document, region[rows])
     chosen = document.places if "channels" in document.parameters else {}
     channels = None if columns is None else chosen.get(axes[columns])
-    writer = _ReportWriter(comparison, overlay, axes, positions, channels)
+    own = axis_names(examined.axes, len(array.shape)) if examined.axes else ()
+    writer = _ReportWriter(comparison, overlay, axes, own, positions, channels)
     return writer.report(examined.dtype_name, parameters.epsilon or EPSILONS)
 
 
@@ -418,6 +419,7 @@ class _ReportWriter:
         comparison: the comparison.
         overlay: the array and the table.
         names: the axis names of the table.
+        own_names: those of the array; empty if its axes have none.
         positions: the positions of the rows, (rows,).
         channels: the channels that the columns are; None if they are all of the table's.
     """
@@ -425,6 +427,7 @@ class _ReportWriter:
     comparison: Comparison
     overlay: Overlay
     names: tuple[str, ...]
+    own_names: tuple[str, ...]
     positions: Numbers
     channels: Positions | None
 
@@ -533,11 +536,12 @@ class _ReportWriter:
         if alignment.prefix is None:
             assert alignment.longer is not None
             length = alignment.shape[alignment.longer]
-            return ComparedPrefix(axis=None, yours=length, theirs=1, compared=1)
-        axis = alignment.axes[alignment.prefix]
+            axis = self.own_names[alignment.longer] if self.own_names else None
+            return ComparedPrefix(axis=axis, yours=length, theirs=1, compared=1)
+        own = alignment.axes[alignment.prefix]
         return ComparedPrefix(
             axis=self.names[alignment.prefix],
-            yours=1 if axis is None else alignment.shape[axis],
+            yours=1 if own is None else alignment.shape[own],
             theirs=alignment.table_shape[alignment.prefix],
             compared=alignment.region[alignment.prefix],
         )

@@ -1,6 +1,7 @@
 """``GET /compare``: report where a table differs from another table of this server."""
 
 from functools import cached_property
+from itertools import permutations
 
 from service.delivery.endpoints import Endpoint, NoInput
 from service.encodings.family import about
@@ -65,6 +66,7 @@ def compare_tables(parameters: TableParameters, settings: Settings) -> CompareRe
         rule = f"have has the arrays {', '.join(names)}, and to {', '.join(others)}: add part="
         raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
     _check_channels(parameters, have, to)
+    _check_heads(parameters, have, to)
     arrays = {}
     for name, table in zip(others, have.arrays.values(), strict=True):
         elements = table.read(0, size(table)).reshape(table.shape)
@@ -88,6 +90,15 @@ def _check_channels(parameters: TableParameters, *documents: Document) -> None:
     if any(a != b for a, b in zip(*columns, strict=False)):
         rule = "have and to select other channels: add the same channels= to both"
         raise InvalidParameters(Fault("have", shortened(parameters.have), rule))
+
+
+def _check_heads(parameters: TableParameters, *documents: Document) -> None:
+    """Raise InvalidParameters if a head would be compared with the first one of all."""
+    for one, other in permutations(documents):
+        head = one.parameters.get("head")
+        if head and "head" in other.axes:
+            rule = f"one of have and to selects head {head}, and the other has all: add head={head}"
+            raise InvalidParameters(Fault("have", shortened(parameters.have), f"{rule} to both"))
 
 
 COMPARE_TABLES = Endpoint(

@@ -565,6 +565,34 @@ def test_axes_of_two_urls_are_paired_by_their_names(client: Client) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/relative/alibi?num_heads=4&query_len=4",
+        "/relative/kerple?a=1,0.5&p=2,1&query_len=4",
+        "/relative/sandwich?num_heads=4&head_dim=16&query_len=4",
+    ],
+)
+def test_a_head_of_a_url_is_not_compared_with_another_one(client: Client, url: str) -> None:
+    first, other = f"{url}&head=0", f"{url}&head=1"
+
+    for have, to in ((other, url), (url, other)):
+        answer = client.request("GET", "/compare", params={"have": have, "to": to})
+        assert answer.status_code == 422
+        assert "selects head 1, and the other has all: add head=1 to both" in answer.text
+    assert get(client, first, url)["equal"]
+    whole = get(client, url, first)
+    assert whole["equal"]
+    assert whole["axes"]["prefix"] == {
+        "axis": "head",
+        "yours": len(table(url)),
+        "theirs": 1,
+        "compared": 1,
+    }
+    assert "in the first 1 along axis head, where yours has" in whole["summary"]
+    assert not get(client, first, other)["equal"]
+
+
 @pytest.mark.parametrize("channels", ["5:6", "3:6", "0:8:2"])
 @pytest.mark.parametrize("others", ["", "&channels=0:3"])
 def test_other_channels_of_two_urls_are_not_compared(
