@@ -156,7 +156,7 @@ def _of_tower(name: str, encoding: EncodingReport) -> dict[str, RotarySettings]:
         rotary_dim=head_dim,
         attention_factor=1.0,
         layers="all" if "all" in layers else layers.get("only"),
-        origin={key: ", ".join(value.sources or ()) for key, value in values.items()},
+        origin={key: ", ".join(value.sources or (value.origin,)) for key, value in values.items()},
     )
     return {name: settings}
 

@@ -30,6 +30,7 @@ from service.encodings.family import (
 from service.encodings.meaning import NamedVariant, sections
 from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidParameters, shortened
+from service.grammar import to_query
 from service.numerics.tables import Document
 from service.routes import ENDPOINTS
 from service.routes.description import value_range
@@ -76,6 +77,11 @@ _SPELLINGS = {
 _REPLACED = {"positions": "seq_len", "timesteps": "num_timesteps"}
 
 _UNLESS_GIVEN = re.compile(r"(?:^|[;,] )([\w.-]+) unless given")
+_OF_CONVENTION = re.compile(
+    r"default (?:depends on|is the form of) the convention|the convention's unless given"
+)
+# How many items a list may have: no part of its kind.
+_COUNT = re.compile(r"(?:\*|\{\d+,\d*\})\$$")
 
 
 class CatalogueParameters(Parameters):
@@ -116,12 +122,19 @@ class CatalogueEntry(Report):
     path: str
     method: Literal["GET", "POST"]
     fixed: dict[str, str] = Field(description="The parameters that choose it.")
-    example: str = Field(description="Path and query.")
+    example: str = Field(description="Path and query; with POST, body is sent to it.")
     parameters: list[str] = Field(description="The keys of the parameters that it takes.")
-    required: list[str]
+    required: list[str] = Field(description="The names of those without which there is none.")
+    defaults: dict[str, Any] = Field(
+        default=ABSENT,
+        description="Those that the convention has, by name, of parameters whose default depends "
+        "on it. Only with entry.",
+    )
     body: dict[str, Any] = ABSENT
-    axes: list[str]
-    value_range: list[float] | None
+    axes: list[str] = Field(description="Of the example; empty if its arrays have others each.")
+    value_range: list[float] | None = Field(
+        description="Bounds of the numbers of the example; null if none is known."
+    )
     frequencies: str | None = Field(description="The path of the frequencies.")
     models: str = Field(default=ABSENT, description="Names of models with such a table.")
     docs: dict[str, str] = Field(default=ABSENT, description="Only with entry.")
@@ -142,7 +155,7 @@ def report_catalogue(parameters: CatalogueParameters, _: Settings) -> Catalogue:
         # They are 40 % of it, and few are read.
         entries = [entry.model_copy() for entry in whole.entries]
         for entry in entries:
-            entry.model_fields_set.discard("docs")
+            entry.model_fields_set.difference_update(("docs", "defaults"))
         return Catalogue(groups=whole.groups, parameters=whole.parameters, entries=entries)
     entries = [entry for entry in whole.entries if entry.id == chosen]
     if not entries:
@@ -181,7 +194,7 @@ def _entry(family: type[Family], variant: NamedVariant, taken: list[str]) -> dic
         "id": family.entry_id(variant.name),
         "group": family.__module__.split(".")[2],
         "title": ", ".join(filter(None, (_title(family), variant.name))),
-        "summary": variant.summary or family.summary,
+        "summary": (variant.summary or family.summary).removesuffix("."),
         "path": family.path,
         "method": "GET" if issubclass(family, TableFamily) else "POST",
         "fixed": dict(variant.fixed),
@@ -211,7 +224,10 @@ def _title(family: type[Family]) -> str:
 
 
 def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any]:
-    """Return what a table with an example of usual size has, and what a request for it needs."""
+    """Return what a table with an example of usual size has, and what a request for it needs.
+
+    The defaults are those that the convention has for parameters of which others have another one.
+    """
     published = {**variant.fixed, **parse_query(variant.published.encode())}
     short = parse_query(variant.example.encode())
     query = published | {_REPLACED.get(name, name): short[name] for name in short} | published
@@ -227,7 +243,13 @@ def _table_of(family: type[TableFamily], variant: NamedVariant) -> dict[str, Any
             query = rest
     table = read_parameters(family, query)
     document, meaning, axes = table.resolve(), table.meaning(), table.axes
-    return {
+    some = {
+        name
+        for name, each in object_schema(family)["properties"].items()
+        if variant.fixed and name not in query and _OF_CONVENTION.search(each["description"])
+    }
+    defaults = {name: own for name, own in document.parameters.items() if name in some}
+    return ({"defaults": defaults} if defaults else {}) | {
         "example": url_of(TableRequest(family.path[1:], query)),
         "required": required,
         "axes": [axis.partition("(")[0] for axis in document.axes or axes],
@@ -258,10 +280,15 @@ _KINDS: Mapping[str, tuple[Any, ...]] = {
     "positions": (PositionList, RealPositionList),
 }
 _LISTS = {
-    TypeAdapter(kind).json_schema()["pattern"]: name
+    _COUNT.sub("", TypeAdapter(kind).json_schema()["pattern"]): name
     for name, kinds in _KINDS.items()
     for kind in kinds
 }
+
+
+def _list_kind(schema: Mapping[str, Any]) -> str | None:
+    """Return the kind of a list, however many items it may have; None for others."""
+    return _LISTS.get(_COUNT.sub("", schema.get("pattern", "")))
 
 
 def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -271,12 +298,15 @@ def _keys(family: type[Family], known: dict[str, dict[str, Any]]) -> dict[str, s
         is_left_out = name in {"revision", *family.body_only, *family.not_in_queries}
         if is_left_out or schema.get("type") == "array" or "$ref" in schema:
             continue
+        kind, default = _list_kind(schema) or schema.get("type", "string"), _default(schema)
+        if kind in _KINDS:
+            default = {key: to_query(each) for key, each in default.items()}
         described = {
             "name": name,
-            "type": _LISTS.get(schema.get("pattern"), schema.get("type", "string")),
+            "type": kind,
             **{own: schema[theirs] for theirs, own in _SAME.items() if theirs in schema},
             "example": schema.get("examples", [None])[0],
-            **_default(schema),
+            **default,
         }
         same = (key for key in known if known[key] == described)
         keys[name] = next(same, f"{name}@{family.path}" if name in known else name)

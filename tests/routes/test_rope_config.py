@@ -465,3 +465,10 @@ def test_rotary_embedding_without_a_table_has_a_warning(client: Client) -> None:
 
     assert report["rope"] == {}
     assert [each["code"] for each in report["warnings"]][-1:] == ["no-table"]
+
+
+def test_origin_of_an_example_says_that_it_is_one(client: Client) -> None:
+    answer = client.post("/rope/config", json={"model_type": "pixtral", "hidden_size": 64}).json()
+
+    (settings,) = (each for each in answer["rope"].values() if "grid" in each["origin"])
+    assert settings["origin"]["grid"] == "example"

@@ -212,3 +212,57 @@ def test_most_examples_have_over_a_thousand_rows() -> None:
             known = describe(DescribeParameters(url=entry["example"]), default_settings())
             few += [name] * (int(known.view.rows.count) <= 1000)
     assert len(few) < 40, few
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("rope:axial:dinov3", {"rope_theta": 100.0}),
+        ("rope:axial:timm_pixels", {"max_freq": 224.0, "linear_bands": False}),
+        ("relative:alibi:mpt", {"form": "last-key"}),
+        ("resize:qwen3_vl", {"spatial_merge_size": 2}),
+    ],
+)
+def test_one_entry_has_the_defaults_of_its_convention(
+    client: Client, name: str, defaults: dict[str, Any]
+) -> None:
+    (entry,) = client.get(f"/catalogue?entry={name}").json()["entries"]
+    query = query_of(entry)
+    given = {key: to_query(value) for key, value in defaults.items()}
+
+    assert entry["defaults"] == defaults
+    assert "defaults" not in ENTRIES[name]
+    assert table(entry["path"], {**query, **given}).parameters == (
+        table(entry["path"], query).parameters
+    )
+
+
+def test_an_entry_of_all_conventions_has_no_default_of_one(client: Client) -> None:
+    (entry,) = client.get("/catalogue?entry=rope:axial:frequencies").json()["entries"]
+
+    assert "defaults" not in entry
+
+
+JSON_TYPES = {"integer": int, "number": (int, float), "boolean": bool}
+
+
+@pytest.mark.parametrize("key", CATALOGUE["parameters"])
+def test_examples_and_defaults_have_the_type_of_their_parameter(key: str) -> None:
+    known = CATALOGUE["parameters"][key]
+    kind: Any = JSON_TYPES.get(known["type"], str)
+
+    for value in (known["example"], known.get("default", known["example"])):
+        assert isinstance(value, kind)
+        assert isinstance(value, bool) == (known["type"] == "boolean")
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [("grid_step", "numbers"), ("axes_dim", "integers"), ("old_size", "integers")],
+)
+def test_lists_of_few_items_are_lists(key: str, kind: str) -> None:
+    assert CATALOGUE["parameters"][key]["type"] == kind
+
+
+def test_summaries_are_no_sentences() -> None:
+    assert not [name for name, entry in ENTRIES.items() if entry["summary"].endswith(".")]

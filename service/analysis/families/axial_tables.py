@@ -155,7 +155,9 @@ def propose_axial_components(request: IdentifyInput) -> Iterator[Proposal]:
         values = np.asarray(view.parts[0], dtype=np.complex128)
         if np.abs(values).max(initial=0) <= _LARGEST_COMPONENT:
             for tokens in axial_tokens(values, rounding_bound(view.dtype, 1.0)):
-                yield from _usual_components(request, view.packing, tokens)
+                # Rows along one axis may be anything.
+                if sum(length > 1 for length in tokens.lengths) > 1:
+                    yield from _usual_components(request, view.packing, tokens)
 
 
 def _usual_components(request: IdentifyInput, pack: str, tokens: AxialTokens) -> Iterator[Proposal]:

@@ -14,7 +14,7 @@ from service.analysis.identification.search import identify
 from service.numerics.dtypes import to_float64
 from service.numerics.tables import ParameterValue, size
 from service.routes.table_urls import tables
-from tests.analysis.samples import input_of
+from tests.analysis.samples import input_from, input_of
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,12 @@ def test_a_component_with_a_wrong_element_is_not_identified() -> None:
 )
 def test_other_arrays_are_no_components_of_axial_tables(table: str) -> None:
     assert not [*propose_axial_components(input_of(table))]
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (9, 2), (1, 16), (4, 4), (12, 8), (24, 32)])
+def test_noise_has_no_nearest_component_of_a_grid(shape: tuple[int, int]) -> None:
+    noise = np.random.default_rng(7).uniform(-1, 1, shape).astype(np.float32)
+
+    assert not [*propose_axial_components(input_from(noise))]
+    found = identify(input_from(noise), tables)
+    assert found.nearest is None or found.nearest.proposal.request.resource != "rope/axial"
