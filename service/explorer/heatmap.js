@@ -106,7 +106,7 @@ class Axis {
 export class Heatmap {
   /** Make a map; it calls `drawn`, `moved` after a move of window or cursor, `kept` with a line. */
   constructor({ drawn = () => {}, moved = () => {}, kept = () => {} } = {}) {
-    Object.assign(this, { drawn, moved, kept, panels: [], marks: [], drawTimes: [] });
+    Object.assign(this, { drawn, moved, kept, panels: [], marks: [] });
     const tiles = new Tiles(() => this.redraw());
     Object.assign(this, { isMean: true, pointers: new Map(), tiles }, partsOf("map"));
     this.again.onclick = () => this.retry();
@@ -171,7 +171,6 @@ export class Heatmap {
 
   draw() {
     this.frame = null;
-    const begun = performance.now();
     const { canvas, field, tiles } = this;
     const ratio = devicePixelRatio || 1;
     const [width, height] = [field.clientWidth * ratio, field.clientHeight * ratio].map(Math.round);
@@ -205,8 +204,6 @@ export class Heatmap {
     tiles.want([...wanted.flat(), ...near]);
     this.drawOver(boxes);
     this.tell(isReady);
-    this.drawTimes.push(performance.now() - begun);
-    if (this.drawTimes.length > 1000) this.drawTimes.shift();
     this.drawn();
   }
 

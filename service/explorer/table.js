@@ -469,7 +469,7 @@ export class TableView {
     const { view } = place;
     const description = await this.app.describe(place.url);
     const source = await chosenSource(description, view);
-    if (turn !== this.turn) return;
+    if (turn !== this.turn || place !== this.app.place) return;
     this.description = description;
     const { arrays, formats, axes } = description;
     const shapes = arrays.map(({ shape }) => shape.map(count).join(" × "));
@@ -497,9 +497,5 @@ export class TableView {
     const aspect = source.numbers && x / y;
     this.element.hidden = false;
     this.pane.show({ panels, view, aspect, isUpright: upright });
-  }
-
-  close() {
-    this.turn = null;
   }
 }

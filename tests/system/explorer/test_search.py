@@ -24,8 +24,15 @@ FOUND = {
     "internvl": "Resize, vit",
     "musicgen": "Timestep Embedding",
     "ntk-aware": "RoPE, dynamic",
+    "interpolate": "Resize, torch",
+    "rope_scaling": "RoPE, linear",
+    "stable diffusion": "Timestep Embedding",
+    "Stable Diffusion 3": "Grid Encoding, diffusers",
+    "rope_type": "RoPE, default",
+    "partial_rotary_factor": "RoPE, default",
+    "beta_fast": "RoPE, yarn",
 }
-NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2")
+NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2", "bert", "bart", "electra")
 NEAR = {"whsiper": "whisper", "roep": "default", "alibbi": "original"}
 IS_ABOVE = """() => {
   const help = document.querySelector(".field.set .help")
