@@ -271,16 +271,14 @@ class ParameterForm {
 /** One parameter: its label, its input, its description, and what is wrong with its value. */
 class Field {
   constructor(parameter, isRequired) {
-    const { name, type, choices } = parameter;
+    const { name, type, choices = type === "boolean" && ["false", "true"] } = parameter;
     Object.assign(this, partsOf("field"));
     this.isKnown = type !== undefined;
-    this.isBoolean = type === "boolean";
-    this.standard = String(parameter.default ?? (this.isBoolean ? "false" : ""));
+    this.standard = String(parameter.default ?? (type === "boolean" ? "false" : ""));
     const [input, other] = choices ? [this.choice, this.text] : [this.text, this.choice];
     other.remove();
     this.input = input;
-    this.text.type = this.isBoolean ? "checkbox" : "text";
-    const values = new Set([this.standard, ...(choices ?? []).map(String)]);
+    const values = new Set([this.standard, ...(choices || []).map(String)]);
     const option = (value) => h("option", { value }, value || "–");
     fill(this.choice, [...values].map(option));
     const id = `parameter-${name}`;
@@ -304,20 +302,17 @@ class Field {
 
   /** Show the value of the URL, or the default where it has none. */
   show(value) {
-    const { input } = this;
-    const text = value ?? this.standard;
+    const text = value ?? (this.input === this.choice ? this.standard : "");
     this.element.classList.toggle("set", value !== undefined);
-    if (this.isBoolean) input.checked = text === "true";
-    else if (input === this.text && this.read() !== (value ?? "")) input.value = value ?? "";
-    else if (input === this.choice) {
-      input.value = text;
-      if (input.value !== text) input.add(new Option(text, text, true, true));
-    }
+    // What is being typed keeps its spaces.
+    if (this.read() === text) return;
+    this.input.value = text;
+    if (this.choice.value !== text) this.choice.add(new Option(text, text, true, true));
   }
 
   /** Return the value as the URL has it; nothing where the field is empty. */
   read() {
-    return this.isBoolean ? String(this.input.checked) : this.input.value.trim();
+    return this.input.value.trim();
   }
 
   refuse(fault, repair) {

@@ -9,11 +9,8 @@ const PALETTE = 60;
 /** Masks are written as −inf, NaN or the lowest finite number: from here on a number is a mask. */
 const MASK = 1e30;
 
-/** Return true where the page is dark. */
-export function isDark() {
-  const theme = document.documentElement.dataset.theme;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
+/** Where the page is dark; a change of that is an event of it. */
+export const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 /** Return [red, green, blue] from 0 to 255 of an OKLCH colour, its hue in degrees. */
 function rgb(lightness, chroma, hue) {
@@ -62,7 +59,7 @@ function palette(kind, dark) {
 export class Scale {
   /** Make a "signed", "ramp" or "index" scale from the number of the first colour to the last's. */
   constructor(kind, low, high) {
-    const dark = isDark();
+    const { matches: dark } = DARK;
     Object.assign(this, { kind, low, high, dark }, (palettes[kind + dark] ??= palette(kind, dark)));
   }
 

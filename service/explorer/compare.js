@@ -1,7 +1,7 @@
 // Two tables: one over the other, and their difference over positions and channels.
 
 import { layoutOf } from "./arrays.js";
-import { h, json, partsOf, real, whole } from "./lib.js";
+import { button, h, json, partsOf, real, whole } from "./lib.js";
 import { DifferenceSource } from "./sources.js";
 import { MatrixPane, buttons, choices, chosenSource } from "./table.js";
 
@@ -134,7 +134,7 @@ export class CompareView {
       this.pane.heatmap.place(cell);
       this.pane.heatmap.canvas.focus();
     };
-    const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
-    return told.replaceChildren(`${text}${real(worst.error, 7)}. `, button);
+    const shown = button("Show it", onclick, "quiet");
+    return told.replaceChildren(`${text}${real(worst.error, 7)}. `, shown);
   }
 }

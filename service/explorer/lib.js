@@ -39,6 +39,10 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** Return a button of one of the kinds of style. */
+export const button = (text, onclick, kind = "outlined") =>
+  h("button", { type: "button", class: kind, onclick }, text);
+
 /** Return what a template of the page holds. */
 export function copied(id) {
   return document.getElementById(id).content.cloneNode(true);
@@ -64,12 +68,11 @@ export function fault({ title, message, status, errors = [] }, again) {
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
-  const help = (text, onclick) => h("button", { type: "button", class: "outlined", onclick }, text);
   const retry =
     again &&
     /401|429|5../.test(status) &&
-    help(status === 401 ? "Give the key" : "Try again", again);
-  const rest = title ? retry : help("Reload the page", () => location.reload());
+    button(status === 401 ? "Give the key" : "Try again", again);
+  const rest = title ? retry : button("Reload the page", () => location.reload());
   const head = h("h1", {}, title ?? "The page failed");
   return h("div", { class: "fault", role: "alert" }, head, faults, rest);
 }

@@ -2,10 +2,10 @@
 
 import { shapeText } from "./arrays.js";
 import { logChart } from "./charts.js";
-import { Description, button, code, details, givenIn, joined, layersText } from "./given.js";
+import { Description, code, details, givenIn, joined, layersText } from "./given.js";
 import { list, muted, pageOf, paragraph, posted, showing } from "./given.js";
 import { Problem, announce, fault, fill, frequenciesAt } from "./lib.js";
-import { h, json, partsOf, real, whole } from "./lib.js";
+import { button, h, json, partsOf, real, whole } from "./lib.js";
 import models from "./models.json" with { type: "json" };
 import { edit } from "./post.js";
 

@@ -1,8 +1,8 @@
 // What a report says of a file: the verdict, what to do, and the evidence.
 
 import { shapeText } from "./arrays.js";
-import { button, code, details, joined, layersText, list, muted, paragraph } from "./given.js";
-import { copyText, h, real, whole } from "./lib.js";
+import { code, details, joined, layersText, list, muted, paragraph } from "./given.js";
+import { button, copyText, h, real, whole } from "./lib.js";
 import { exactText } from "./sources.js";
 
 const VERDICTS = {

@@ -144,9 +144,9 @@ function picture({ heatmap, bar }, title) {
   write(real(scale.high, 3), "left", left + 142, height - 8);
   write(`${x.labels.axis} →`, "right", width - right, height - 8);
   for (const box of heatmap.boxes()) {
-    for (const tick of axisTicks(y, y.labels, box.height / 40))
+    for (const tick of axisTicks(y, box.height / 40))
       write(tick.text, "right", left - 8, top + box.top + tick.fraction * box.height + 4);
-    for (const tick of axisTicks(x, x.labels, box.width / 110))
+    for (const tick of axisTicks(x, box.width / 110))
       write(tick.text, "center", left + box.left + tick.fraction * box.width, height - 26);
   }
   return sheet;

@@ -80,8 +80,7 @@ export class MatrixPane {
   /** Make a pane; `look` gets changes of the fragment, where null removes a name. */
   constructor(look = () => {}) {
     Object.assign(this, { look, kept: [], states: {} }, partsOf("matrix"));
-    const listeners = { drawn: () => this.drawn(), moved: () => this.moved() };
-    const map = (this.heatmap = new Heatmap({ ...listeners, kept: (line) => this.keep(line) }));
+    const map = (this.heatmap = new Heatmap(this));
     this.dial = new Dial((fraction) => this.slide(fraction));
     this.mean.onclick = () => map.setMean(!map.isMean);
     this.out.onclick = () => map.zoom(2);
@@ -117,9 +116,9 @@ export class MatrixPane {
     const lines = (fragment.get("channels") ?? "").split(",");
     const kept = lines.map((each) => Number(wholeBelow(map.y.count, each, -1n)));
     this.kept = kept.filter((each) => each >= 0).slice(0, KEPT);
-    const hasPairs = source.channels.havePairs && upright;
-    const [run] = source.channels.runs;
-    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length < 2;
+    const pair = source.channels.find(Boolean);
+    const hasPairs = pair && upright;
+    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(pair).length < 2;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
     this.legend.hidden = !isIndex;
     this.rail.hidden = !hasPairs && !isIndex;
@@ -336,7 +335,7 @@ export class MatrixPane {
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
     const [{ wavelengths, unscaledWavelengths, axes, channels }, other] = this.source.origins;
-    const marker = channels.pairAt(Number(columns.cursor))?.pair ?? null;
+    const marker = channels[columns.cursor]?.pair;
     const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
     if (!wavelengths || !this.isNew("wavelengths", marker, window, width)) return;
@@ -377,7 +376,7 @@ export class MatrixPane {
     const { cursor, panels } = this.heatmap;
     const sources = panels.flatMap(({ source }) => source.origins);
     const [{ wavelengths, channels }] = sources;
-    const pair = channels.pairAt(Number(cursor.column));
+    const pair = channels[cursor.column];
     const placesOf = (from) => [[from, cursor.column], ...(pair ? from.placesOf(pair) : [])];
     const places = sources.map(placesOf);
     const number = ([from, column]) => this.heatmap.numberOf(from, cursor.row, BigInt(column));
