@@ -31,17 +31,13 @@ function isNear(one, other, most) {
 
 /** Return how well an entry answers a search: 0 where a word may be misspelt, −1 where not. */
 function score({ id, title, summary, path, group, fixed, parameters, models = "" }, words) {
-  const name = `${title} ${id} ${models}`;
+  const name = `${title} ${id} ${models}`.toLowerCase();
   const named = [...Object.keys(fixed), ...parameters];
   const all = `${name} ${summary} ${path} ${group} ${named}`.replace(/@[^,]*/g, "");
   const kind = (word) => word[0] + word.replace(/\D/g, "");
   const isLike = (word) => (each) =>
     kind(word) === kind(each) && isNear(word, each, Math.floor((word.length - 2) / 3));
-  const near = (word) =>
-    name
-      .toLowerCase()
-      .split(/[\W_]+/)
-      .some(isLike(word));
+  const near = (word) => name.split(/[\W_]+/).some(isLike(word));
   const starts = (word) => [title, group].some((text) => begins(text, word, "^"));
   const rate = (word) =>
     [near(word), begins(all, word), begins(name, word), starts(word)].lastIndexOf(true);
@@ -97,17 +93,17 @@ export class EncodingPanel {
   /** List the entries that answer the search: groups in the order of their best entries. */
   list() {
     const { groups, entries } = this.catalogue;
-    const typed = this.search.value.toLowerCase();
+    const typed = this.search.value.trim().toLowerCase();
     // "Llama 3.1" is llama3, as in the names of models.
     const named = typed.replace(/[-_]/g, "").replace(/([a-z]) ?(\d+)(\.\d+)*/g, "$1$2");
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
-    const rate = (words) =>
-      entries
-        .map((entry) => ({ entry, score: score(entry, words) }))
-        .sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry));
-    const [words, apart] = [named, typed].map((text) => text.match(/[a-z0-9]+/g) ?? []);
-    const joined = rate(words);
-    const rated = joined[0].score > 0 ? joined : rate(apart);
+    const rate = (text) => {
+      const words = text.match(/[a-z0-9]+/g) ?? [];
+      const rated = entries.map((entry) => ({ entry, score: score(entry, words) }));
+      return rated.sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry));
+    };
+    const [joined, apart] = [rate(named), rate(typed)];
+    const rated = joined[0].score > 0 ? joined : apart;
     const isFound = rated[0].score > 0;
     const those = rated.filter((each) => each.score >= Number(isFound)).map(({ entry }) => entry);
     const listed = [...Map.groupBy(those, place)].map(([at, all]) => {
@@ -117,9 +113,9 @@ export class EncodingPanel {
     const [nothing, model] = copied("nothing").children;
     model.href = "/#view=model";
     fill(this.options, isFound ? listed : [nothing, listed, model]);
-    const first = words.length ? "[data-id]" : "[aria-selected=true]";
+    const first = typed ? "[data-id]" : "[aria-selected=true]";
     this.activate(isFound ? this.options.querySelector(first) : null);
-    if (words.length) announce(isFound ? `${those.length} encodings` : nothing.textContent);
+    if (typed) announce(isFound ? `${those.length} encodings` : nothing.textContent);
   }
 
   /** Return an entry as an option, with its path where that of the one before is another. */

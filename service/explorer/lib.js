@@ -11,26 +11,21 @@ export class Problem extends Error {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
+/** Return what makes elements: functions are listeners, true is an empty attribute; no text is HTML. */
+const maker =
+  (namespace) =>
+  (tag, props = {}, ...children) => {
+    const element = document.createElementNS(namespace, tag);
+    for (const [name, value] of Object.entries(props)) {
+      if (typeof value === "function") element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false)
+        element.setAttribute(name, value === true ? "" : value);
+    }
+    return fill(element, children);
+  };
 
-/** Return an element: functions are listeners, true is an empty attribute; no text is HTML. */
-export function h(tag, props = {}, ...children) {
-  return filled(document.createElement(tag), props, children);
-}
-
-/** Return an SVG element, as `h` does. */
-export function svg(tag, props = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), props, children);
-}
-
-function filled(element, props, children) {
-  for (const [name, value] of Object.entries(props ?? {})) {
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(name, value === true ? "" : value);
-  }
-  return fill(element, children);
-}
+export const h = maker("http://www.w3.org/1999/xhtml");
+export const svg = maker("http://www.w3.org/2000/svg");
 
 /** Put children into an element, as `h` does, in place of those that it has. */
 export function fill(element, ...children) {
@@ -212,8 +207,7 @@ const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Return 10^n or 2^n as text with the exponent raised. */
 export function power(base, exponent) {
-  const digits = [...String(exponent)].map((each) => SUPERSCRIPTS[each] ?? "⁻");
-  return base + digits.join("");
+  return base + String(exponent).replace(/./g, (each) => SUPERSCRIPTS[each] ?? "⁻");
 }
 
 /** Return a whole number (number or BigInt) with thin spaces between thousands. */

@@ -63,12 +63,8 @@ export class CopyMenu {
   async run({ value, textContent: name }) {
     if (!value) return;
     this.menu.hidePopover();
-    try {
-      if (value === "picture") await this.save();
-      else await copyText(name, await this[value](name), this.button);
-    } catch (error) {
-      this.app.fail(error);
-    }
+    if (value === "picture") await this.save();
+    else await copyText(name, await this[value](name), this.button);
   }
 
   /** Return the program for the table; for the rows in sight, where the table is large. */
