@@ -25,7 +25,12 @@ _LOADED = """() => {
 _PAN = f"""async (frames) => {{
   const {{heatmap}} = {_MAP}
   const frame = () => new Promise(requestAnimationFrame)
-  heatmap.drawTimes.length = 0
+  const milliseconds = []
+  heatmap.draw = () => {{
+    const begun = performance.now()
+    Object.getPrototypeOf(heatmap).draw.call(heatmap)
+    milliseconds.push(performance.now() - begun)
+  }}
   let unready = 0
   for (let at = 0; at < frames; at += 1) {{
     const {{base, span, offset}} = heatmap.x
@@ -34,7 +39,8 @@ _PAN = f"""async (frames) => {{
     await frame()
     if ({_MAP}.dataset.state !== "ready") unready += 1
   }}
-  return {{milliseconds: [...heatmap.drawTimes], unready}}
+  delete heatmap.draw
+  return {{milliseconds, unready}}
 }}"""
 _JUMP = f"""async (jumps) => {{
   const {{heatmap}} = {_MAP}

@@ -1,7 +1,8 @@
 // The page: its state (URL and fragment), the views, and the request bar.
 
 import { EncodingPanel } from "./catalogue.js";
-import { Problem, announce, copied, fault, json, key, once, ownUrl, partsOf, save } from "./lib.js";
+import { Problem, announce, copied, cutOff, fault, json, key, once, ownUrl } from "./lib.js";
+import { partsOf, save } from "./lib.js";
 
 const HOME =
   "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32" +
@@ -24,6 +25,19 @@ function placeOf(address) {
   return { path, query, url: own + search, view, kind, isHome, isTable };
 }
 
+/** Return the catalogue; throws Problem where one of its entries is not whole. */
+async function wholeCatalogue() {
+  const catalogue = await json("/catalogue", {}, "entries");
+  const { groups, parameters, entries } = catalogue;
+  const isWhole = (each) =>
+    each?.path &&
+    each.required &&
+    each.fixed &&
+    each.parameters?.every?.((key) => parameters?.[key]);
+  if (groups?.length && entries.length && entries.every?.(isWhole)) return catalogue;
+  throw cutOff();
+}
+
 /** Return the fragment that compares a table with another: looked at as now, if it is on the page. */
 function against(vs, { isTable, view }) {
   return new URLSearchParams({ ...(isTable && Object.fromEntries(view)), vs, show: "d" });
@@ -35,7 +49,7 @@ class Page {
     Object.assign(this, partsOf(frame));
     this.written = document.querySelector(".readable");
     this.answer = JSON.parse(document.getElementById("answer").textContent);
-    this.catalogue = once(() => json("/catalogue", {}, "entries"));
+    this.catalogue = once(wholeCatalogue);
     this.place = placeOf(location);
     this.answered = this.place.url;
     this.views = {};
@@ -60,6 +74,13 @@ class Page {
     const [, text = value] = /curl .*?(https?:[^'"\s]+)/.exec(value) ?? [];
     const url = URL.parse(/^\/|:\/\//.test(text) ? text : `/${text}`, location) ?? ownUrl(text);
     return url.pathname.replace(EXTENSION, "") + url.search;
+  }
+
+  /** Return the fragment of the table alone, looked at as now. */
+  alone() {
+    const view = new URLSearchParams(this.place.isTable ? this.place.view : "");
+    for (const name of ["vs", "show", "view"]) view.delete(name);
+    return String(view);
   }
 
   /** Compare the table with the one in the request bar; or keep it as B, and change A. */
@@ -135,7 +156,7 @@ class Page {
     const table = isHome ? "/" : url;
     const other = view.get("vs") ?? (isHome ? url.replace("factor=32", "factor=8") : url);
     const [toTable, toComparison] = this.links.children;
-    toTable.href = table;
+    toTable.href = [table, this.alone()].filter(Boolean).join("#");
     toComparison.href = `${table}#${against(other, this.place)}`;
     for (const link of this.links.children)
       link.ariaCurrent = link.textContent === kind ? "page" : null;

@@ -10,6 +10,7 @@ const BOUNDS = {
   multiple_of: "a multiple of",
   default: "default",
 };
+
 const WIDE = matchMedia("(min-width: 720px)");
 
 /** Return path and query as one URL, with commas and colons left readable. */
@@ -22,25 +23,21 @@ function urlOf(path, pairs) {
 const begins = (text, word, before = "(^|[^a-z0-9])") =>
   RegExp(before + [...word].join("[-_]?"), "i").test(text);
 
-/** Return whether two words differ by at most so many letters. */
+/** Return whether two words differ, whatever the order of their letters, by at most so many. */
 function isNear(one, other, most) {
-  if (!one || !other) return one.length + other.length <= most;
-  const [from, to] = [one.slice(1), other.slice(1)];
-  if (one[0] === other[0]) return isNear(from, to, most);
-  const isIn = (a, b) => isNear(a, b, most - 1);
-  const isTurned = one[0] === other[1] && one[1] === other[0] && isIn(from.slice(1), to.slice(1));
-  return most > 0 && (isIn(from, other) || isIn(one, to) || isIn(from, to) || isTurned);
+  const missing = [...one].reduce((rest, letter) => rest.replace(letter, ""), other).length;
+  return missing <= most && one.length - other.length + missing <= most;
 }
 
 /** Return how well an entry answers a search: 0 where a word may be misspelt, −1 where not. */
-function score({ id, title, summary, path, group, parameters, models = "" }, words) {
-  const name = `${title} ${id} ${models}`;
-  const all = `${name} ${summary} ${path} ${group} ${parameters}`.replace(/@[^,]*/g, "");
+function score({ id, title, summary, path, group, fixed, parameters, models = "" }, words) {
+  const name = `${title} ${id} ${models}`.toLowerCase();
+  const named = [...Object.keys(fixed), ...parameters];
+  const all = `${name} ${summary} ${path} ${group} ${named}`.replace(/@[^,]*/g, "");
   const kind = (word) => word[0] + word.replace(/\D/g, "");
   const isLike = (word) => (each) =>
-    kind(word) === kind(each) && isNear(word, each, word.length > 5 ? 2 : 1);
-  const named = name.toLowerCase().split(/[\W_]+/);
-  const near = (word) => word.length > 3 && named.some(isLike(word));
+    kind(word) === kind(each) && isNear(word, each, Math.floor((word.length - 2) / 3));
+  const near = (word) => name.split(/[\W_]+/).some(isLike(word));
   const starts = (word) => [title, group].some((text) => begins(text, word, "^"));
   const rate = (word) =>
     [near(word), begins(all, word), begins(name, word), starts(word)].lastIndexOf(true);
@@ -96,14 +93,17 @@ export class EncodingPanel {
   /** List the entries that answer the search: groups in the order of their best entries. */
   list() {
     const { groups, entries } = this.catalogue;
-    const typed = this.search.value.toLowerCase().replace(/[-_]/g, "");
+    const typed = this.search.value.trim().toLowerCase();
     // "Llama 3.1" is llama3, as in the names of models.
-    const joined = typed.replace(/([a-z]) ?(\d+)(\.\d+)*/g, "$1$2");
-    const words = joined.match(/[a-z0-9]+/g) ?? [];
+    const named = typed.replace(/[-_]/g, "").replace(/([a-z]) ?(\d+)(\.\d+)*/g, "$1$2");
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
-    const rated = entries
-      .map((entry) => ({ entry, score: score(entry, words) }))
-      .sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry));
+    const rate = (text) => {
+      const words = text.match(/[a-z0-9]+/g) ?? [];
+      const rated = entries.map((entry) => ({ entry, score: score(entry, words) }));
+      return rated.sort((a, b) => b.score - a.score || place(a.entry) - place(b.entry));
+    };
+    const [joined, apart] = [rate(named), rate(typed)];
+    const rated = joined[0].score > 0 ? joined : apart;
     const isFound = rated[0].score > 0;
     const those = rated.filter((each) => each.score >= Number(isFound)).map(({ entry }) => entry);
     const listed = [...Map.groupBy(those, place)].map(([at, all]) => {
@@ -113,9 +113,9 @@ export class EncodingPanel {
     const [nothing, model] = copied("nothing").children;
     model.href = "/#view=model";
     fill(this.options, isFound ? listed : [nothing, listed, model]);
-    const first = words.length ? "[data-id]" : "[aria-selected=true]";
+    const first = typed ? "[data-id]" : "[aria-selected=true]";
     this.activate(isFound ? this.options.querySelector(first) : null);
-    if (words.length) announce(isFound ? `${those.length} encodings` : nothing.textContent);
+    if (typed) announce(isFound ? `${those.length} encodings` : nothing.textContent);
   }
 
   /** Return an entry as an option, with its path where that of the one before is another. */
@@ -134,10 +134,7 @@ export class EncodingPanel {
     this.search.setAttribute("aria-activedescendant", option?.id ?? "");
     if (!option) return;
     option.classList.add("active");
-    const { scrollTop, clientHeight } = this.options;
-    const below = option.offsetTop - scrollTop;
-    if (below < 0 || below + option.offsetHeight > clientHeight)
-      this.options.scrollTop = option.offsetTop - clientHeight / 2;
+    option.scrollIntoView({ block: "nearest" });
   }
 
   move(event) {
@@ -270,16 +267,14 @@ class ParameterForm {
 /** One parameter: its label, its input, its description, and what is wrong with its value. */
 class Field {
   constructor(parameter, isRequired) {
-    const { name, type, choices } = parameter;
+    const { name, type, choices = type === "boolean" && ["false", "true"] } = parameter;
     Object.assign(this, partsOf("field"));
     this.isKnown = type !== undefined;
-    this.isBoolean = type === "boolean";
-    this.standard = String(parameter.default ?? (this.isBoolean ? "false" : ""));
+    this.standard = String(parameter.default ?? (type === "boolean" ? "false" : ""));
     const [input, other] = choices ? [this.choice, this.text] : [this.text, this.choice];
     other.remove();
     this.input = input;
-    this.text.type = this.isBoolean ? "checkbox" : "text";
-    const values = new Set([this.standard, ...(choices ?? []).map(String)]);
+    const values = new Set([this.standard, ...(choices || []).map(String)]);
     const option = (value) => h("option", { value }, value || "–");
     fill(this.choice, [...values].map(option));
     const id = `parameter-${name}`;
@@ -303,20 +298,17 @@ class Field {
 
   /** Show the value of the URL, or the default where it has none. */
   show(value) {
-    const { input } = this;
-    const text = value ?? this.standard;
+    const text = value ?? (this.input === this.choice ? this.standard : "");
     this.element.classList.toggle("set", value !== undefined);
-    if (this.isBoolean) input.checked = text === "true";
-    else if (input === this.text && this.read() !== (value ?? "")) input.value = value ?? "";
-    else if (input === this.choice) {
-      input.value = text;
-      if (input.value !== text) input.add(new Option(text, text, true, true));
-    }
+    // What is being typed keeps its spaces.
+    if (this.read() === text) return;
+    this.input.value = text;
+    if (this.choice.value !== text) this.choice.add(new Option(text, text, true, true));
   }
 
   /** Return the value as the URL has it; nothing where the field is empty. */
   read() {
-    return this.isBoolean ? String(this.input.checked) : this.input.value.trim();
+    return this.input.value.trim();
   }
 
   refuse(fault, repair) {

@@ -23,7 +23,8 @@ function labelText(label, step, first) {
 }
 
 /** Return about so many ticks of an axis: the fraction where each is, its text and label. */
-export function axisTicks(axis, labels, most) {
+export function axisTicks(axis, most) {
+  const { labels } = axis;
   const size = BigInt(niceStep(axis.span / Math.max(most, 1.5)));
   const by = labels.isEven ? labels.runs[0].step : 1n;
   const start = labels.isEven ? labels.at(axis.base) : axis.base;
@@ -93,7 +94,7 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
   const x = (fraction) => GUTTER + fraction * width;
   const even = [high, (low + high) / 2, low].map((value) => [value, short(value)]);
   const rows = (isLog ? decades(low, high, 4) : even).map(([value, text]) => [y(value), text]);
-  const ticks = axisTicks(axis, axis.labels, width / 110);
+  const ticks = axisTicks(axis, width / 110);
   const columns = ticks.map(({ fraction, text }) => [x(fraction), text]);
   const curves = series.map(({ points, series: style }) => {
     const places = points.map(([at, value]) => [x(at), y(value)]);
@@ -106,7 +107,7 @@ export function drawCurves(element, { axis, series, low, high, isLog = false }) 
 }
 
 /** Return a log chart by pair: series {values, series?, axes?}, lines {value, text}, a marker. */
-export function logChart({ series, lines = [], marker = null, width, height, ...names }) {
+export function logChart({ series, lines = [], marker, width, height, ...names }) {
   const shown = lines.filter(({ value }) => value > 0);
   const all = [...series.flatMap((each) => [...each.values]), ...shown.map(({ value }) => value)];
   const tens = all.filter((value) => value > 0 && value < 1e300).map(Math.log10);
@@ -131,7 +132,7 @@ export function logChart({ series, lines = [], marker = null, width, height, ...
       line(`series series-${style ?? at}`, path(own(axis))),
     );
   });
-  const hair = marker === null ? [] : [line("marker", `M${x(marker).toFixed(1)} 4V${base}`)];
+  const hair = marker === undefined ? [] : [line("marker", `M${x(marker).toFixed(1)} 4V${base}`)];
   const name = label(`${names.axis ?? "pair"} →`, right, base + 31, "end");
   const parts = [frame([left, right, base], rows, columns), curves.reverse(), hair, across, name];
   const about = { class: "chart", role: "img", "aria-label": names.label };

@@ -9,29 +9,16 @@ const PALETTE = 60;
 /** Masks are written as −inf, NaN or the lowest finite number: from here on a number is a mask. */
 const MASK = 1e30;
 
-/** Return true where the page is dark. */
-export function isDark() {
-  const theme = document.documentElement.dataset.theme;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
+/** Where the page is dark; a change of that is an event of it. */
+export const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 /** Return [red, green, blue] from 0 to 255 of an OKLCH colour, its hue in degrees. */
 function rgb(lightness, chroma, hue) {
   // Not by a canvas: browsers that hide who one is add noise to what is read of it.
-  const a = chroma * Math.cos((hue * Math.PI) / 180);
-  const b = chroma * Math.sin((hue * Math.PI) / 180);
-  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  return [
-    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-  ].map((linear) => {
-    const light = Math.min(Math.max(linear, 0), 1);
-    const encoded = light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055;
-    return Math.round(255 * encoded);
-  });
+  const { style } = document.head;
+  style.color = `color(from oklch(${lightness} ${chroma} ${hue}) srgb r g b)`;
+  const parts = getComputedStyle(document.head).color.match(/-?[\d.]+(e-?\d+)?/g);
+  return parts.map((part) => Math.round(255 * Math.min(Math.max(part, 0), 1)));
 }
 
 /** What returns the colour of t from 0 to 1, or of an index, by kind of scale. */
@@ -72,7 +59,7 @@ function palette(kind, dark) {
 export class Scale {
   /** Make a "signed", "ramp" or "index" scale from the number of the first colour to the last's. */
   constructor(kind, low, high) {
-    const dark = isDark();
+    const { matches: dark } = DARK;
     Object.assign(this, { kind, low, high, dark }, (palettes[kind + dark] ??= palette(kind, dark)));
   }
 

@@ -1,7 +1,7 @@
 // Two tables: one over the other, and their difference over positions and channels.
 
 import { layoutOf } from "./arrays.js";
-import { h, json, partsOf, real, whole } from "./lib.js";
+import { button, h, json, partsOf, real, whole } from "./lib.js";
 import { DifferenceSource } from "./sources.js";
 import { MatrixPane, buttons, choices, chosenSource } from "./table.js";
 
@@ -52,6 +52,7 @@ export class CompareView {
     Object.assign(this, { app, pane }, partsOf("comparison"));
     this.note.after(this.pane.choices);
     this.comparison.append(this.pane.element);
+    this.stop.onclick = () => app.open(app.place.url, app.alone());
     const open = (url, other) => {
       const view = new URLSearchParams(app.place.view);
       view.set("vs", other);
@@ -64,7 +65,7 @@ export class CompareView {
   /** Show two tables; throws the Problem that the server has with one of them. */
   async show(place) {
     const both = [place.url, place.view.get("vs") ?? place.url];
-    [this.a.textContent, this.b.value, this.stop.href] = [...both, place.url];
+    [this.a.textContent, this.b.value] = both;
     const [one, other] = both.map((url) => this.app.describe(url));
     const B = other.catch((problem) => this.refuse(problem, place));
     const descriptions = await Promise.all([one, B]);
@@ -133,7 +134,7 @@ export class CompareView {
       this.pane.heatmap.place(cell);
       this.pane.heatmap.canvas.focus();
     };
-    const button = h("button", { type: "button", class: "quiet", onclick }, "Show it");
-    return told.replaceChildren(`${text}${real(worst.error, 7)}. `, button);
+    const shown = button("Show it", onclick, "quiet");
+    return told.replaceChildren(`${text}${real(worst.error, 7)}. `, shown);
   }
 }

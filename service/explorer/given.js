@@ -9,8 +9,6 @@ export const code = (text) => h("code", {}, text);
 export const paragraph = (...children) => h("p", {}, children);
 export const muted = (...children) => h("p", { class: "muted" }, children);
 export const details = (text, ...children) => h("details", {}, h("summary", {}, text), children);
-export const button = (text, onclick, kind = "outlined") =>
-  h("button", { type: "button", class: kind, onclick }, text);
 
 /** Return a list of those items that there are; false if there is none. */
 export function list(kind, items) {

@@ -1,7 +1,7 @@
 // The heat map: tiles of numbers on a canvas, which one pans, zooms and reads with a cursor.
 
 import { axisTicks, line } from "./charts.js";
-import { Scale, isDark } from "./colours.js";
+import { DARK, Scale } from "./colours.js";
 import { Tiles } from "./sources.js";
 import { partsOf, svg, whole } from "./lib.js";
 
@@ -18,11 +18,13 @@ const POINTER = ["keydown", "wheel", "pointerdown", "pointermove", "pointerup", 
 
 /** Rows or columns: the part in sight from base + offset on, the cursor, and the stride drawn. */
 class Axis {
-  constructor(labels, most = Infinity) {
+  /** Show of an axis the window and cursor of another, or all. */
+  constructor(labels, most, { cursor = null, base, span, offset } = {}) {
     const { count } = labels;
-    Object.assign(this, { labels, count, cursor: null, stride: 1 });
+    Object.assign(this, { labels, count, cursor, stride: 1 });
     this.most = Math.min(Number(count), most);
-    this.all();
+    if (span) this.set(base, span, offset);
+    else this.all();
   }
 
   /** Show so many from an index on, as far as they exist. Indices are BigInts. */
@@ -104,9 +106,9 @@ class Axis {
 }
 
 export class Heatmap {
-  /** Make a map; it calls `drawn`, `moved` after a move of window or cursor, `kept` with a line. */
-  constructor({ drawn = () => {}, moved = () => {}, kept = () => {} } = {}) {
-    Object.assign(this, { drawn, moved, kept, panels: [], marks: [], drawTimes: [] });
+  /** Make a map; its pane hears `drawn`, `moved` of window or cursor, and `keep` with a line. */
+  constructor(pane) {
+    Object.assign(this, { pane, panels: [], marks: [] });
     const tiles = new Tiles(() => this.redraw());
     Object.assign(this, { isMean: true, pointers: new Map(), tiles }, partsOf("map"));
     this.again.onclick = () => this.retry();
@@ -115,18 +117,16 @@ export class Heatmap {
     for (const name of POINTER) this.canvas.addEventListener(name, (event) => this[name](event));
     this.element.heatmap = this;
     new ResizeObserver(() => this.redraw()).observe(this.field);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    DARK.addEventListener("change", () => this.redraw());
   }
 
   /** Show panels `{source, name, label?}` of the same axes, upright with rows along x. */
   show({ panels, isUpright, range = panels[0].source.range, isIndex = false, keeps = false }) {
     const [{ source }] = panels;
     Object.assign(this, { panels, isUpright, range, isIndex, source, scale: null, seen: null });
-    if (!keeps) this.rows = new Axis(source.rows, source.mostRows);
-    if (!keeps) this.columns = new Axis(source.columns);
-    [this.rows.labels, this.columns.labels] = [source.rows, source.columns];
-    this.rows.most = Math.min(Number(source.rows.count), source.mostRows);
-    if (this.rows.span > this.rows.most) this.rows.set(this.rows.base, this.rows.span);
+    const before = keeps ? this : {};
+    this.rows = new Axis(source.rows, source.mostRows, before.rows);
+    this.columns = new Axis(source.columns, Infinity, before.columns);
     [this.x, this.y] = this.turned(this);
     this.canvas.ariaLabel = `Heat map of ${panels.map(({ name }) => name).join(" and ")}`;
     this.retry();
@@ -171,7 +171,6 @@ export class Heatmap {
 
   draw() {
     this.frame = null;
-    const begun = performance.now();
     const { canvas, field, tiles } = this;
     const ratio = devicePixelRatio || 1;
     const [width, height] = [field.clientWidth * ratio, field.clientHeight * ratio].map(Math.round);
@@ -205,9 +204,7 @@ export class Heatmap {
     tiles.want([...wanted.flat(), ...near]);
     this.drawOver(boxes);
     this.tell(isReady);
-    this.drawTimes.push(performance.now() - begun);
-    if (this.drawTimes.length > 1000) this.drawTimes.shift();
-    this.drawn();
+    this.pane?.drawn();
   }
 
   /** Set the scale: the given one, or that of the numbers seen so far. */
@@ -217,7 +214,7 @@ export class Heatmap {
       tile.show(this.isMean);
       if (!this.range) [low, high] = [Math.min(low, tile.low), Math.max(high, tile.high)];
     }
-    if (this.scale?.dark === isDark() && `${this.seen}` === `${[low, high]}`) return;
+    if (this.scale?.dark === DARK.matches && `${this.seen}` === `${[low, high]}`) return;
     this.seen = [low, high];
     if (low > high) [low, high] = [0, 0];
     const size = Math.max(-low, high);
@@ -252,7 +249,7 @@ export class Heatmap {
     const isIn = (fraction) => fraction >= 0 && fraction <= 1;
     const [across, down] = x.cursor === null ? [NaN, NaN] : [x.fraction(), y.fraction()];
     const parts = boxes.map(({ top, width, height }, panel) => {
-      const ticks = y.count > 1n ? axisTicks(y, y.labels, height / 40) : [];
+      const ticks = y.count > 1n ? axisTicks(y, height / 40) : [];
       const [at, under] = [across * width, down * height];
       const row = isIn(down) && !isUpright ? `M0 ${under}h${width}` : "";
       const { label } = this.panels[panel];
@@ -313,7 +310,7 @@ export class Heatmap {
 
   change() {
     this.redraw();
-    this.moved();
+    this.pane?.moved();
   }
 
   /** Return row and column of a place on the canvas in CSS pixels; null outside. */
@@ -362,7 +359,7 @@ export class Heatmap {
   }
 
   keep() {
-    this.kept(Number(this.y.cursor));
+    this.pane?.keep(Number(this.y.cursor));
   }
 
   /** Pan by parts of what is in sight. */

@@ -4,7 +4,8 @@ import { Dial, logChart } from "./charts.js";
 import { posted } from "./given.js";
 import { Heatmap } from "./heatmap.js";
 import { TableSource } from "./sources.js";
-import { announce, fill, frequenciesAt, h, json, once, partsOf, whole } from "./lib.js";
+import { announce, fill, frequenciesAt, h, json, partsOf, whole } from "./lib.js";
+import stories from "./stories.json" with { type: "json" };
 
 const FREQUENCIES = "/rope/frequencies?head_dim=128&rope_theta=500000";
 const TRAINED = 8192;
@@ -90,7 +91,6 @@ const FIGURES = {
 export class LearnView {
   constructor(app) {
     Object.assign(this, { app }, partsOf("learn"));
-    this.stories = once(() => json(new URL("./stories.json", import.meta.url)));
     this.press = (event) => {
       const link = { ArrowLeft: this.back, ArrowRight: this.next }[event.key];
       if (link && !link.hidden && !event.target.closest("input, canvas, .numbers")) link.click();
@@ -98,20 +98,18 @@ export class LearnView {
     new ResizeObserver(() => this.draw()).observe(this.figure);
   }
 
-  async show({ view }) {
+  async show(place) {
     document.addEventListener("keydown", this.press);
-    const turn = (this.turn = {});
-    const stories = await this.stories();
     const steps = stories.flatMap(({ steps: all, ...story }) =>
       all.map((step, at) => {
         const url = `/#view=learn&story=${story.name}&step=${at + 1}`;
         return { ...story, ...step, url, number: `${at + 1} of ${all.length}` };
       }),
     );
-    const own = steps.filter(({ name }) => name === view.get("story"));
-    const step = own[Number(view.get("step")) - 1] ?? own[0] ?? steps[0];
+    const own = steps.filter(({ name }) => name === place.view.get("story"));
+    const step = own[Number(place.view.get("step")) - 1] ?? own[0] ?? steps[0];
     const drawing = await FIGURES[step.figure](step, this.app);
-    if (turn !== this.turn) return;
+    if (place !== this.app.place) return;
     const link = ({ name, short }) => h("a", { href: `/#view=learn&story=${name}` }, short);
     if (!this.links.firstChild) fill(this.links, stories.map(link));
     for (const each of this.links.children)
@@ -132,7 +130,6 @@ export class LearnView {
   }
 
   close() {
-    this.turn = null;
     document.removeEventListener("keydown", this.press);
   }
 }

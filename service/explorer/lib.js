@@ -11,26 +11,21 @@ export class Problem extends Error {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
+/** Return what makes elements: functions are listeners, true is an empty attribute; no text is HTML. */
+const maker =
+  (namespace) =>
+  (tag, props = {}, ...children) => {
+    const element = document.createElementNS(namespace, tag);
+    for (const [name, value] of Object.entries(props)) {
+      if (typeof value === "function") element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false)
+        element.setAttribute(name, value === true ? "" : value);
+    }
+    return fill(element, children);
+  };
 
-/** Return an element: functions are listeners, true is an empty attribute; no text is HTML. */
-export function h(tag, props = {}, ...children) {
-  return filled(document.createElement(tag), props, children);
-}
-
-/** Return an SVG element, as `h` does. */
-export function svg(tag, props = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), props, children);
-}
-
-function filled(element, props, children) {
-  for (const [name, value] of Object.entries(props ?? {})) {
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(name, value === true ? "" : value);
-  }
-  return fill(element, children);
-}
+export const h = maker("http://www.w3.org/1999/xhtml");
+export const svg = maker("http://www.w3.org/2000/svg");
 
 /** Put children into an element, as `h` does, in place of those that it has. */
 export function fill(element, ...children) {
@@ -38,6 +33,10 @@ export function fill(element, ...children) {
   element.replaceChildren(...there);
   return element;
 }
+
+/** Return a button of one of the kinds of style. */
+export const button = (text, onclick, kind = "outlined") =>
+  h("button", { type: "button", class: kind, onclick }, text);
 
 /** Return what a template of the page holds. */
 export function copied(id) {
@@ -64,12 +63,11 @@ export function fault({ title, message, status, errors = [] }, again) {
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
-  const help = (text, onclick) => h("button", { type: "button", class: "outlined", onclick }, text);
   const retry =
     again &&
     /401|429|5../.test(status) &&
-    help(status === 401 ? "Give the key" : "Try again", again);
-  const rest = title ? retry : help("Reload the page", () => location.reload());
+    button(status === 401 ? "Give the key" : "Try again", again);
+  const rest = title ? retry : button("Reload the page", () => location.reload());
   const head = h("h1", {}, title ?? "The page failed");
   return h("div", { class: "fault", role: "alert" }, head, faults, rest);
 }
@@ -209,8 +207,7 @@ const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Return 10^n or 2^n as text with the exponent raised. */
 export function power(base, exponent) {
-  const digits = [...String(exponent)].map((each) => SUPERSCRIPTS[each] ?? "⁻");
-  return base + digits.join("");
+  return base + String(exponent).replace(/./g, (each) => SUPERSCRIPTS[each] ?? "⁻");
 }
 
 /** Return a whole number (number or BigInt) with thin spaces between thousands. */

@@ -2,15 +2,18 @@
 
 import { shapeText } from "./arrays.js";
 import { logChart } from "./charts.js";
-import { Description, button, code, details, givenIn, joined, layersText } from "./given.js";
+import { Description, code, details, givenIn, joined, layersText } from "./given.js";
 import { list, muted, pageOf, paragraph, posted, showing } from "./given.js";
 import { Problem, announce, fault, fill, frequenciesAt } from "./lib.js";
-import { h, json, partsOf, real, whole } from "./lib.js";
+import { button, h, json, partsOf, real, whole } from "./lib.js";
+import models from "./models.json" with { type: "json" };
 import { edit } from "./post.js";
 
 const ROPE = "rotary embedding";
 const AXIAL = `${ROPE} on several axes`;
-const KINDS = { rope: ROPE, "rope-axial": AXIAL, none: `no ${ROPE}`, alibi: "ALiBi" };
+const LEARNED = "learned positions: the weights of the model are their table";
+const NAMES = { none: `no ${ROPE}`, alibi: "ALiBi", learned: LEARNED };
+const KINDS = { rope: ROPE, "rope-axial": AXIAL, ...NAMES };
 const STORED = ["stored", "stored_shape", "resize", "resized_around", "not_resized", "source"];
 const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", ...STORED];
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
@@ -120,8 +123,7 @@ export class ModelView {
     const parts = [...this.element.querySelectorAll(".description")];
     [this.one, this.other] = parts.map((each) => new Description(each, read));
     this.form.onchange = read;
-    this.tries.onclick = async ({ target: { textContent: name } }) => {
-      const models = await json(new URL("./models.json", import.meta.url));
+    this.tries.onclick = ({ target: { textContent: name } }) => {
       if (name in models) this.one.set(JSON.stringify(models[name], null, 2));
     };
   }
@@ -144,11 +146,15 @@ export class ModelView {
   }
 
   async compare(signal) {
-    const [a, b] = [this.one, this.other].map(({ content }) => {
-      if (typeof content !== "string")
-        throw new Problem(0, { title: "Two models are compared as JSON only" });
-      return JSON.stringify(content);
-    });
+    const both = [this.one.content, this.other.content];
+    if (!both.every((each) => typeof each === "string"))
+      throw new Problem(0, { title: "Two models are compared as JSON only" });
+    // What is no document is the address of a table, which is refused in words of its own.
+    if (!both[1].startsWith("{"))
+      await this.app.describe(both[1]).catch(({ status, title, message: detail }) => {
+        throw new Problem(status, { title, errors: { detail, pointer: "second" } });
+      });
+    const [a, b] = both.map((each) => JSON.stringify(each));
     const sent = json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
     return sent.catch((error) => {
       for (const each of error.errors ?? [])

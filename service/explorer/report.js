@@ -1,14 +1,15 @@
 // What a report says of a file: the verdict, what to do, and the evidence.
 
 import { shapeText } from "./arrays.js";
-import { button, code, details, joined, layersText, list, muted, paragraph } from "./given.js";
-import { copyText, h, real, whole } from "./lib.js";
+import { code, details, joined, layersText, list, muted, paragraph } from "./given.js";
+import { button, copyText, h, real, whole } from "./lib.js";
 import { exactText } from "./sources.js";
 
 const VERDICTS = {
   equal: ["good", "Right"],
   part: ["doubt", "Right as far as it goes"],
   packed: ["doubt", "Right numbers, packed otherwise"],
+  angles: ["doubt", "Right angles, without cosines and sines"],
   diagnosed: ["bad", "Mistake found"],
   identified: ["good", "Identified", "This is a table of this server."],
   transposed: ["doubt", "Transposed", "This is a table of this server, but transposed."],
@@ -17,12 +18,15 @@ const VERDICTS = {
   near: ["bad", "Not all right"],
 };
 
+/** Findings of this name are places: all other numbers are right, or have the mistakes beside it. */
+const PLACE = /^(element|rows|lanes|rows-and-lanes|scattered|numbers|channels|batches)$/;
+
 /** Return the verdict in words, and what to do. */
-function verdictOf({ verdict, sentence, mistakes = [], wrapper, checked: seen }) {
+function verdictOf({ verdict, sentence, mistakes = [], findings = [], wrapper, checked: seen }) {
   const isEqual = verdict === "equal";
-  const isNear = verdict === "none" && /^Right /.test(sentence);
-  const shade = isEqual ? (seen.of && "part") || (wrapper?.pack && "packed") : isNear && "near";
-  const [kind, text, own] = VERDICTS[shade || verdict];
+  const packed = wrapper?.pack && (wrapper.pack === "angle" ? "angles" : "packed");
+  const near = verdict === "none" && PLACE.test(findings[0]?.name) && "near";
+  const [kind, text, own] = VERDICTS[(isEqual ? (seen.of && "part") || packed : near) || verdict];
   const keys = (all) => Object.entries(all).map(([name, key]) => `${name}: ${key}`);
   const todo = mistakes.map((each) => [
     paragraph(each.correction),

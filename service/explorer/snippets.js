@@ -63,12 +63,8 @@ export class CopyMenu {
   async run({ value, textContent: name }) {
     if (!value) return;
     this.menu.hidePopover();
-    try {
-      if (value === "picture") await this.save();
-      else await copyText(name, await this[value](name), this.button);
-    } catch (error) {
-      this.app.fail(error);
-    }
+    if (value === "picture") await this.save();
+    else await copyText(name, await this[value](name), this.button);
   }
 
   /** Return the program for the table; for the rows in sight, where the table is large. */
@@ -144,9 +140,9 @@ function picture({ heatmap, bar }, title) {
   write(real(scale.high, 3), "left", left + 142, height - 8);
   write(`${x.labels.axis} →`, "right", width - right, height - 8);
   for (const box of heatmap.boxes()) {
-    for (const tick of axisTicks(y, y.labels, box.height / 40))
+    for (const tick of axisTicks(y, box.height / 40))
       write(tick.text, "right", left - 8, top + box.top + tick.fraction * box.height + 4);
-    for (const tick of axisTicks(x, x.labels, box.width / 110))
+    for (const tick of axisTicks(x, box.width / 110))
       write(tick.text, "center", left + box.left + tick.fraction * box.width, height - 26);
   }
   return sheet;

@@ -89,40 +89,16 @@ function runOf(text) {
   return { first, step, count: end ? (BigInt(end) - first + step - signOf(step)) / step : 1n };
 }
 
-/** What columns mean, by the runs of /describe; `part`: all are cosines, or all are sines. */
-class Channels {
-  constructor(runs, part, columns) {
-    this.runs = (runs ?? []).filter(({ pair }) => pair !== null);
-    Object.assign(this, { part, columns });
-  }
-
-  get havePairs() {
-    return this.runs.length > 0;
-  }
-
-  /** Return the number of the pair of a column, and the axis of its positions; null if it has none. */
-  pairAt(column) {
-    const channel = Number(this.columns.at(column));
-    for (const { start, step, count, pair, pair_step: by, axis } of this.runs) {
-      const at = (channel - start) / step;
-      if (Number.isInteger(at) && at >= 0 && at < count) return { pair: pair + at * by, axis };
-    }
-    return null;
-  }
-
-  /** Return the columns of the cosine and of the sine of a pair; undefined if not there. */
-  columnsOf(pair, axis = null) {
-    return ["cos", "sin"].map((part) => {
-      const isIts = (run) => (this.part ?? run.part) === part && run.axis === axis;
-      for (const run of this.runs.filter(isIts)) {
-        const at = (pair - run.pair) / (run.pair_step || 1);
-        if (!Number.isInteger(at) || at < 0 || at >= run.count) continue;
-        const column = this.columns.find(BigInt(run.start + at * run.step));
-        if (column !== null) return Number(column);
-      }
-      return undefined;
-    });
-  }
+/** Return the pair, axis and part of each column, none of most: of all of them if `part` is given. */
+function channelsOf(runs, part, columns) {
+  const known = (runs ?? []).filter(({ pair }) => pair !== null);
+  const ofRun = ({ start, step, count, pair, pair_step: by, ...own }) => {
+    const channel = (at) => ({ pair: pair + at * by, axis: own.axis, part: part ?? own.part });
+    return Array.from({ length: count }, (_, at) => [start + at * step, channel(at)]);
+  };
+  const all = new Map(known.flatMap(ofRun));
+  const column = (_, at) => all.get(Number(columns.at(at)));
+  return all.size ? Array.from({ length: Number(columns.count) }, column) : [];
 }
 
 let made = 0;
@@ -135,13 +111,15 @@ export class ArraySource {
     Object.assign(this, { hasMeans: false, mostRows: Infinity, origins: [this] });
     [this.rows, this.columns] = [new Labels(rows), new Labels(columns)];
     const own = /^(cos|sin)$/.test(part) ? part : null;
-    this.channels = new Channels(description.channels, own, this.columns);
+    this.channels = channelsOf(description.channels, own, this.columns);
   }
 
   /** Return where cosine and sine of a pair are: [source, column] of each that is there. */
   placesOf({ pair, axis }) {
-    const places = this.channels.columnsOf(pair, axis).map((column) => [this, column]);
-    return places.filter(([, column]) => column !== undefined);
+    const isIn = (part) => (each) =>
+      each?.pair === pair && each.axis === axis && each.part === part;
+    const columns = ["cos", "sin"].map((part) => this.channels.findIndex(isIn(part)));
+    return columns.filter((column) => column >= 0).map((column) => [this, column]);
   }
 
   /** Return the numbers of windows `{start, count, stride}` of rows and of columns, row by row. */
@@ -171,7 +149,7 @@ export class TableSource extends ArraySource {
     const { dtype = view.dtype } = description.arrays.find(({ name }) => name === part) ?? {};
     super(null, { ...view, dtype, description, part, range: description.value_range });
     Object.assign(this, { view, head, itemBytes: ARRAYS[dtype]?.BYTES_PER_ELEMENT ?? 2 });
-    this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.havePairs;
+    this.hasMeans = Boolean(frequencies) && view.is_even && this.channels.length > 0;
     const most = SIGHT_BYTES / (this.itemBytes * Number(this.columns.count));
     if (!view.rows.parameter) this.mostRows = Math.max(1, Math.floor(most));
     this.frequencies = once(() => this.load(description));
@@ -189,7 +167,7 @@ export class TableSource extends ArraySource {
   /** Return the means of as many rows as the stride, of those in their middles. */
   means(middles, { stride }, columns) {
     const gain = (_, at) => {
-      const { pair } = this.channels.pairAt(Number(columns.start) + at * columns.stride) ?? {};
+      const { pair } = this.channels[Number(columns.start) + at * columns.stride] ?? {};
       const half = ((this.radians[pair] ?? 0) * Number(this.view.rows.step)) / 2;
       const below = stride * Math.sin(half);
       return Math.abs(below) < 1e-9 ? 1 : Math.sin(stride * half) / below;
@@ -199,10 +177,10 @@ export class TableSource extends ArraySource {
   }
 
   placesOf({ pair, axis }) {
-    if (!this.view.parts.length) return super.placesOf({ pair, axis });
-    const column = this.channels.columnsOf(pair, axis).find((each) => each !== undefined);
+    const places = super.placesOf({ pair, axis });
+    if (!places.length || !this.view.parts.length) return places;
     const of = (part) => Object.assign(Object.create(this), { part });
-    return ["cos", "sin"].map((part) => [part === this.part ? this : of(part), column]);
+    return ["cos", "sin"].map((part) => [part === this.part ? this : of(part), places[0][1]]);
   }
 
   /** Return the address of windows of rows and of columns, in any format. */

@@ -2,7 +2,8 @@
 
 import { Dial, drawCurves, logChart } from "./charts.js";
 import { Heatmap } from "./heatmap.js";
-import { Problem, bytes, count, h, partsOf, real, svg, whole, wholeBelow } from "./lib.js";
+import { Problem, button, bytes, count, fill, h, partsOf } from "./lib.js";
+import { real, svg, whole, wholeBelow } from "./lib.js";
 import { CopyMenu } from "./snippets.js";
 import { ArraySource, TableSource, exactText } from "./sources.js";
 
@@ -40,8 +41,8 @@ export async function chosenSource(description, view, heads = description.view.l
 /** Return a row of buttons of which one is pressed. */
 export function buttons(label, names, chosen, choose) {
   const each = (name) => {
-    const pressed = { "aria-pressed": String(name === chosen), onclick: () => choose(name) };
-    return h("button", { type: "button", ...pressed }, name);
+    const made = button(name, () => choose(name), "");
+    return Object.assign(made, { ariaPressed: String(name === chosen) });
   };
   return h("div", { class: "switch", role: "group", "aria-label": label }, names.map(each));
 }
@@ -80,8 +81,7 @@ export class MatrixPane {
   /** Make a pane; `look` gets changes of the fragment, where null removes a name. */
   constructor(look = () => {}) {
     Object.assign(this, { look, kept: [], states: {} }, partsOf("matrix"));
-    const listeners = { drawn: () => this.drawn(), moved: () => this.moved() };
-    const map = (this.heatmap = new Heatmap({ ...listeners, kept: (line) => this.keep(line) }));
+    const map = (this.heatmap = new Heatmap(this));
     this.dial = new Dial((fraction) => this.slide(fraction));
     this.mean.onclick = () => map.setMean(!map.isMean);
     this.out.onclick = () => map.zoom(2);
@@ -117,9 +117,9 @@ export class MatrixPane {
     const lines = (fragment.get("channels") ?? "").split(",");
     const kept = lines.map((each) => Number(wholeBelow(map.y.count, each, -1n)));
     this.kept = kept.filter((each) => each >= 0).slice(0, KEPT);
-    const hasPairs = source.channels.havePairs && upright;
-    const [run] = source.channels.runs;
-    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(run).length < 2;
+    const pair = source.channels.find(Boolean);
+    const hasPairs = pair && upright;
+    this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(pair).length < 2;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
     this.legend.hidden = !isIndex;
     this.rail.hidden = !hasPairs && !isIndex;
@@ -267,11 +267,10 @@ export class MatrixPane {
     const { x: axis, y, scale, panels } = this.heatmap;
     const current = Number(y.cursor);
     const isOne = panels.length === 1;
-    const lines = [current, ...(isOne ? this.kept.filter((each) => each !== current) : [])];
-    const points = isOne
-      ? lines.map((each) => this.line(each))
-      : panels.map((_, panel) => this.line(current, panel));
-    const series = points.map((each, at) => ({ points: each, series: at }));
+    const others = this.kept.filter((each) => isOne && each !== current);
+    const lines = [...panels.keys()].map((panel) => [current, panel]);
+    const all = [...lines, ...others.map((line) => [line, 0])];
+    const series = all.map(([line, panel], at) => ({ points: this.line(line, panel), series: at }));
     const [low, high] = [scale.low, scale.high].sort((a, b) => a - b);
     drawCurves(this.curves, { axis, series, low, high });
     const isKept = this.kept.includes(current);
@@ -280,20 +279,20 @@ export class MatrixPane {
     this.keeper.disabled = !isKept && this.kept.length === KEPT;
     this.keeper.textContent = this.keeper.disabled ? `${KEPT} are kept` : "Keep";
     const mean = this.meanText();
-    if (!this.isNew("title", lines, isKept, y.labels.axis, isOne, mean)) return;
+    if (!this.isNew("title", all, isKept, y.labels.axis, isOne, mean)) return;
     const name = (line) => whole(y.labels.at(line));
     const drop = (line, at) => {
-      const about = { class: `quiet name-${at + 1}`, "aria-label": `Let ${name(line)} go` };
       const onclick = () => {
         this.keep(line);
         this.keeper.focus();
       };
-      return h("button", { type: "button", ...about, onclick }, `${name(line)} ×`);
+      const dropper = button(`${name(line)} ×`, onclick, `quiet name-${at + 1}`);
+      return Object.assign(dropper, { ariaLabel: `Let ${name(line)} go` });
     };
     const both = ["A", "B"].map((each, at) => h("b", { class: `name-${at}` }, each));
     const own = y.count > 1n && h("b", { class: isOne && "name-0" }, name(current));
-    const names = [h("b", {}, y.labels.axis), own, isOne ? lines.slice(1).map(drop) : both, mean];
-    this.title.replaceChildren(...names.flat().filter(Boolean));
+    const names = [h("b", {}, y.labels.axis), own, isOne ? others.map(drop) : both, mean];
+    fill(this.title, names);
   }
 
   /** Draw the largest difference at each place of x, and of each channel along the right edge. */
@@ -336,7 +335,7 @@ export class MatrixPane {
   drawWavelengths() {
     const { columns, rows } = this.heatmap;
     const [{ wavelengths, unscaledWavelengths, axes, channels }, other] = this.source.origins;
-    const marker = channels.pairAt(Number(columns.cursor))?.pair ?? null;
+    const marker = channels[columns.cursor]?.pair;
     const [from, to] = [0, 1].map((each) => Number(rows.labels.at(rows.index(each))));
     const [width, window] = [this.wavelengths.clientWidth - 24, Math.abs(to - from)];
     if (!wavelengths || !this.isNew("wavelengths", marker, window, width)) return;
@@ -377,7 +376,7 @@ export class MatrixPane {
     const { cursor, panels } = this.heatmap;
     const sources = panels.flatMap(({ source }) => source.origins);
     const [{ wavelengths, channels }] = sources;
-    const pair = channels.pairAt(Number(cursor.column));
+    const pair = channels[cursor.column];
     const placesOf = (from) => [[from, cursor.column], ...(pair ? from.placesOf(pair) : [])];
     const places = sources.map(placesOf);
     const number = ([from, column]) => this.heatmap.numberOf(from, cursor.row, BigInt(column));
@@ -429,7 +428,7 @@ export class MatrixPane {
         wavelengths &&
         item(sources[1] ? `λ of ${this.names[0]}` : "λ", real(wavelengths[pair.pair]), unit),
     ];
-    this.readout.replaceChildren(...items.filter(Boolean));
+    fill(this.readout, items);
     if (this.dial.element.hidden || !pair) return;
     const position = whole(rows.labels.at(rows.cursor));
     const last = Math.max(Math.ceil(rows.span) - 1, 1);
@@ -469,7 +468,7 @@ export class TableView {
     const { view } = place;
     const description = await this.app.describe(place.url);
     const source = await chosenSource(description, view);
-    if (turn !== this.turn) return;
+    if (turn !== this.turn || place !== this.app.place) return;
     this.description = description;
     const { arrays, formats, axes } = description;
     const shapes = arrays.map(({ shape }) => shape.map(count).join(" × "));
@@ -497,9 +496,5 @@ export class TableView {
     const aspect = source.numbers && x / y;
     this.element.hidden = false;
     this.pane.show({ panels, view, aspect, isUpright: upright });
-  }
-
-  close() {
-    this.turn = null;
   }
 }

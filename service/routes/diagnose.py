@@ -608,7 +608,7 @@ def _links(
 
 def _wrapper(match: Match, target: Target) -> dict[str, Any]:
     view, wrapper = match.reading.view, dict[str, Any]()
-    if target.base_parameter == "rope_theta" and _are_angles(match):
+    if _are_angles(match):
         wrapper["pack"] = "angle"
     elif view.packing != target.wanted.packing:
         wrapper["pack"] = target.shown(view.packing)

@@ -342,6 +342,23 @@ def test_every_array_has_its_own_axes_and_url(url: str) -> None:
     assert known["axes"] == known["arrays"][0]["axes"]
 
 
+@pytest.mark.parametrize(
+    ("query", "axes"),
+    [
+        ("old_size=4&size=6&mode=bicubic", ["place", "tap"]),
+        ("old_size=4&size=6&mode=bicubic&part=width_weight", ["place", "tap"]),
+        ("old_size=4,5&size=6,7&mode=bilinear&part=gather", ["place", "tap"]),
+        ("old_size=4&size=6&mode=bilinear&part=dense", ["place", "old place"]),
+        ("old_size=7&size=10&convention=sam_rel_pos&part=gather", ["query", "key", "tap"]),
+    ],
+)
+def test_columns_of_a_resize_are_taps_or_old_places(query: str, axes: list[str]) -> None:
+    known = described(f"/resize?{query}")
+
+    assert known["axes"] == axes
+    assert known["view"]["columns"]["axis"] == axes[-1]
+
+
 def test_directions_of_xlnet_are_told_apart() -> None:
     known = described("/relative/xlnet?d_model=8&query_len=3&key_len=3&bi_data=true")
 

@@ -1489,10 +1489,17 @@ def test_missing_part_is_to_be_added_in_the_order_of_the_table(
 
 
 @pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/rope?head_dim=16&seq_len=2048&pack=concat",
+        "/rope?head_dim=16&seq_len=2048&pack=half",
+        "/encoding?convention=vaswani&d_model=16&seq_len=2048",
+    ],
+)
 def test_rounded_angles_have_no_arithmetic_and_the_packing_of_angles(
-    client: Client, copies: int
+    client: Client, url: str, copies: int
 ) -> None:
-    url = "/rope?head_dim=16&seq_len=2048&pack=concat"
     angles = np.outer(np.arange(2048), 10000.0 ** (-np.arange(8) / 8)).astype(np.float32)
 
     report = sent(client, url, np.tile(angles, copies))

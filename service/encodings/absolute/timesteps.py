@@ -44,7 +44,7 @@ _USUAL_PERIOD, _MIN_PERIOD = 10000.0, 1 / MAX_SCALED_BASE
 
 
 class TimestepEmbedding(ChannelTable, path="/encoding/timesteps"):
-    """A row of sinusoids for each timestep: (timesteps, d_model).
+    """A row of sinusoids for each timestep, as for Stable Diffusion: (timesteps, d_model).
 
     Formula: sin(s·t·ω_k) for all k, then cos(s·t·ω_k), with s = scale, n = ⌊d_model/2⌋ and
         ω_k = exp(−ln(max_period)·k/(n − downscale_freq_shift)), k = 0 … n − 1; with

@@ -371,7 +371,7 @@ def normalized_unit(last: int, scale: float | None) -> Fraction:
 
 @_convention(
     "diffusers",
-    "diffusers 0.42.1 get_2d_sincos_pos_embed",
+    "diffusers 0.42.1 get_2d_sincos_pos_embed, as in Stable Diffusion 3",
     (2,),
     {**_CLASS_TOKEN, "interpolation_scale": 1.0, "base_size": 16},
     optional=("extra_tokens",),

@@ -54,7 +54,7 @@ _GROUPS = ("gather", "dense")
 
 
 class Resize(TableFamily, ResizeParameters, path="/resize"):
-    """The index and the weight of each tap of every new place, of each axis.
+    """Weights that interpolate a table: the index and the weight of each tap of every new place.
 
     Formula: new = Σ weight·old[index] along each axis. Place i of m lies at x = (i + ½)·n/m − ½ of
         n old ones, or i·(n − 1)/(m − 1) with align_corners. The taps ⌊x⌋ and ⌊x⌋ + 1 of bilinear
@@ -112,6 +112,9 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
         dense: dict[str, Table] = {name: _dense(axis) for name, axis in resizing.axes.items()}
         groups = {"": sparse, "gather": _gathered(resizing), "dense": dense}
         group = next((each for each, own in groups.items() if self.part in {each, *own}), "")
+        axes: tuple[str, ...] = ("place", "old place" if group == "dense" else "tap")
+        if group == "gather" and resizing.pairs:
+            axes = ("query", "key", "tap")
         parameters = {**resizing.parameters, **({"part": group} if group else {})}
         details: dict[str, object] = {}
         if self.exact:
@@ -124,6 +127,7 @@ class Resize(TableFamily, ResizeParameters, path="/resize"):
         return self.describe(
             groups[group],
             parameters,
+            axes=axes,
             has_parts=True,
             warnings=tuple(resizing.warnings),
             details=details,

@@ -334,7 +334,7 @@ class Default(RotaryRule, name="default"):
 
 @dataclass(frozen=True)
 class Linear(RotaryRule, name="linear"):
-    """Position interpolation: every frequency is divided by the same factor.
+    """Linear scaling, or position interpolation: every frequency is divided by the same factor.
 
     Formula: ω_k/f, or ω_k/(F_k·f) with F = freq_factors.
     Source: "Extending Context Window of Large Language Models via Positional Interpolation" (Chen
@@ -494,7 +494,7 @@ class Ntk(RotaryRule, name="ntk"):
 
 @dataclass(frozen=True)
 class Yarn(RotaryRule, name="yarn"):
-    """YaRN: low frequencies are divided, high ones kept, with a linear ramp in between.
+    """YaRN scaling: low frequencies are divided, high ones kept, with a linear ramp in between.
 
     Formula: (1 − γ_k)·ω_k + γ_k·ω_k/f with γ_k = (k − low)/(high − low), clipped to 0 … 1; if high
         equals low, the denominator is 0.001. low and high are the pair indices
@@ -594,7 +594,7 @@ class Yarn(RotaryRule, name="yarn"):
 
 @dataclass(frozen=True)
 class LongRope(RotaryRule, name="longrope"):
-    """LongRoPE: each frequency is divided by its factor in the list for the context length.
+    """LongRoPE scaling: each frequency is divided by its factor in the list for the context length.
 
     Formula: ω_k/F_k with F = short_factor if L ≤ O, else long_factor. The attention factor is
         √(1 + ln f/ln O), or 1 if f ≤ 1; f is max_position_embeddings/O unless given.
@@ -654,7 +654,7 @@ class LongRope(RotaryRule, name="longrope"):
 
 @dataclass(frozen=True)
 class Llama3(RotaryRule, name="llama3"):
-    """Llama 3: low frequencies are divided, high ones kept, with a smooth transition.
+    """Llama 3 scaling: low frequencies are divided, high ones kept, with a smooth transition.
 
     Formula: (1 − t_k)·ω_k/f + t_k·ω_k with t_k = (O·ω_k/2π − low)/(high − low), clipped to 0 … 1,
         low = low_freq_factor, high = high_freq_factor. If low equals high, t_k is 1 for wavelengths

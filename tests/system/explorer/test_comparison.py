@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -95,6 +96,23 @@ def test_a_comparison_begins_at_the_place_on_the_page(tab: Tab) -> None:
         tab.wait_for(IS_TOLD, "position 100 000")
         tab.page.go_back()
         tab.wait_for_map()
+
+
+@pytest.mark.parametrize(("role", "name"), [("link", "Table"), ("button", "Stop")])
+def test_a_table_after_a_comparison_is_at_its_place(
+    role: Literal["link", "button"], name: str, tab: Tab
+) -> None:
+    place = "at=1000&rows=64&row=1020&ch=7&col=4&cols=16"
+    table = ROPE.replace("=64", "=2048")
+    tab.open(f"{table}#{place}&vs={quote(f'{table}&rope_theta=500', safe='')}&show=d")
+    tab.wait_for_map()
+    tab.page.locator(".map canvas").press("ArrowRight")
+
+    tab.role(role, name).click()
+
+    tab.page.wait_for_url(re.compile("#at=[^&]*&rows=64&row=1021&ch=7&col=4&cols=16$"))
+    tab.wait_for_map()
+    tab.wait_for(IS_TOLD, "position 1 021 channel 7")
 
 
 def test_a_refused_second_table_is_repaired_in_its_field(new_tab: Callable[..., Tab]) -> None:

@@ -128,6 +128,11 @@ def test_file_is_compared_with_the_table_and_the_part_that_it_should_be(
     assert "Wrong from the start; at position 0, channel 0: 0 in place of 1." in exchanged
     assert tab.value(MARKS) == [[0, 0, "first wrong: position 0"]]
 
+    angles = table(server, TABLE.replace("concat", "angle"))
+    assert "Right angles" in examine(tab, tmp_path, angles, TABLE)
+    wrong = np.where(np.arange(512)[:, np.newaxis] == 3, 7, numbers)
+    assert "Not all right" in examine(tab, tmp_path, wrong, TABLE)
+
     assert "Right as far as it goes" in examine(tab, tmp_path, numbers[:300], TABLE)
     assert tab.page.locator(".call a").get_attribute("href") == TABLE
 

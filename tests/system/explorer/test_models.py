@@ -82,9 +82,21 @@ def test_two_models_are_told_apart_and_sizes_of_heads_have_no_first_position(
 
     describe(model_tab, "/rope?head_dim=128&seq_len=4", "Second model")
     model_tab.page.get_by_text("rotary and the second: ").wait_for()
-    describe(model_tab, "/garbage", "Second model")
-    model_tab.role("alert").locator("code", has_text="second").wait_for()
-    model_tab.expect_refusal(422)
+    for url, words in (("/garbage", "There is no table"), ("/rope?head_dim=7", "7, not an even")):
+        describe(model_tab, url, "Second model")
+        alert = model_tab.role("alert")
+        alert.get_by_text(words).wait_for()
+        assert alert.locator("p").first.inner_text().startswith("second ")
+        assert "names no table" not in alert.inner_text()
+    for status in (404, 422):
+        model_tab.expect_refusal(status)
+
+
+def test_learned_positions_are_said_to_be_in_the_weights(model_tab: Tab) -> None:
+    describe(model_tab, {"model_type": "bert", "max_position_embeddings": 512})
+
+    model_tab.role("heading", "learned positions: the weights").wait_for()
+    assert model_tab.role("link", "Open the table").count() == 0
 
 
 def test_a_grid_is_taken_as_shapes_are(model_tab: Tab) -> None:

@@ -128,7 +128,12 @@ def test_page_recovers_from_requests_that_failed_once(new_tab: Callable[..., Tab
     tab.expect_refusal(404)
 
 
-@pytest.mark.parametrize("body", ["null", "[]", "{}", '{"data": {"wavelength": "abc"}}', "<p>"])
+OTHERS = ["null", "[]", "{}", '{"data": {"wavelength": "abc"}}', "<p>"]
+OTHERS += ['{"entries": []}', '{"entries": [{"path": "/rope"}], "groups": [1]}']
+OTHERS += ['{"entries": {"length": 1}, "groups": [1]}']
+
+
+@pytest.mark.parametrize("body", OTHERS)
 def test_answer_of_another_kind_is_one_sentence_in_the_page(body: str, tab: Tab) -> None:
     tab.page.route(
         re.compile("/(catalogue|model|[^#]*frequencies)([?]|$)"),
@@ -137,6 +142,7 @@ def test_answer_of_another_kind_is_one_sentence_in_the_page(body: str, tab: Tab)
 
     tab.open(TABLE)
     alert(tab, "another one")
+    tab.role("alert").get_by_role("button", name="Try again").wait_for()
     tab.role("status", "").get_by_text("cut off").wait_for()
     tab.open("/#view=model")
     tab.role("button", "Llama 3.1 8B").click()

@@ -1,5 +1,7 @@
 """The search for an encoding, and the form of its parameters."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.system.explorer.browser import Tab
@@ -24,8 +26,15 @@ FOUND = {
     "internvl": "Resize, vit",
     "musicgen": "Timestep Embedding",
     "ntk-aware": "RoPE, dynamic",
+    "interpolate": "Resize, torch",
+    "rope_scaling": "RoPE, linear",
+    "stable diffusion": "Timestep Embedding",
+    "Stable Diffusion 3": "Grid Encoding, diffusers",
+    "rope_type": "RoPE, default",
+    "partial_rotary_factor": "RoPE, default",
+    "beta_fast": "RoPE, yarn",
 }
-NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2")
+NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2", "bert", "bart", "electra")
 NEAR = {"whsiper": "whisper", "roep": "default", "alibbi": "original"}
 IS_ABOVE = """() => {
   const help = document.querySelector(".field.set .help")
@@ -63,3 +72,33 @@ def test_help_of_a_field_lies_above_the_map(tab: Tab) -> None:
     tab.page.locator("#parameter-head_dim").click()
 
     tab.wait_for(IS_ABOVE)
+
+
+def test_fields_change_the_table_and_a_refused_one_is_repaired(
+    new_tab: Callable[..., Tab],
+) -> None:
+    tab = new_tab()
+    tab.open("/encoding/timesteps?num_timesteps=64&d_model=16")
+    tab.wait_for_map()
+    tab.page.locator("form details", has_text="More parameters").first.click()
+
+    tab.page.get_by_label("flip_sin_to_cos").select_option("true")
+    tab.page.wait_for_url("**?num_timesteps=64&d_model=16&flip_sin_to_cos=true*")
+    size = tab.page.get_by_label("d_model")
+    size.fill("24")
+    tab.page.wait_for_url("**?num_timesteps=64&d_model=24&flip_sin_to_cos=true*")
+    tab.page.get_by_role("heading", name="64 × 24").wait_for()
+    assert tab.value("() => document.activeElement.name") == "d_model"
+    tab.page.get_by_label("flip_sin_to_cos").select_option("false")
+    tab.page.wait_for_url("**&flip_sin_to_cos=false*")
+    tab.page.go_back()
+    tab.page.wait_for_url("**&flip_sin_to_cos=true*")
+    assert tab.page.get_by_label("flip_sin_to_cos").input_value() == "true"
+
+    tab.open("/encoding/timesteps?num_timesteps=64&d_model=16&flip_sin_to_cos=yes")
+    assert tab.page.get_by_label("flip_sin_to_cos").input_value() == "yes"
+    tab.open("/encoding/timesteps?num_timesteps=64&d_modl=16")
+    tab.role("button", "Use d_model").click()
+    tab.page.wait_for_url("**?num_timesteps=64&d_model=16")
+    tab.wait_for_map()
+    tab.expect_refusal(422)
