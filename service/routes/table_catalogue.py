@@ -127,8 +127,7 @@ class CatalogueEntry(Report):
     required: list[str] = Field(description="The names of those without which there is none.")
     defaults: dict[str, Any] = Field(
         default=ABSENT,
-        description="Those that the convention has, by name, of parameters whose default depends "
-        "on it. Only with entry.",
+        description="By name, where the default depends on the convention. Only with entry.",
     )
     body: dict[str, Any] = ABSENT
     axes: list[str] = Field(description="Of the example; empty if its arrays have others each.")
