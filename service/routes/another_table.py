@@ -31,7 +31,7 @@ from service.grammar import real_positions
 from service.numerics.dtypes import BFLOAT16, FLOAT16
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue, StoredTable, size
-from service.routes.expected_tables import ROWS, numbers_of
+from service.routes.expected_tables import ROWS, is_table_of, numbers_of
 from service.routes.table_urls import TableLink, link_to, table_at, tables
 from service.settings import Settings
 
@@ -89,6 +89,8 @@ def as_another_table(
     request = match.proposal.request
     further = (mistake("transposed"),) if match.proposal.is_transposed else ()
     if expected is not None and are_alike(request, expected, tables):
+        return found
+    if not further and not is_table_of(request, have):
         return found
     url, want = str(TableLink(**link_to(request, match.document, settings))), "what is wanted"
     if expected is not None:
@@ -207,9 +209,10 @@ def _identified(
 
 def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
+    yield from _of_heads(request, sent)
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
     resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
-    variants = chain(variants, _of_last_queries(request, resolved))
+    variants = chain(variants, _of_last_queries(request, resolved), _of_bias_max(request))
     fields = resource.parameters.model_fields if resource else {}
     choices = switched(request, fields, resolved)
     settings = chain(_other_bases(request), _left_out(request), choices)
@@ -225,6 +228,8 @@ _RULE_KEYS = tuple(name for name in RULE_KEYS if name != "max_position_embedding
 
 # These choose what is answered and how it is packed, or by whose rules everything else is read.
 _NOT_SWITCHED = frozenset({"part", "dtype", "layout", "pack", "batch"})
+# Their conventions share parameters.
+_WITH_CONVENTIONS = frozenset({"resize", "resize/apply", "encoding/grid"})
 # The two sides of a grid.
 _SIDES = ("size", "old_size")
 
@@ -297,6 +302,43 @@ def _of_last_queries(
             yield mistake("wrong-parameter", None, values), moved
 
 
+_ALIBI = frozenset({"relative/alibi", "relative/alibi/slopes"})
+# The heads and the largest exponents of models with such slopes.
+_HEADS, _BIAS_MAX = (8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 71, 80, 96, 112, 128), (4, 16)
+
+
+def _of_bias_max(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests for slopes with another largest exponent."""
+    want = float(str(request.parameters.get("alibi_bias_max", 8)))
+    for have in _BIAS_MAX if request.resource in _ALIBI else ():
+        if have != want:
+            values = {"key": "alibi_bias_max", "have": have, "want": want}
+            wrong = mistake("wrong-parameter", None, values)
+            yield wrong, request.with_parameters(alibi_bias_max=have)
+
+
+def _of_heads(request: TableRequest, sent: int) -> Iterator[Alternative]:
+    """Yield tables for fewer heads, and the first heads of those for more, whose slopes differ."""
+    given = request.parameters
+    if request.resource not in _ALIBI or "num_heads" not in given or "head" in given:
+        return
+    want = int(str(given["num_heads"]))
+    for have in _HEADS:
+        other = request.with_parameters(num_heads=have)
+        with suppress(PosrefError):
+            numbers = numbers_of(other, tables(other), sent)
+            if have < want:
+                values = {"key": "num_heads", "have": have, "want": want}
+                yield mistake("wrong-parameter", None, values), other, numbers
+            elif have > want:
+                arrays = {
+                    name: replace(sample, values=sample.values[:want])
+                    for name, sample in numbers.arrays.items()
+                }
+                wrong = mistake("wrong-heads", None, {"have": have, "want": want})
+                yield wrong, None, replace(numbers, arrays=arrays)
+
+
 def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
     """Let all channels of a head rotate."""
     given = request.parameters
@@ -333,7 +375,8 @@ def switched(
         resolved: the values that its document has for them.
     """
     for key, each in sorted(fields.items(), key=lambda field: field[0] == "convention"):
-        is_read = key not in _NOT_SWITCHED and (key != "convention" or "resize" in request.resource)
+        is_read = key not in _NOT_SWITCHED
+        is_read &= key != "convention" or request.resource in _WITH_CONVENTIONS
         choices = _choices(each.annotation) if is_read else ()
         want = resolved.get(key, request.parameters.get(key))
         for choice in choices:
