@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Sample, TableRequest
+from service.analysis.array import IdentifyInput, Sample, TableRequest, float64_numbers
 from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import pattern
 from service.analysis.explanation.engine import Explanation
-from service.analysis.explanation.numeric_tables import Alternative
+from service.analysis.explanation.numeric_tables import Alternative, Numbers
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.identification.ranking import are_alike
@@ -209,7 +209,6 @@ def _identified(
 
 def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
-    yield from _of_heads(request, sent)
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
     resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
     variants = chain(variants, _of_last_queries(request, resolved), _of_bias_max(request))
@@ -317,26 +316,36 @@ def _of_bias_max(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]
             yield wrong, request.with_parameters(alibi_bias_max=have)
 
 
-def _of_heads(request: TableRequest, sent: int) -> Iterator[Alternative]:
-    """Yield tables for fewer heads, and the first heads of those for more, whose slopes differ."""
-    given = request.parameters
-    if request.resource not in _ALIBI or "num_heads" not in given or "head" in given:
+def other_heads(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
+    """Yield numbers of ALiBi for fewer heads, or the first of more: their slopes differ."""
+    heads = int(str(request.parameters.get("num_heads", 0)))
+    if request.resource not in _ALIBI or any(
+        len(each.values) != heads for each in want.arrays.values()
+    ):
         return
-    want = int(str(given["num_heads"]))
+    own = _slopes(request, heads)
     for have in _HEADS:
-        other = request.with_parameters(num_heads=have)
-        with suppress(PosrefError):
-            numbers = numbers_of(other, tables(other), sent)
-            if have < want:
-                values = {"key": "num_heads", "have": have, "want": want}
-                yield mistake("wrong-parameter", None, values), other, numbers
-            elif have > want:
-                arrays = {
-                    name: replace(sample, values=sample.values[:want])
-                    for name, sample in numbers.arrays.items()
-                }
-                wrong = mistake("wrong-heads", None, {"have": have, "want": want})
-                yield wrong, None, replace(numbers, arrays=arrays)
+        count, other = min(have, heads), request.with_parameters(num_heads=have)
+        ratio = _slopes(request, have)[:count] / own[:count]
+        arrays = {
+            name: replace(each, values=(each.values[:count].T * ratio).T)
+            for name, each in want.arrays.items()
+        }
+        values = {"key": "num_heads", "have": have, "want": heads}
+        if have < heads and not np.allclose(ratio, 1):
+            wrong = mistake("wrong-parameter", None, values)
+            yield wrong, other, replace(want, arrays=arrays)
+        elif have > heads:
+            yield mistake("wrong-heads", None, values), None, replace(want, arrays=arrays)
+
+
+def _slopes(request: TableRequest, heads: int) -> Float64s:
+    """Return the slopes of a number of heads by the rule of a request."""
+    names = ("convention", "alibi_bias_max")
+    kept = {name: request.parameters[name] for name in names if name in request.parameters}
+    own = {**kept, "num_heads": heads, "dtype": "float64"}
+    (table,) = tables(TableRequest("relative/alibi/slopes", own)).arrays.values()
+    return float64_numbers(table.read(0, heads), table.dtype)
 
 
 def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:

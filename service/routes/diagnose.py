@@ -42,7 +42,7 @@ from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.another_table import as_another_table, other_settings
+from service.routes.another_table import as_another_table, other_heads, other_settings
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
     ROWS,
@@ -422,6 +422,7 @@ def _against_numbers(
     def others() -> Iterator[Alternative]:
         yield from exchanged_grids(expected.request, numbers)
         yield from moved_grids(expected.request, numbers)
+        yield from other_heads(expected.request, numbers)
         yield from other_settings(expected.request, sent)
 
     found = explain_numbers(samples, numbers, others)

@@ -393,7 +393,7 @@ CATALOGUE: Mapping[str, Known] = {
         "Divide positions, or frequencies, by {factor}.",
     ),
     "missing-exponent": Known(
-        6,
+        4.5,
         "The base is multiplied by {have}; it should be multiplied by {want}^(d/(d − 2)), where d "
         "is {width}.",
         "Raise {want} to the power d/(d − 2) before the base is multiplied by it.",

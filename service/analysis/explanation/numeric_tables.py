@@ -205,12 +205,13 @@ def _attempts(
 ) -> Iterator[_Attempt]:
     """Yield attempts: the expected numbers, other settings, then the mistakes of their order."""
     yield from _aligned(have, want, (), most=0)
-    alternatives = [each for each in others() if each[2].arrays.keys() == want.arrays.keys()]
-    for wrong, request, numbers in alternatives:
-        yield from _aligned(have, numbers, (wrong,), most=0, request=request)
-    yield from _aligned(have, want, (), most=_MOST_MISTAKES)
-    for wrong, request, numbers in alternatives:
-        yield from _aligned(have, numbers, (wrong,), most=1, request=request)
+    # They are made twice, one by one: all of them together may be large.
+    for most in (0, 1):
+        for wrong, request, numbers in others():
+            if numbers.arrays.keys() == want.arrays.keys():
+                yield from _aligned(have, numbers, (wrong,), most=most, request=request)
+        if not most:
+            yield from _aligned(have, want, (), most=_MOST_MISTAKES)
 
 
 def _aligned(

@@ -117,8 +117,7 @@ def _with_key(rule: Rule, key: str, value: Any) -> RuleChoice:
     name = {"truncate": "yarn-range-rounded", "context_length": "dynamic-length"}.get(
         key, "wrong-parameter"
     )
-    is_measured = key in {"factor", "alpha", "context_length", ORIGINAL}
-    bits = CATALOGUE[name].bits + (_bits_of(value) if is_measured else 0)
+    bits = CATALOGUE[name].bits + (_bits_of(value) if key in {"factor", "alpha", ORIGINAL} else 0)
     wrong = mistake(name, bits, values, {key: value})
     return RuleChoice((wrong,), bits, rule.changed(**{key: value}))
 
