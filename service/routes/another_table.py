@@ -316,8 +316,14 @@ def _of_bias_max(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]
             yield wrong, request.with_parameters(alibi_bias_max=have)
 
 
-def other_heads(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
-    """Yield numbers of ALiBi for fewer heads, or the first of more: their slopes differ."""
+def other_heads(request: TableRequest, want: Numbers, sent: int) -> Iterator[Alternative]:
+    """Yield numbers of ALiBi for fewer heads, or the first of more: their slopes differ.
+
+    Args:
+        request: the expected request.
+        want: its numbers.
+        sent: the number of heads that were sent.
+    """
     heads = int(str(request.parameters.get("num_heads", 0)))
     if request.resource not in _ALIBI or any(
         len(each.values) != heads for each in want.arrays.values()
@@ -332,6 +338,8 @@ def other_heads(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
             for name, each in want.arrays.items()
         }
         values = {"key": "num_heads", "have": have, "want": heads}
+        if count != sent:
+            continue
         if have < heads and not np.allclose(ratio, 1):
             wrong = mistake("wrong-parameter", None, values)
             yield wrong, other, replace(want, arrays=arrays)

@@ -419,10 +419,12 @@ def _against_numbers(
     sent = sum(sample.values.size for sample in samples.values())
     numbers = numbers_of(expected.request, expected.document, sent)
 
+    heads = next(iter(samples.values())).values.shape[0]
+
     def others() -> Iterator[Alternative]:
         yield from exchanged_grids(expected.request, numbers)
         yield from moved_grids(expected.request, numbers)
-        yield from other_heads(expected.request, numbers)
+        yield from other_heads(expected.request, numbers, heads)
         yield from other_settings(expected.request, sent)
 
     found = explain_numbers(samples, numbers, others)

@@ -220,6 +220,20 @@ def test_grid_of_another_convention_is_named_by_it(client: Client) -> None:
     assert diagnose(client, GRID.format("detr", *shape), sent)["verdict"] == "diagnosed"
 
 
+def test_grid_of_a_convention_with_other_axes_is_another_table(client: Client) -> None:
+    sent = table(client, "/encoding/grid?convention=diffusers&height=2&width=4&d_model=16")
+    to = "/encoding/grid?convention=positional-encodings&height=5&width=7&d_model=16"
+
+    assert names(diagnose(client, to, sent)) == ["another-table"]
+
+
+def test_slopes_of_another_convention_are_named_by_it(client: Client) -> None:
+    report = diagnose(client, f"{SLOPES}12&convention=paper", table(client, f"{SLOPES}12"))
+
+    assert report["sentence"] == "convention is original; it should be paper."
+    assert "num_heads=12" in report["yours"]["url"]
+
+
 TABLES = [
     GRID.format("mae", 4, 5),
     "/relative/alibi?num_heads=8&query_len=6&key_len=6",

@@ -122,7 +122,9 @@ def explain_numbers(
     for attempt in attempts:
         if not attempt.bad.any():
             return _explanation(have, [attempt, *_rivals(attempt, attempts)])
-        if nearest is None or attempt.bad.sum() < nearest.bad.sum():
+        # Another convention may have other axes, which have no names here.
+        has_axes = len(attempt.shape) == len(want.shape)
+        if has_axes and (nearest is None or attempt.bad.sum() < nearest.bad.sum()):
             nearest = attempt
     if nearest is None:
         return None
