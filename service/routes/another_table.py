@@ -324,27 +324,27 @@ def other_heads(request: TableRequest, want: Numbers, sent: int) -> Iterator[Alt
         want: its numbers.
         sent: the number of heads that were sent.
     """
-    heads = int(str(request.parameters.get("num_heads", 0)))
-    if request.resource not in _ALIBI or any(
-        len(each.values) != heads for each in want.arrays.values()
-    ):
+    given = request.parameters
+    heads = int(str(given.get("num_heads", 0)))
+    if request.resource not in _ALIBI or "head" in given or want.shape[0] != heads:
         return
-    own = _slopes(request, heads)
     for have in _HEADS:
-        count, other = min(have, heads), request.with_parameters(num_heads=have)
-        ratio = _slopes(request, have)[:count] / own[:count]
-        arrays = {
-            name: replace(each, values=(each.values[:count].T * ratio).T)
-            for name, each in want.arrays.items()
-        }
-        values = {"key": "num_heads", "have": have, "want": heads}
-        if count != sent:
+        count = min(have, heads)
+        if count != sent or have == heads:
             continue
-        if have < heads and not np.allclose(ratio, 1):
-            wrong = mistake("wrong-parameter", None, values)
-            yield wrong, other, replace(want, arrays=arrays)
-        elif have > heads:
-            yield mistake("wrong-heads", None, values), None, replace(want, arrays=arrays)
+        with suppress(PosrefError):
+            ratio = _slopes(request, have)[:count] / _slopes(request, heads)[:count]
+            arrays = {
+                name: replace(each, values=(each.values[:count].T * ratio).T)
+                for name, each in want.arrays.items()
+            }
+            values = {"key": "num_heads", "have": have, "want": heads}
+            numbers = replace(want, arrays=arrays)
+            if have > heads:
+                yield mistake("wrong-heads", None, values), None, numbers
+            elif not np.allclose(ratio, 1):
+                other = request.with_parameters(num_heads=have)
+                yield mistake("wrong-parameter", None, values), other, numbers
 
 
 def _slopes(request: TableRequest, heads: int) -> Float64s:
