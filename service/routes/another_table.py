@@ -211,7 +211,7 @@ def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
     resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
-    variants = chain(variants, _of_last_queries(request, resolved), _of_bias_max(request))
+    variants = chain(variants, _of_last_queries(request, resolved), _of_bias_max(request, sent))
     fields = resource.parameters.model_fields if resource else {}
     choices = switched(request, fields, resolved)
     settings = chain(_other_bases(request), _left_out(request), choices)
@@ -306,10 +306,12 @@ _ALIBI = frozenset({"relative/alibi", "relative/alibi/slopes"})
 _HEADS, _BIAS_MAX = (8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 71, 80, 96, 112, 128), (4, 16)
 
 
-def _of_bias_max(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:
-    """Yield requests for slopes with another largest exponent."""
+def _of_bias_max(request: TableRequest, sent: int) -> Iterator[tuple[Mistake, TableRequest]]:
+    """Yield requests for slopes with another largest exponent, if no heads are missing."""
+    if request.resource not in _ALIBI or sum(map(size, tables(request).arrays.values())) != sent:
+        return
     want = float(str(request.parameters.get("alibi_bias_max", 8)))
-    for have in _BIAS_MAX if request.resource in _ALIBI else ():
+    for have in _BIAS_MAX:
         if have != want:
             values = {"key": "alibi_bias_max", "have": have, "want": want}
             wrong = mistake("wrong-parameter", None, values)

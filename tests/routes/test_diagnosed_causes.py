@@ -227,6 +227,17 @@ def test_grid_of_a_convention_with_other_axes_is_another_table(client: Client) -
     assert names(diagnose(client, to, sent)) == ["another-table"]
 
 
+def test_slopes_of_more_heads_than_asked_for_have_their_own_largest_exponent(
+    client: Client,
+) -> None:
+    report = diagnose(client, f"{SLOPES}4&alibi_bias_max=16", table(client, f"{SLOPES}12"))
+
+    assert report["sentence"] == (
+        "num_heads is 12; it should be 4. alibi_bias_max is 8; it should be 16."
+    )
+    assert "num_heads=12" in report["yours"]["url"]
+
+
 def test_slopes_of_another_convention_are_named_by_it(client: Client) -> None:
     report = diagnose(client, f"{SLOPES}12&convention=paper", table(client, f"{SLOPES}12"))
 
