@@ -19,7 +19,7 @@ from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES
 from service.numerics.tables import Document, StoredTable
 from service.routes.another_table import switched
-from service.routes.expected_tables import check_size, elements_of, finite_sample
+from service.routes.expected_tables import check_size, elements_of, finite_sample, one_copy
 from service.routes.table_urls import pointing_at_to, table_request
 
 _HAVE = "have"
@@ -61,7 +61,7 @@ def explain_composed(url: str, content: Input) -> Explanation:
         raise InvalidBody(
             f"have is missing: send the array as have, beside the arrays of /{request.resource}"
         )
-    have = finite_sample(_HAVE, arrays.pop(_HAVE))
+    table = arrays.pop(_HAVE)
     inputs = replace(content, arrays=arrays)
     endpoint = COMPOSITIONS[f"/{request.resource}"]
     if isinstance(endpoint.inputs, NamedArrays):
@@ -69,6 +69,7 @@ def explain_composed(url: str, content: Input) -> Explanation:
         endpoint.inputs.check(inputs)
     with pointing_at_to(url):
         document = _composed(request, inputs)
+        have = finite_sample(_HAVE, *one_copy({_HAVE: table}, document).values())
         check_size(document, have.values.size)
     ranks = {name: len(table.shape) for name, table in document.arrays.items()}
     name = next((each for each in ranks if ranks[each] == len(have.shape)), next(iter(ranks)))

@@ -42,7 +42,7 @@ from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.another_table import as_another_table, other_settings
+from service.routes.another_table import as_another_table, other_heads, other_settings
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
     ROWS,
@@ -54,7 +54,10 @@ from service.routes.expected_tables import (
     expected_rotation,
     finite_sample,
     frequencies_url,
+    is_table_of,
+    moved_grids,
     numbers_of,
+    one_copy,
     rows_of,
 )
 from service.routes.table_urls import (
@@ -267,7 +270,8 @@ def against(have: Arrays, expected: Expected, settings: Settings) -> DiagnoseRep
         else:
             found = _without_last_rows(found, replace(target, rows=whole))
     found = replace(found, findings=tuple(_numbered(found.findings, have, target)))
-    return report_of(found, target, replace(expected, request=request), settings, rows=rows)
+    named = replace(expected, request=request)
+    return report_of(found, target, named, settings, rows=rows, have=have)
 
 
 def _refuse_ids(have: Arrays) -> None:
@@ -402,9 +406,10 @@ def _against_numbers(
     have: Arrays, expected: Expected, settings: Settings, rule: str
 ) -> DiagnoseReport:
     may_be_masked = "masked" in expected.document.parameters
+    arrays = one_copy(_by_part(have), expected.document)
     samples = {
         name: finite_sample(name, table, may_be_masked=may_be_masked)
-        for name, table in _by_part(have).items()
+        for name, table in arrays.items()
     }
     names = expected.document.arrays
     if len(samples) == len(names) == 1:
@@ -414,22 +419,27 @@ def _against_numbers(
     sent = sum(sample.values.size for sample in samples.values())
     numbers = numbers_of(expected.request, expected.document, sent)
 
+    heads = next(iter(samples.values())).values.shape[0]
+
     def others() -> Iterator[Alternative]:
         yield from exchanged_grids(expected.request, numbers)
+        yield from moved_grids(expected.request, numbers)
+        yield from other_heads(expected.request, numbers, heads)
         yield from other_settings(expected.request, sent)
 
     found = explain_numbers(samples, numbers, others)
-    named = dict(zip(samples, _by_part(have).values(), strict=True))
+    named = dict(zip(samples, arrays.values(), strict=True))
     found = as_another_table(found or Explanation("none"), named, expected.request, settings)
     if found.verdict == "none" and not expected.document.parameters.get("masked"):
-        for name, table in have.items():
+        for name, table in arrays.items():
             finite_sample(name, table)
     if found.verdict == "none" and not found.elements:
-        raise _unrelated(samples, next(iter(numbers.arrays.values())))
+        raise _unrelated(have, next(iter(expected.document.arrays.values())))
+    found = replace(found, elements=sum(map(size, have.values())))
     count, rows = rows_of(expected.document), None
     if expected.rows is not None and 0 < count < expected.rows:
         rows = {"rows": count, "of": expected.rows}
-    return report_of(found, None, expected, settings, rows=rows)
+    return report_of(found, None, expected, settings, rows=rows, have=arrays)
 
 
 def _unrelated(
@@ -444,6 +454,8 @@ def _unrelated(
         f"the array is {have.dtype.name} of shape {have.shape}, and the expected table "
         f"{want.dtype.name} of shape {shape or want.shape}: these shapes have nothing in common"
     )
+    if have.shape[-len(want.shape) :] == want.shape:
+        rule = f"the array has the shape {have.shape}, and its tables differ: send one of them"
     rule += f"; frequencies go with {url}" if url else ""
     return InvalidBody.at(Fault(f"/{shortened(name)}", None, rule, in_body=True, url=url))
 
@@ -451,10 +463,12 @@ def _unrelated(
 def _check_related(have: Arrays, expected: Expected) -> None:
     """Raise InvalidBody if an array has neither the rows nor the channels of a table."""
     table, want = (next(iter(each.values())) for each in (have, expected.document.arrays))
-    lengths = {want.shape[-1], *want.shape[:-1]}
+    # Any array may have an axis of the two parts of a pair.
+    shape = want.shape[:-1] if expected.document.pack == "pair" else want.shape
+    lengths = {shape[-1], *shape[:-1]}
     if rows_of(expected.document) not in {0, expected.rows}:
         # The document has as many rows as were sent, whatever the table of to has.
-        lengths = {want.shape[-1]}
+        lengths = {shape[-1]}
     if not set(table.shape) & {each for each in lengths if each > 1}:
         shape = want.shape
         if expected.rows is not None and "position" in expected.document.axes:
@@ -552,6 +566,7 @@ def report_of(
     *,
     rows: Mapping[str, int] | None = None,
     rotated: DType | None = None,
+    have: Arrays | None = None,
 ) -> DiagnoseReport:
     """Return the report about an explanation.
 
@@ -562,12 +577,13 @@ def report_of(
         settings: the limits of the tables that links name.
         rows: how many of the rows of ``to`` are expected, if not all are.
         rotated: the type of the array that was rotated; None if there is none.
+        have: the arrays, which the table of ``yours`` must be; None if they were rotated.
     """
     match = found.match
     sent = match.reading.view.rows if match else 0
     given: dict[str, Any] = {}
     if expected is not None:
-        given |= _links(found, target, expected, settings)
+        given |= _links(found, target, expected, settings, have)
     if match is not None and found.verdict != "none" and _is_made(match):
         given["arithmetic"] = match.fit.arithmetic.name
     if match is not None and target is not None and rotated is None:
@@ -594,12 +610,16 @@ def report_of(
 
 
 def _links(
-    found: Explanation, target: Target | None, expected: Expected, settings: Settings
+    found: Explanation,
+    target: Target | None,
+    expected: Expected,
+    settings: Settings,
+    have: Arrays | None,
 ) -> dict[str, Any]:
     """Return the expected table, and that which the array is; never the same one twice."""
     links = {"correct": _link(expected.request, settings)}
     yours = found.request or (_matching_request(found, target) if target else None)
-    if yours is not None:
+    if yours is not None and (have is None or is_table_of(yours, _by_part(have))):
         link = _link(yours, settings)
         if link.url != links["correct"].url:
             links["yours"] = link

@@ -8,16 +8,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import LARGEST, MAX_ELEMENTS, Sample, TableRequest, float64_numbers
-from service.analysis.explanation.numeric_tables import Alternative, Numbers, exchanged
+from service.analysis.explanation.catalogue import mistake
+from service.analysis.explanation.engine import is_table
+from service.analysis.explanation.measured import UNIT
+from service.analysis.explanation.numeric_tables import (
+    Alternative,
+    Numbers,
+    are_numbers,
+    exchanged,
+)
 from service.analysis.explanation.target import Target, target_of
 from service.delivery.parameters import read_parameters
 from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.grid.sincos import Along, GridTable, copied_by_axis
 from service.encodings.rotary.angles import RotaryAngles, packed
 from service.encodings.rotary.rope import Rope
 from service.encodings.rotary.rope_apply import RopeApply
@@ -54,6 +64,8 @@ _MOST_ELEMENTS = 2**24
 
 _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
 _LENGTH = "seq_len"
+# The roundings of powers, logarithms and sums in float32, relative to the largest number.
+_ROUNDED_OFF = 32 * UNIT
 _GRID = "encoding/grid"
 
 
@@ -138,6 +150,40 @@ def _target(request: TableRequest, document: Document, rows: int | None) -> Targ
         }
 
     return target_of(document, request, rule, rows=rows, read_exact=read_exact)
+
+
+def one_copy(have: Mapping[str, StoredTable], document: Document) -> Mapping[str, StoredTable]:
+    """Return arrays without the axes before those of a table along which all copies are equal."""
+    rank = max(_long(table.shape) for table in document.arrays.values())
+    found = {}
+    for name, table in have.items():
+        elements = table.elements
+        while _long(elements.shape) > max(rank, 1) and (elements == elements[:1]).all():
+            elements = elements[0]
+        found[name] = StoredTable(elements, table.dtype)
+    return found
+
+
+def _long(shape: tuple[int, ...]) -> int:
+    return sum(length != 1 for length in shape)
+
+
+def is_table_of(request: TableRequest, have: Mapping[str, StoredTable]) -> bool:
+    """Return whether arrays are the table of a request, in the arithmetic of some engine."""
+    try:
+        document = tables(request)
+        target = _target(request, document, None)
+        if target is not None:
+            return is_table(have, target)
+        samples = {name: Sample.of(table) for name, table in have.items()}
+        if len(samples) == 1:
+            samples = dict(zip(document.arrays, samples.values(), strict=False))
+        want = numbers_of(request, document, sum(map(size, have.values())))
+    except PosrefError:
+        return False
+    every = np.concatenate([sample.reals().ravel() for sample in want.arrays.values()])
+    largest = float(np.abs(every[np.isfinite(every)]).max(initial=0))
+    return are_numbers(samples, replace(want, slack=_ROUNDED_OFF * largest))
 
 
 def frequencies_url(url: str) -> str:
@@ -436,6 +482,35 @@ def exchanged_grids(request: TableRequest, want: Numbers) -> Iterator[Alternativ
         encoding = read_parameters(GridEncoding, request.parameters)
         width, is_first = encoding.grid.d_model, encoding.has_channels_first
         yield from exchanged(encoding.layout, width, want, channels_first=is_first)
+
+
+def _moved_along(along: Along, places: int) -> Along:
+    tokens = along.tokens
+    return replace(along, tokens=replace(tokens, first=tokens.first + places * tokens.step))
+
+
+def moved_grids(request: TableRequest, want: Numbers) -> Iterator[Alternative]:
+    """Yield the numbers of a grid of sines and cosines whose tokens are one further along axes."""
+    if request.resource != _GRID:
+        return
+    encoding = read_parameters(GridEncoding, request.parameters)
+    layout, width = encoding.layout, encoding.grid.d_model
+    ((name, sample),) = want.arrays.items()
+    values = np.moveaxis(sample.values, 0, -1) if encoding.has_channels_first else sample.values
+    flat = (values.size // width, width)
+    every = tuple(layout.along)
+    together = dict.fromkeys([*((each,) for each in every), every])
+    for axes, rows in product(together, (1, -1)):
+        variant = "axis" if len(axes) == 1 else "axes"
+        wrong = mistake("position-offset", None, {"rows": rows, "axis": axes[0]}, variant=variant)
+        along = {
+            each: _moved_along(one, rows) if each in axes else one
+            for each, one in layout.along.items()
+        }
+        table = copied_by_axis(GridTable(replace(layout, along=along), width, FLOAT64, flat))
+        numbers = table.read(0, size(table)).reshape(values.shape)
+        numbers = np.moveaxis(numbers, -1, 0) if encoding.has_channels_first else numbers
+        yield wrong, None, replace(want, arrays={name: replace(sample, values=numbers)})
 
 
 def bad_url(rule: str, url: str | None = None) -> InvalidParameters:

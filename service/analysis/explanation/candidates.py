@@ -215,9 +215,11 @@ class Proposer(Evidence):
     def _plain(self, source: Source, rule: RuleChoice) -> Candidate:
         omega = rule.frequencies(source.series)
         sine = None if source.sine is None else rule.frequencies(source.sine)
-        if source.still is not None:
-            omega = np.where(np.arange(len(omega)) < source.still, omega, 0.0)
-        is_plain = source.is_iterated and not rule.by_wavelength
+        if source.turning is not None:
+            turning = np.zeros(len(omega), dtype=np.bool_)
+            turning[source.turning] = True
+            omega = np.where(turning, omega, 0.0)
+        is_plain = source.is_iterated and rule.formula is None
         bits = source.bits + rule.bits + sum(each.bits for each in self.given)
         mistakes = (*self.given, *rule.mistakes, *source.mistakes)
         scale = rule.rule.scale

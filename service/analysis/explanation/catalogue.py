@@ -153,11 +153,22 @@ CATALOGUE: Mapping[str, Known] = {
         "{have} channels turn; {want} should.",
         "Set rotary_dim to {want}.",
     ),
+    "partial-width/last": Known(
+        5,
+        "Pairs 0 to {last} stand still: the last {have} channels turn, {how}; {want} should turn.",
+        "Rotate all {want} channels.",
+    ),
     "wrong-denominator": Known(
         5,
         "The exponents are divided by {have}, the channels of a head; they should be divided by "
         "{want}, the channels that turn.",
         "Divide by the number of channels that turn: base^(−2k/rotary_dim).",
+    ),
+    "wrong-denominator/wider": Known(
+        5,
+        "The exponents are divided by {have}; they should be divided by {want}: the frequencies "
+        "are the first ones of a table with {have} channels.",
+        "Compute the table for {want} channels; do not cut it out of one for {have}.",
     ),
     "rotary-offset": Known(
         4,
@@ -262,6 +273,11 @@ CATALOGUE: Mapping[str, Known] = {
         "positions.",
         "Pass (batch, heads, positions, channels), or name the axis that counts positions.",
     ),
+    "wrong-heads": Known(
+        6,
+        "The slopes are the first {want} of {have} heads; they should be those of {want} heads.",
+        "Compute the slopes for {want} heads; those of more heads are others.",
+    ),
     "transposed": Known(
         9,
         "Rows and columns are swapped.",
@@ -316,6 +332,11 @@ CATALOGUE: Mapping[str, Known] = {
         "Along every axis, positions are off by {rows}, where neighbours are one apart.",
         "Count from where the table counts: half a step is the centre of a patch.",
     ),
+    "position-offset/axis": Known(
+        4,
+        "Along {axis}, positions are off by {rows}, where neighbours are one apart.",
+        "Count from where the table counts along {axis}.",
+    ),
     "cache-offset": Known(
         4,
         "The offset of the cache, {offset}, should count once; it counts {how}: row 0 has the "
@@ -365,6 +386,17 @@ CATALOGUE: Mapping[str, Known] = {
         5,
         "Positions are {how} by {factor} once too often.",
         "Apply the factor once: look for one that is applied twice, or not at all.",
+    ),
+    "factor-inverted": Known(
+        5,
+        "Positions are multiplied by the factor {factor}; they should be divided by it.",
+        "Divide positions, or frequencies, by {factor}.",
+    ),
+    "missing-exponent": Known(
+        4.5,
+        "The base is multiplied by {have}; it should be multiplied by {want}^(d/(d − 2)), where d "
+        "is {width}.",
+        "Raise {want} to the power d/(d − 2) before the base is multiplied by it.",
     ),
     "rotated-twice": Known(
         4.5,

@@ -151,6 +151,12 @@ def explain(arrays: Mapping[str, StoredTable], target: Target) -> Explanation:
     return found
 
 
+def is_table(arrays: Mapping[str, StoredTable], target: Target) -> bool:
+    """Return whether arrays are the expected table in some arithmetic, as sampled rows show."""
+    with np.errstate(all="ignore"):
+        return _Search(target).is_equal(readings_of(arrays, target))
+
+
 @dataclass(eq=False)
 class _Search:
     """The search for one target: the best match so far, and the alternatives."""
@@ -189,6 +195,14 @@ class _Search:
             sampled = len(readings[0].rows) if readings else 0
             return Explanation("none", findings=findings, sampled=sampled)
         return self._report(self.best)
+
+    def is_equal(self, found: Iterable[Reading]) -> bool:
+        """Return whether the first reading that may be the expected table is it, and no more."""
+        if not any(self._is_telling(each) and self._as_expected(each) for each in found):
+            return False
+        assert self.best is not None
+        rows = len(self.target.structure.places)
+        return self.best.reading.sent == rows and not any(self._around(self.best))
 
     def _is_telling(self, reading: Reading) -> bool:
         """Return whether a reading has numbers, and not only the zeros of sines alone."""

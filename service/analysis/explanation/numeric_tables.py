@@ -20,7 +20,7 @@ from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import of_length, with_mistakes
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.places import Finding, placed_along, plural
-from service.analysis.explanation.views import HALF_STEP
+from service.analysis.explanation.views import HALF_STEP, evenly
 from service.analysis.precision import narrowest_dtype, rounded, spacing
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.sincos import Layout, lanes
@@ -35,6 +35,10 @@ _MOST_MISTAKES = 3
 _FEWEST_FRACTIONS = 3
 # A narrow type moves a factor of 1 by less.
 _SURELY_ONE = 0.01
+# Of larger arrays a few rows are compared first; if more of their numbers are wrong, all may be.
+_LARGE, _FEW_ROWS, _HOPELESS = 2**14, 32, 0.9
+# Others may explain the same numbers.
+_DOUBTFUL = frozenset({"wrong-sign", "wrong-heads"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +110,21 @@ def explain_numbers(
         want: the expected numbers.
         others: yields the tables of other settings.
     """
+    # One row of a table has no axis of rows.
+    have = {
+        name: replace(each, values=each.values[None])
+        if each.values.shape == want.shape[1:]
+        else each
+        for name, each in have.items()
+    }
     nearest: _Attempt | None = None
     attempts = _attempts(have, want, others)
     for attempt in attempts:
         if not attempt.bad.any():
             return _explanation(have, [attempt, *_rivals(attempt, attempts)])
-        if nearest is None or attempt.bad.sum() < nearest.bad.sum():
+        # Another convention may have other axes, which have no names here.
+        has_axes = len(attempt.shape) == len(want.shape)
+        if has_axes and (nearest is None or attempt.bad.sum() < nearest.bad.sum()):
             nearest = attempt
     if nearest is None:
         return None
@@ -122,6 +135,16 @@ def explain_numbers(
     elif nearest.bad.mean() < 0.7:
         found = (with_mistakes(nearest.mistakes, _place(nearest, want)),)
     return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
+
+
+def are_numbers(have: Mapping[str, Sample], want: Numbers) -> bool:
+    """Return whether arrays are the expected numbers, in their shape and to their own type."""
+    sent = next(iter(have.values()))
+    if sent.values.shape != want.shape or have.keys() != want.arrays.keys():
+        return False
+    axes = tuple(range(sent.values.ndim))
+    numbers, predicted = _table(have, axes), _table(want.arrays, axes)
+    return not _bad(numbers, predicted, want, _real_dtype(sent), 0.0).any()
 
 
 def _place(found: _Attempt, want: Numbers) -> Finding:
@@ -140,16 +163,18 @@ def _names(want: Numbers) -> tuple[str, ...]:
 
 
 def _rivals(found: _Attempt, others: Iterator[_Attempt]) -> Iterator[_Attempt]:
-    """Yield what explains numbers of the wrong sign as well: distances change sign with an order.
+    """Yield what explains numbers as well that may be made in two ways.
+
+    Distances change sign with their order; slopes of more heads are those of another exponent.
 
     Args:
         found: what explains the numbers.
         others: what would be tried next.
     """
-    names, most = {each.name for each in found.mistakes}, len(found.mistakes)
-    for each in others if "wrong-sign" in names else ():
-        has_sign = any(wrong.name == "wrong-sign" for wrong in each.mistakes)
-        if not has_sign and len(each.mistakes) <= most and not each.bad.any():
+    doubtful, most = _DOUBTFUL & {each.name for each in found.mistakes}, len(found.mistakes)
+    for each in others if doubtful else ():
+        is_doubtful = any(wrong.name in doubtful for wrong in each.mistakes)
+        if not is_doubtful and len(each.mistakes) <= most and not each.bad.any():
             yield each
 
 
@@ -182,12 +207,13 @@ def _attempts(
 ) -> Iterator[_Attempt]:
     """Yield attempts: the expected numbers, other settings, then the mistakes of their order."""
     yield from _aligned(have, want, (), most=0)
-    alternatives = [each for each in others() if each[2].arrays.keys() == want.arrays.keys()]
-    for wrong, request, numbers in alternatives:
-        yield from _aligned(have, numbers, (wrong,), most=0, request=request)
-    yield from _aligned(have, want, (), most=_MOST_MISTAKES)
-    for wrong, request, numbers in alternatives:
-        yield from _aligned(have, numbers, (wrong,), most=1, request=request)
+    # They are made twice, one by one: all of them together may be large.
+    for most in (0, 1):
+        for wrong, request, numbers in others():
+            if numbers.arrays.keys() == want.arrays.keys():
+                yield from _aligned(have, numbers, (wrong,), most=most, request=request)
+        if not most:
+            yield from _aligned(have, want, (), most=_MOST_MISTAKES)
 
 
 def _aligned(
@@ -214,21 +240,24 @@ def _aligned(
         mistakes = (*first, *order.mistakes)
         plain = order.mistakes == ()
         unchanged = request if plain or request is None else None
+        few = _few_rows(numbers)
         dtype = narrowest_dtype(numbers.reshape(-1), own)
         checks = [(own, 0.0, mistakes)]
         if dtype is not own:
             checks.append((dtype, 0.0, mistakes))
-        if most and (decimals := _decimals(numbers)):
+        if most and _decimals(numbers[few]) and (decimals := _decimals(numbers)):
             rounding = mistake("rounded-decimals", None, {"decimals": decimals})
             checks.append((own, 0.5 * 10.0**-decimals, (*mistakes, rounding)))
         for judged, slack, named in checks:
-            bad = _bad(numbers, predicted, want, judged, slack)
+            bad = _bad_of_all(numbers, predicted, want, judged, slack)
             yield _Attempt(named, bad, unchanged, judged, shape)
         if len(order.mistakes) < most:
             for judged in dict.fromkeys((own, dtype)):
+                first_factors = _factors(numbers[few], predicted[few], want, judged, mistakes)
+                has_factor = any(each.bad.mean() <= _HOPELESS for each in first_factors)
                 changed = (
                     _offset(numbers, predicted, want, judged, mistakes),
-                    _factors(numbers, predicted, want, judged, mistakes),
+                    _factors(numbers, predicted, want, judged, mistakes) if has_factor else (),
                     _moved_rows(numbers, known, want, judged, mistakes),
                 )
                 for each in chain(*changed):
@@ -257,6 +286,28 @@ def _bad(
         near = np.abs(numbers - predicted) <= allowed
     bad: NDArray[np.bool_] = ~(near | (numbers == predicted))
     return bad
+
+
+def _few_rows(numbers: Float64s) -> Indices:
+    """Return the rows that are compared first: all, unless there are many numbers."""
+    return np.array(evenly(len(numbers), _FEW_ROWS if numbers.size > _LARGE else len(numbers)))
+
+
+def _bad_of_all(
+    numbers: Float64s,
+    predicted: Float64s,
+    want: Numbers,
+    dtype: DType,
+    slack: float,
+) -> NDArray[np.bool_]:
+    """Return where numbers are not the predicted ones: everywhere, if a few rows have others."""
+    few = _few_rows(numbers)
+    bad = _bad(numbers[few], predicted[few], want, dtype, slack)
+    if len(few) == len(numbers):
+        return bad
+    if bad.mean() > _HOPELESS:
+        return np.ones(numbers.shape, dtype=np.bool_)
+    return _bad(numbers, predicted, want, dtype, slack)
 
 
 def _factors(
@@ -327,8 +378,7 @@ def _moved_rows(
             have = numbers[: len(wanted)]
             if sign < 0:
                 have, wanted = numbers[shift:], known[: rows - shift]
-            bad = _bad(have, wanted, want, dtype, 0.0)
-            if bad[:2].any():
+            if _bad(have[:2], wanted[:2], want, dtype, 0.0).any():
                 continue
             if want.moved is not None:
                 moved = want.moved(sign * shift)
@@ -342,6 +392,7 @@ def _moved_rows(
                 # Too few rows are known, or they are not those of positions alone.
                 continue
             else:
+                bad = _bad(have, wanted, want, dtype, 0.0)
                 unknown = np.ones((rows - len(wanted), bad.shape[1]), dtype=np.bool_)
                 bad = np.vstack([bad, unknown])
             first = want.first

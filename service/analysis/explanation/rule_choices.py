@@ -3,8 +3,9 @@
 Values of keys are the usual ones, and those that measured frequencies show.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, isclose, log, pi
 from typing import Any
 
@@ -16,8 +17,10 @@ from service.analysis.explanation.formulas import (
     USUAL_FACTORS,
     USUAL_LENGTHS,
     VARIED_KEYS,
+    Keys,
     Rule,
     Series,
+    dynamic_growth,
     llama3_by_wavelength,
     other_rules,
     other_values,
@@ -40,19 +43,24 @@ _END = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class RuleChoice:
-    """A rule, and the mistakes that replaced the expected one by it."""
+    """A rule, and the mistakes that replaced the expected one by it.
+
+    Attributes:
+        mistakes: the mistakes.
+        bits: their cost.
+        rule: the rule.
+        formula: what gives the frequencies in place of the formula of the rule; None if that does.
+    """
 
     mistakes: tuple[Mistake, ...]
     bits: float
     rule: Rule
-    by_wavelength: bool = False
+    formula: Callable[[Series, Keys], Float64s] | None = None
 
     def frequencies(self, series: Series, **keys: Any) -> Float64s:
         """Return the frequencies of a series, by other values of some keys."""
         rule = self.rule.changed(**keys) if keys else self.rule
-        if self.by_wavelength:
-            return llama3_by_wavelength(series, rule.keys)
-        return rule.frequencies(series)
+        return self.formula(series, rule.keys) if self.formula else rule.frequencies(series)
 
 
 def rule_choices(evidence: Evidence) -> Iterator[RuleChoice]:
@@ -135,7 +143,7 @@ def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
         yield RuleChoice((exchanged,), exchanged.bits, rule.changed(beta_fast=slow, beta_slow=fast))
     elif rule.rope_type == "llama3":
         band = mistake("llama3-band", None, {})
-        yield RuleChoice((band,), band.bits, rule, by_wavelength=True)
+        yield RuleChoice((band,), band.bits, rule, formula=llama3_by_wavelength)
     elif rule.rope_type == "longrope":
         original = float(rule.keys[ORIGINAL])
         if evidence.size is not None and "factor" in rule.keys:
@@ -155,8 +163,32 @@ def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
             {"context_length": int(length)},
         )
         yield RuleChoice((other,), other.bits, rule.changed(context_length=length))
+    elif rule.rope_type == "linear":
+        factor = float(rule.keys["factor"])
+        inverted = mistake("factor-inverted", None, {"factor": factor}, {"factor": 1 / factor})
+        yield RuleChoice((inverted,), inverted.bits, rule.changed(factor=1 / factor))
+    elif rule.rope_type == "ntk" and "mixed_b" not in rule.keys:
+        yield from _without_exponent(evidence, rule, float(rule.keys["factor"]))
     elif rule.rope_type == "dynamic":
+        yield from _without_exponent(evidence, rule, dynamic_growth(rule.keys))
         yield from _of_growth(evidence, rule)
+
+
+def _of_product(times: float, series: Series, _keys: Keys) -> Float64s:
+    """Return the frequencies of the base times a factor."""
+    return replace(series, base=times * series.base).omega
+
+
+def _without_exponent(evidence: Evidence, rule: Rule, growth: float) -> Iterator[RuleChoice]:
+    """Yield a base that is multiplied by the growth, or by the factor, and by no power of it."""
+    series, keys = evidence.series, rule.keys
+    for times in dict.fromkeys((growth, float(keys.get("factor", growth)))):
+        if times <= 1:
+            continue
+        values = {"have": times, "want": growth, "width": series.width}
+        changes = {"rope_type": None, **dict.fromkeys(keys), "rope_theta": times * series.base}
+        wrong = mistake("missing-exponent", None, values, changes)
+        yield RuleChoice((wrong,), wrong.bits, rule, formula=partial(_of_product, times))
 
 
 def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:

@@ -34,6 +34,12 @@ USUAL_BASES: Mapping[float, float] = {
 }  # fmt: skip
 """The bases that models have, with −log2 of how often."""
 
+USUAL_WIDTHS = (
+    *(64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 576, 640, 768, 896, 1024, 1152, 1280, 1408),
+    *(1536, 1664, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8192),
+)
+"""The channels that models have."""
+
 _UNUSUAL_BITS, BITS_A_DIGIT, _MOST_DIGIT_BITS = 7.0, 3.3, 18.0
 # A base that was not measured but is usual.
 _UNMEASURED_BITS = 0.5
@@ -60,7 +66,7 @@ class Source:
         sine: those of sines that differ.
         is_measured: whether the numbers of the array led to it.
         is_iterated: whether an engine may compute them by repeated multiplication.
-        still: pairs from this one on stand still.
+        turning: the pairs that turn; None if all do.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -69,7 +75,7 @@ class Source:
     sine: Series | None = None
     is_measured: bool = True
     is_iterated: bool = True
-    still: int | None = None
+    turning: slice | None = None
 
 
 def bases_between(low: float, high: float, other_than: float) -> list[tuple[float, float]]:
@@ -126,6 +132,7 @@ class Evidence:
                 yield replace(source, is_measured=False)
         yield from self.slips()
         yield from self._still()
+        yield from self._late()
 
     def _of_base(self, base: float, bits: float) -> Source:
         values = {"have": base, "want": self.series.base}
@@ -291,12 +298,31 @@ class Evidence:
             changes = {self.target.base_parameter: base}
             slip = mistake("tutorial-slip", 8.0, logarithm, changes, variant="log10")
             yield Source((slip,), 8.0, replace(self.series, base=base))
+        yield from self._of_wider(2 * k / width)
         head_dim = self.target.head_dim
         if head_dim > width:
             exponents = wanted * (width / head_dim)
             widths = {"have": head_dim, "want": width}
             wrong = mistake("wrong-denominator", None, widths, self._as_base(exponents))
             yield Source((wrong,), wrong.bits, replace(self.series, exponents=exponents))
+
+    def _of_wider(self, plain: Float64s) -> Iterator[Source]:
+        """Yield the first frequencies of a table with more channels, where one width shows."""
+        series, intervals = self.series, [each for _, _, each in self.measured_bases]
+        if self.target.rule or not intervals or not np.allclose(series.exponents, plain):
+            return
+        low, high = min(intervals, key=lambda each: each[1] / each[0])
+        wider = [
+            width
+            for width in USUAL_WIDTHS
+            if series.width < width != self.target.head_dim
+            and log(low) <= log(series.base) * series.width / width <= log(high)
+        ]
+        if len(wider) == 1:
+            values = {"have": wider[0], "want": series.width}
+            wrong = mistake("wrong-denominator", 7.5, values, variant="wider")
+            exponents = series.exponents * (series.width / wider[0])
+            yield Source((wrong,), wrong.bits, replace(series, exponents=exponents))
 
     def _as_base(self, exponents: Float64s) -> Changes | None:
         """Return the base with which the expected exponents give others; None if none does."""
@@ -306,6 +332,21 @@ class Evidence:
         if not is_base or not np.allclose(exponents, times * series.exponents):
             return None
         return {self.target.base_parameter: series.base**times}
+
+    def _late(self) -> Iterator[Source]:
+        """Yield tables in which only the last pairs turn: as they should, or as if alone."""
+        k, pairs = np.arange(len(self.series.exponents)), len(self.series.exponents)
+        if self.measured is None or not self.view.has_pairs:
+            return
+        turns = np.abs(self.measured.omega) > 4 * self.measured.error
+        first = int(np.argmax(turns))
+        if turns[first] and first:
+            values = {"have": 2 * (pairs - first), "want": 2 * pairs, "last": first - 1}
+            own = np.maximum(k - first, 0) / (pairs - first)
+            for how, exponents in (("as they should", self.series.exponents), ("as if alone", own)):
+                wrong = mistake("partial-width", None, {**values, "how": how}, variant="last")
+                series, turning = replace(self.series, exponents=exponents), slice(first, None)
+                yield Source((wrong,), wrong.bits, series, turning=turning, is_iterated=False)
 
     def _still(self) -> Iterator[Source]:
         """Yield tables in which only the first pairs turn, and ones in which none does."""
@@ -320,7 +361,7 @@ class Evidence:
             line = fitted_line(omega, error)
             for exponents in (k / moving, self.series.exponents):
                 series = replace(self.series, exponents=exponents)
-                yield Source((narrow,), narrow.bits, series, still=moving)
+                yield Source((narrow,), narrow.bits, series, turning=slice(moving))
                 if line is None:
                     continue
                 step = float(exponents[1] - exponents[0])
@@ -332,7 +373,7 @@ class Evidence:
                     for base, bits in bases_between(*ends, self.series.base):
                         other = self._of_base(base, bits)
                         both, cost = (narrow, *other.mistakes), narrow.bits + bits
-                        yield Source(both, cost, replace(series, base=base), still=moving)
+                        yield Source(both, cost, replace(series, base=base), turning=slice(moving))
         if moving == 0:
             still = mistake("not-rotated", None, {})
-            yield Source((still,), still.bits, self.series, still=0)
+            yield Source((still,), still.bits, self.series, turning=slice(0))

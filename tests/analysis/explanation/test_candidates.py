@@ -51,6 +51,9 @@ ELSEWHERE = {
     "next-sequence",
     "downscale-shift",
     "missing-part",
+    "missing-exponent",
+    "factor-inverted",
+    "wrong-heads",
 }
 OF_AXES = {"sections-exchanged", "sections-interleaved"}
 
