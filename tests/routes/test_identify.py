@@ -5,6 +5,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from service.analysis.array import MAX_ELEMENTS
 from service.routes.identify import IdentifyReport

@@ -24,14 +24,17 @@ from service.analysis.families.series import (
     plain_bases,
     plain_numbers,
 )
+from service.analysis.precision import rounded
 from service.analysis.round_numbers import round_number
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from service.numerics.limits import MAX_ATTENTION_FACTOR, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_FREQUENCY, Float64s
 from service.numerics.tables import ParameterValue
 
 _MAX_FITS = 8
-# Bounds of errors are generous: numbers of lists are rounded to parts of them, too.
-_SHARES = (1.0, 0.2, 0.04)
+# Bounds of errors are generous: numbers of lists are rounded to parts of them, too, and at last not
+# at all.
+_SHARES = (1.0, 0.2, 0.04, 1e-4, 0.0)
 _MOST_BASES, _MOST_FACTORS = 4, 3
 _LENGTHS = (*USUAL_LENGTHS, *(2**k for k in range(4, 11)), 2**20)
 _BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0))
@@ -60,6 +63,10 @@ def rotary_fits(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
             yield from _lists(replace(measured, error=measured.error * share))
         for share in _SHARES:
             yield from _given(replace(measured, error=measured.error * share))
+        for dtype in (BFLOAT16, FLOAT16, FLOAT32):
+            stored = rounded(measured.omega, dtype)
+            if measured.agrees(stored):
+                yield from _given(replace(measured, omega=stored, error=np.zeros(len(stored))))
 
 
 def usual_fits(count: int) -> Iterator[FrequencyFit]:

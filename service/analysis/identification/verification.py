@@ -39,6 +39,7 @@ from service.analysis.explanation.arithmetic import (
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.sampling import sampled_rows
 from service.analysis.explanation.views import HALF_STEP, View, step_bound
+from service.analysis.families.requests import decimal_digits, real_values
 from service.analysis.identification.structures import (
     ArrayRows,
     TableWaves,
@@ -74,6 +75,9 @@ _MAX_TOLERANCE = 0.125
 # The largest error of an angle, in radians, in which other tables still differ: of a type that
 # shows it, and of a narrow one.
 _MAX_ANGLE_ERROR, _MAX_NARROW_ERROR = 2.0**-6, 2.0**-5
+# A number of more digits in a list is as near to an array as it was measured: an arithmetic with
+# room for errors of frequencies would take the rest for its own error.
+_PLAIN_DIGITS = 4
 # Of a table that is not the array, the exact bounds count where they hold for nearly as many.
 _NEARLY = 0.99
 
@@ -342,7 +346,7 @@ def _wave_claim(match: TableMatch, rows: Indices) -> Claim | None:
     rows = rows[np.logical_or.reduce(live)]
     views = list(_views(match, rows))
     waves = table.waves.at(rows)
-    dtype = match.dtype
+    dtype, is_measured = match.dtype, _is_measured(match.proposal.request)
     for narrowing in (None, *_narrowings(dtype)):
         own = waves if narrowing is None else replace(waves, narrowing=narrowing)
         few = slice(0, 16)
@@ -356,9 +360,26 @@ def _wave_claim(match: TableMatch, rows: Indices) -> Claim | None:
         if dtype is FLOAT64 and fit.arithmetic is EXACT and not _is_wide(views, own):
             fit = Fit(IN_FLOAT32)
         claim = Claim(fit.arithmetic, replace(table.waves, narrowing=narrowing), fit)
-        if _is_tight(claim, dtype):
+        if _is_tight(claim, dtype) and not (is_measured and _may_absorb(claim)):
             return claim
     return None
+
+
+def _is_measured(request: TableRequest) -> bool:
+    """Return whether a list has numbers of so many digits that they were measured in an array."""
+    lists = (value for value in request.parameters.values() if isinstance(value, tuple))
+    numbers = (number for each in lists for number in real_values(each))
+    return any(decimal_digits(number) > _PLAIN_DIGITS for number in numbers)
+
+
+def _may_absorb(claim: Claim) -> bool:
+    """Return whether an arithmetic allows other frequencies than those of its waves."""
+    if claim.arithmetic in {EXACT, IN_FLOAT64}:
+        return False
+    waves, fit = claim.waves, claim.fit
+    if waves is None or waves.narrowing is not None or fit is None or fit.omega is None:
+        return True
+    return not np.array_equal(fit.omega, waves.omega.astype(np.float32))
 
 
 def _is_wide(views: list[View], waves: Waves) -> bool:
@@ -417,7 +438,9 @@ def _views(match: TableMatch, rows: Indices) -> Iterator[View]:
     if len(parts) == 1:
         yield from parts[0]
         return
-    for cosines, sines in zip(*parts, strict=True):
+    # Where the copies of one array are equal, its only view goes with both views of the other.
+    for number in range(max(map(len, parts))):
+        cosines, sines = (views[min(number, len(views) - 1)] for views in parts)
         first, other = (cosines, sines) if cosines.sine is None else (sines, cosines)
         yield View(first.cosine, other.sine, match.dtype, "", slack=table.slack)
 
