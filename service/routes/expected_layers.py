@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from service.analysis.array import TableRequest
 from service.delivery.endpoints import ReportedArrays
 from service.delivery.parameters import read_parameters
@@ -228,7 +230,7 @@ class ExpectedOfModel:
         """Return the packing that a table of this shape may have."""
         table, width = next(iter(array.arrays.values())), 2 * len(self.frequencies(1))
         channels, is_half = self._shape(table)[-1], self.layout == "half"
-        if "x" not in array.arrays:
+        if "x" not in array.arrays or (channels == width and self._is_twice(table)):
             return "compact" if 2 * channels == width else self.layout
         if table.dtype in COMPLEX_DTYPES:
             return "complex"
@@ -237,6 +239,18 @@ class ExpectedOfModel:
         if channels == 2 * width:
             return "half_concat"
         return "concat" if is_half else "flat"
+
+    def _is_twice(self, table: StoredTable) -> bool:
+        """Return whether most channels come twice, as cosines, or sines, alone have them."""
+        elements = table.elements if self._shape(table) == table.shape else table.elements.T
+        count = table.elements.size // 2
+        return any(
+            2 * np.count_nonzero(one == other) > count
+            for one, other in (
+                np.split(elements, 2, axis=-1),
+                (elements[..., 0::2], elements[..., 1::2]),
+            )
+        )
 
     def _values(self, rows: int | None) -> dict[str, Any]:
         last = None if rows is None else rows + (self.parameters.start or 0)

@@ -93,6 +93,37 @@ def test_rows_of_a_transposed_table_are_its_last_axis(client: Client, base: floa
         assert "seq_len=300" in report["correct"]["url"]
 
 
+NEOX: Json = {"model_type": "gpt_neox", **SIZES, "rotary_pct": 0.25, "num_hidden_layers": 4}
+COHERE: Json = {"model_type": "cohere", **SIZES, "num_hidden_layers": 4, "rope_theta": 500000.0}
+TWICE = {
+    "half": lambda wave: np.concatenate([wave, wave], axis=1),
+    "interleaved": lambda wave: np.repeat(wave, 2, axis=1),
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "base", "width", "pack"),
+    [(LLAMA, 5e5, 64, "half"), (NEOX, 1e4, 16, "half"), (COHERE, 5e5, 64, "interleaved")],
+    ids=["llama", "neox", "cohere"],
+)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 24, 64])
+def test_array_of_no_name_may_be_cosines_or_sines_alone(
+    client: Client, document: Json, base: float, width: int, pack: str, dtype: Any, rows: int
+) -> None:
+    angles = np.outer(np.arange(rows), frequencies(base, width))
+    cos, sin = (TWICE[pack](wave(angles)).astype(dtype) for wave in (np.cos, np.sin))
+
+    for name in ("x", "table"):
+        report = diagnose(client, document, **{name: cos})
+        assert report.verdict == "equal"
+        assert report.sentence.startswith("These are the cosines of the table alone")
+    if rows > 1:
+        assert diagnose(client, document, x=sin).sentence.startswith("These are the sines")
+        other = TWICE[pack](np.cos(np.outer(np.arange(rows), frequencies(777.0, width))))
+        assert names(diagnose(client, document, x=other.astype(dtype))) == ["wrong-base"]
+
+
 def test_rotation_is_examined_against_the_settings_of_the_model(client: Client) -> None:
     right = diagnose(client, LLAMA, x=X, rotated=rotated(frequencies(500000)))
     wrong = diagnose(client, LLAMA, x=X, rotated=rotated(frequencies(10000)))
