@@ -209,9 +209,16 @@ def kinds(view: View, bad: NDArray[np.bool_] | None) -> Iterator[Finding]:
         strange &= np.tile(np.abs(np.hypot(one, other) - 1) > _TURNING, 2)
     if strange.mean() > 0.002 and strange.sum() > 1:
         share = float(f"{strange.mean():.3g}")
-        text = (
-            f"the numbers look like memory that was never written: {100 * share:.3g} % of them are "
-            f"larger than {_HUGE:.0f} or smaller than {_TINY:g}, the largest {some.max():.3g}"
-        )
+        sizes = some[strange]
+        large, small = f"larger than {_HUGE:.0f}", f"smaller than {_TINY:g}"
+        text = f"{100 * share:.3g} % of the numbers are {small if sizes.max() < 1 else large}"
+        name = "sizes"
+        if sizes.min() < 1 < sizes.max():
+            # Bytes of something else, read as numbers, have all sizes.
+            name = "uninitialised"
+            text = (
+                f"the numbers look like memory that was never written: {100 * share:.3g} % of them "
+                f"are {large} or {small}"
+            )
         values = {"share": share, "largest": float(f"{some.max():.3g}")}
-        yield Finding("uninitialised", text, values)
+        yield Finding(name, f"{text}, the largest {some.max():.3g}", values)

@@ -263,6 +263,16 @@ def test_memory_that_nobody_wrote_is_called_that() -> None:
     assert found["uninitialised"]["share"] > 0.1
 
 
+@pytest.mark.parametrize("step", [1.0, 0.5, -3.0])
+def test_large_numbers_alone_are_not_called_memory(step: float) -> None:
+    ramp = step * np.arange(64 * 32).reshape(64, 32)
+
+    found = seen(lambda *_: (1000 + ramp[:, :16], 1000 + ramp[:, 16:]))
+
+    assert found["sizes"]["share"] > 0.3
+    assert "uninitialised" not in found
+
+
 def test_frequencies_of_no_rule_are_no_progression() -> None:
     angles = np.outer(np.arange(64), RANDOM.uniform(0, 3, 16))
 
