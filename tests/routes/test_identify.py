@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-import safetensors.numpy
+from safetensors.numpy import load, save
 
 from service.analysis.array import MAX_ELEMENTS
 from service.routes.identify import IdentifyReport
@@ -163,3 +163,30 @@ def test_report_follows_its_closed_schema(client: Client, body: Any) -> None:
 
     assert not VALIDATOR.is_valid({**report, "verdict": "perhaps"})
     assert not VALIDATOR.is_valid({**report, "more": 1})
+
+
+@pytest.mark.parametrize("pack", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("part", "row", "channel"), [("cos", 100, 3), ("sin", 300, 50)])
+def test_wrong_number_in_one_copy_of_one_array_of_a_pair_is_located(
+    client: Client, pack: str, dtype: str, part: str, row: int, channel: int
+) -> None:
+    url = f"/rope.safetensors?head_dim=64&seq_len=512&pack={pack}&dtype={dtype}"
+    arrays = load(client.get(url).content)
+    arrays[part][row, channel] = 0.5
+    headers = {"content-type": "application/vnd.safetensors"}
+
+    answer = client.post("/identify", content=save(arrays), headers=headers)
+
+    assert answer.status_code == 200, answer.text
+    leaves = answer.json()["nearest"]["leaves_at"]
+    assert (leaves["array"], leaves["index"]) == (part, [row, channel])
+
+
+def test_evidence_of_an_identity_says_nothing_of_frequencies(client: Client) -> None:
+    report = identify(client, x=np.eye(64).tolist())
+
+    assert report["hypotheses"][0]["url"].startswith("/relative?d_model=64&offset=0")
+    for each in report["hypotheses"]:
+        (text,) = each["support"]
+        assert text == "an identity is the matrix at offset 0, whatever the frequencies are"

@@ -62,6 +62,8 @@ def base_fits(
 def _support(count: int, base: float, span: float, series: GeometricSeries | None) -> str:
     if count == 1 or series is None:
         return "there is one frequency, which does not determine a base"
+    if not series.has_ratio:
+        return f"the numbers do not show how frequencies fall: {base:.9g} is the usual base"
     return (
         f"{count} frequencies are proportional to {base:.9g}^(-2k/{span:g}); the ratio of "
         f"neighbours has a relative error of {series.ratio_error:.1e}"

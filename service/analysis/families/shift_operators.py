@@ -23,6 +23,7 @@ from service.numerics.positions import Positions
 from service.numerics.tables import ParameterValue
 
 _ENGINE_ERROR = 2.0**-21
+_IDENTITY = "an identity is the matrix at offset 0, whatever the frequencies are"
 
 
 def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
@@ -45,8 +46,9 @@ def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
                 **unless_default("layout", layout, "interleaved"),
                 **fit.parameters,
             }
-            support = (f"each matrix rotates {width // 2} (sine, cosine) channel pairs",)
-            yield table_proposal(request, "relative", parameters, (*support, *fit.support))
+            rotates = f"each matrix rotates {width // 2} (sine, cosine) channel pairs"
+            support = (rotates, *fit.support) if positions.any() else (_IDENTITY,)
+            yield table_proposal(request, "relative", parameters, support)
 
 
 def _rotated(
