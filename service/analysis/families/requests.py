@@ -151,5 +151,9 @@ def real_values(numbers: tuple[object, ...] | str) -> Iterable[float]:
 
 
 def decimal_digits(number: float) -> int:
-    """Return the number of significant decimal digits of a float."""
-    return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))
+    """Return the number of significant decimal digits of a float, or of a float16 if it is one."""
+    size = abs(number)
+    with np.errstate(over="ignore"):
+        half = np.float16(size)
+    text = str(half) if float(half) == size else repr(size)
+    return len(text.partition("e")[0].replace(".", "").strip("0"))

@@ -26,7 +26,7 @@ from service.analysis.families.series import (
 )
 from service.analysis.precision import rounded
 from service.analysis.round_numbers import round_number
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from service.numerics.limits import MAX_ATTENTION_FACTOR, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_FREQUENCY, Float64s
 from service.numerics.tables import ParameterValue
@@ -59,14 +59,13 @@ def rotary_fits(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
     yield from found
     if not found:
         yield from _mixed(measured)
+        for dtype in (BFLOAT16, FLOAT16):
+            yield from _stored(measured, dtype)
         for share in _SHARES:
             yield from _lists(replace(measured, error=measured.error * share))
         for share in _SHARES:
             yield from _given(replace(measured, error=measured.error * share))
-        for dtype in (BFLOAT16, FLOAT16, FLOAT32):
-            stored = rounded(measured.omega, dtype)
-            if measured.agrees(stored):
-                yield from _given(replace(measured, omega=stored, error=np.zeros(len(stored))))
+        yield from _stored(measured, FLOAT32)
 
 
 def usual_fits(count: int) -> Iterator[FrequencyFit]:
@@ -354,6 +353,19 @@ def _given(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:
         ends = f"from {max(omega):.6g} to {min(omega):.6g}"
         support = f"{measured.count} frequencies {ends} follow no known rule: they are as measured"
         yield FrequencyFit(parameters, np.array(omega), (support,), scale)
+
+
+def _stored(measured: MeasuredFrequencies, dtype: DType) -> Iterator[FrequencyFit]:
+    """Yield measured frequencies that may be numbers of a type: of usual bases, and as they are."""
+    omega, count = rounded(measured.omega, dtype), measured.count
+    if not measured.agrees(omega):
+        return
+    for base in () if measured.is_scaled else USUAL_BASES:
+        exact = Series(base, exponents(count), 2 * count).omega
+        if np.array_equal(rounded(exact, dtype), omega):
+            support = f"frequencies are those of base {base:g}, rounded to {dtype.name}"
+            yield FrequencyFit({"rope_theta": base}, omega, (support,))
+    yield from _given(replace(measured, omega=omega, error=np.zeros(count)))
 
 
 def _mixed(measured: MeasuredFrequencies) -> Iterator[FrequencyFit]:

@@ -78,6 +78,8 @@ _MAX_ANGLE_ERROR, _MAX_NARROW_ERROR = 2.0**-6, 2.0**-5
 # A number of more digits in a list is as near to an array as it was measured: an arithmetic with
 # room for errors of frequencies would take the rest for its own error.
 _PLAIN_DIGITS = 4
+# Of a number of a list, a product with it, its reciprocal, and the frequency, in float32.
+_FEW_ROUNDINGS = 4 * UNIT
 # Of a table that is not the array, the exact bounds count where they hold for nearly as many.
 _NEARLY = 0.99
 
@@ -379,7 +381,7 @@ def _may_absorb(claim: Claim) -> bool:
     waves, fit = claim.waves, claim.fit
     if waves is None or waves.narrowing is not None or fit is None or fit.omega is None:
         return True
-    return not np.array_equal(fit.omega, waves.omega.astype(np.float32))
+    return not np.allclose(fit.omega, waves.omega, rtol=_FEW_ROUNDINGS, atol=0)
 
 
 def _is_wide(views: list[View], waves: Waves) -> bool:

@@ -15,6 +15,7 @@ from service.analysis.identification.search import (
     propose,
     without_copies,
 )
+from service.analysis.precision import rounded
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -22,6 +23,7 @@ from service.numerics.dtypes import (
     FLOAT32,
     FLOAT64,
     INT64,
+    DType,
 )
 from service.numerics.tables import ParameterValue, StoredTable
 from service.routes.table_urls import tables, url_of
@@ -472,3 +474,67 @@ def test_pair_of_arrays_has_no_distance_proposals() -> None:
     sample = input_of("/relative/t5?query_len=40").sample
 
     assert not proposed(IdentifyInput({"cos": sample, "sin": sample}))
+
+
+def pair_of(omega: Numbers, rows: int, dtype: type[np.floating], *, single: bool) -> IdentifyInput:
+    """Return cosines and sines of frequencies, each twice; angles in float32 if ``single``."""
+    inner = np.float32 if single else np.float64
+    angles = np.arange(rows, dtype=inner)[:, None] * omega.astype(inner)
+    parts = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+    of_type = {np.float16: FLOAT16, np.float32: FLOAT32, np.float64: FLOAT64}[dtype]
+    return IdentifyInput(
+        {
+            name: Sample.of(StoredTable(np.concatenate([each, each], axis=1), of_type))
+            for name, each in parts.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("rows", [32, 512, 2048])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("base", [10000.0, 500000.0])
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_frequencies_in_a_narrow_type_are_those_of_their_base(
+    rows: int, single: bool, base: float, dtype: DType
+) -> None:
+    omega = rounded(base ** (-np.arange(0, 64, 2) / 64), dtype)
+
+    found = identify(pair_of(omega, rows, np.float32, single=single), tables)
+
+    assert found.outcome == "identified"
+    first = found.hypotheses[0]
+    assert first.proposal.request.parameters["rope_theta"] == base
+    assert first.arithmetic[0].name == f"{dtype.name}-frequencies"
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 7777.0])
+def test_frequencies_in_a_narrow_type_are_listed_for_float64(base: float) -> None:
+    omega = rounded(base ** (-np.arange(0, 64, 2) / 64), FLOAT16)
+
+    found = identify(pair_of(omega, 512, np.float64, single=False), tables)
+
+    assert found.outcome == "identified"
+    first = found.hypotheses[0]
+    assert first.arithmetic[0].name in {"exact", "float64"}
+    assert first.proposal.request.parameters["inv_freq"] == tuple(omega)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("count", [8, 32])
+def test_measured_lists_claim_no_arithmetic_that_hides_their_errors(
+    dtype: type[np.floating], single: bool, count: int
+) -> None:
+    rng = np.random.default_rng(count)
+    for rows in (40, 600):
+        omega = np.sort(rng.uniform(1e-4, 1, count))[::-1]
+
+        found = identify(pair_of(omega, rows, dtype, single=single), tables)
+
+        far = 4 * 2.0**-24 * rows if single else 4 * 2.0**-53 * rows
+        step = 2.0 ** {np.float16: -11, np.float32: -23, np.float64: -45}[dtype]
+        for each in found.hypotheses:
+            assert each.arithmetic[0].name in {"exact", "float64", "float32"}
+            assert each.max_absolute <= far + step
+        if dtype is not np.float16:
+            assert found.outcome != "none"
