@@ -265,9 +265,9 @@ def test_memory_that_nobody_wrote_is_called_that() -> None:
 
 @pytest.mark.parametrize("step", [1.0, 0.5, -3.0])
 def test_large_numbers_alone_are_not_called_memory(step: float) -> None:
-    ramp = step * np.arange(64 * 32).reshape(64, 32)
+    ramp: Float64s = 1000 + step * np.arange(64 * 32, dtype=np.float64).reshape(64, 32)
 
-    found = seen(lambda *_: (1000 + ramp[:, :16], 1000 + ramp[:, 16:]))
+    found = seen(lambda *_: (ramp[:, :16], ramp[:, 16:]))
 
     assert found["sizes"]["share"] > 0.3
     assert "uninitialised" not in found
