@@ -75,8 +75,7 @@ _MAX_TOLERANCE = 0.125
 # The largest error of an angle, in radians, in which other tables still differ: of a type that
 # shows it, and of a narrow one.
 _MAX_ANGLE_ERROR, _MAX_NARROW_ERROR = 2.0**-6, 2.0**-5
-# A number of more digits in a list is as near to an array as it was measured: an arithmetic with
-# room for errors of frequencies would take the rest for its own error.
+# A listed number of more digits was measured: looser arithmetics would absorb its error.
 _PLAIN_DIGITS = 4
 # Of a number of a list, a product with it, its reciprocal, and the frequency, in float32.
 _FEW_ROUNDINGS = 4 * UNIT
@@ -370,8 +369,7 @@ def _wave_claim(match: TableMatch, rows: Indices) -> Claim | None:
 def _is_measured(request: TableRequest) -> bool:
     """Return whether a list has numbers of so many digits that they were measured in an array."""
     lists = (value for value in request.parameters.values() if isinstance(value, tuple))
-    numbers = (number for each in lists for number in real_values(each))
-    return any(decimal_digits(number) > _PLAIN_DIGITS for number in numbers)
+    return any(decimal_digits(each) > _PLAIN_DIGITS for own in lists for each in real_values(own))
 
 
 def _may_absorb(claim: Claim) -> bool:
