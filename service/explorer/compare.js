@@ -71,12 +71,18 @@ export class CompareView {
     const descriptions = await Promise.all([one, B]);
     const leadings = descriptions.flatMap(({ view }) => view.leading ?? []);
     const [leading] = leadings.sort((a, b) => a.count - b.count);
+    // One head is compared with that of all which it is, until another is chosen.
+    const own = descriptions.find(({ view }) => !view.leading)?.parameters[leading?.axis] ?? null;
+    if (own !== null && !place.view.has("head")) this.app.look({ head: own });
     const chosen = descriptions.map((each) => chosenSource(each, place.view, leading?.count));
     const sources = await Promise.all(chosen);
     if (place !== this.app.place) return;
     const { notes: common, panels } = together(...sources);
     const counts = leadings.map(({ count }) => count);
-    const heads = counts.length > 1 && partOf(leading.axis, ...counts);
+    const heads =
+      counts.length > 1
+        ? partOf(leading.axis, ...counts)
+        : own !== null && `One is ${leading.axis} ${own} alone; the other is shown at that chosen.`;
     const notes = [panels.d && differing(...descriptions), ...common, heads];
     this.note.replaceChildren(notes.filter(Boolean).join(" "));
     this.draw(place, { ...descriptions[0].view, leading, grid: null }, panels);

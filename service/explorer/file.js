@@ -119,12 +119,18 @@ export class FileView {
   /** Compare with the table that is meant, mark the first difference, and show both. */
   async compare(report, arrays, signal) {
     const own = report.groups?.find(({ verdict }) => verdict !== "equal") ?? report;
-    const { wrapper, mistakes = [], arithmetic = "exact", hypotheses = [], nearest } = own;
+    const { wrapper, mistakes = [], hypotheses = [], nearest } = own;
     const { url, post, transposed } = own.correct ?? hypotheses[0] ?? nearest ?? {};
-    const { position = null, index } = nearest?.leaves_at ?? {};
+    const { position = null, index: left } = nearest?.leaves_at ?? {};
+    // Where most numbers are right, those of any arithmetic may be.
+    const { arithmetic = own.verdict === "none" ? "unknown" : "exact" } = own;
     const held = examined(arrays, own);
+    // One wrong number has its place in the report, whatever the arithmetic of the others.
+    const isPlain = held.length === 1 && held[0].shape.length === 2;
+    const one =
+      isPlain && own.findings?.find(({ name, channel }) => name === "element" && channel >= 0);
     // The rows of the nearest table may have any positions.
-    const isElsewhere = position !== null && position !== index.at(-2);
+    const isElsewhere = position !== null && position !== left.at(-2);
     if (!url || post || !held.length || isElsewhere) return;
     const names = mistakes.map(({ name }) => name).join();
     const isComplex = held[0].dtype.startsWith("complex");
@@ -137,11 +143,12 @@ export class FileView {
     if (!description) return;
     const { axes } = description;
     const { parts, leading, rows: down } = description.view;
+    const { rows } = new TableSource(description, { part: parts[0] });
+    const farthest = Math.max(...[0n, rows.count - 1n].map((at) => Math.abs(Number(rows.at(at)))));
     const compared = async (array, part) => {
       const query = new URLSearchParams({ to: part ? `${table}&part=${part}` : table });
       // A table made in float32 is off by as much as its largest angle is rounded.
-      const rows = array.shape.at(-2) ?? array.shape[0];
-      if (!/exact|float64/.test(arithmetic)) query.set("atol", rows * 2 ** -22);
+      if (!/exact|float64/.test(arithmetic)) query.set("atol", farthest * 2 ** -22);
       const options = posted(await packed([array], MOST_BYTES), signal, TENSORS);
       return { array, part, found: await json(`/compare?${query}`, options).catch(() => ({})) };
     };
@@ -162,7 +169,10 @@ export class FileView {
     if (have) Object.assign(found, await json(asTables).catch(() => ({})));
     const { order, prefix, position: along } = found.axes ?? {};
     if (along && !axes.includes(along)) found.axes.position = down.axis;
-    const first = !order && own.verdict !== "equal" && found.first_beyond;
+    const beyond = !order && own.verdict !== "equal" && found.first_beyond;
+    const index = one && [one.row, one.channel];
+    const isOther = one && `${beyond?.index}` !== `${index}`;
+    const first = isOther ? { ...one, index } : beyond;
     // Where several axes make up the rows, fewer places along an inner one are other rows.
     const [outer] = axes.filter((axis) => axis !== leading?.axis && !axis.startsWith("channel"));
     const isLaid = found.array && (!prefix || [leading?.axis, outer].includes(prefix.axis));
@@ -171,7 +181,8 @@ export class FileView {
     const turned = { is_index: description.is_index, axes: ofHeads, view };
     const drawn = await matricesOf(array, order && isTurned ? turned : isLaid && description);
     if (signal.aborted) return;
-    const told = found.array && !order && evidence(found, first, axes, drawn.matrix().columns);
+    const told =
+      found.array && !order && !isOther && evidence(found, first, axes, drawn.matrix().columns);
     if (told) this.report.append(told);
     const sources = (matrix) => {
       const head = matrix % (leading?.count ?? 1);

@@ -584,7 +584,7 @@ def report_of(
     given: dict[str, Any] = {}
     if expected is not None:
         given |= _links(found, target, expected, settings, have)
-    if match is not None and found.verdict != "none" and _is_made(match):
+    if match is not None and _is_made(match):
         given["arithmetic"] = match.fit.arithmetic.name
     if match is not None and target is not None and rotated is None:
         given |= _wrapper(match, target)

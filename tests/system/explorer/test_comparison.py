@@ -49,6 +49,15 @@ def test_largest_difference_is_shown_in_its_cell(tab: Tab, server: Server) -> No
             assert tab.page.get_by_role("spinbutton", name="head of").input_value() == "8"
 
 
+def test_one_head_is_compared_with_that_head_of_all(tab: Tab) -> None:
+    compare(tab, ALIBI, f"{ALIBI}&head=3")
+    tab.wait_for_map()
+
+    assert tab.page.get_by_role("spinbutton", name="head of").input_value() == "3"
+    assert "One is head 3 alone" in tab.page.locator(".compare-bar p").inner_text()
+    assert tab.value("() => document.querySelector('main .map').heatmap.seen") == [0, 0]
+
+
 def test_words_of_a_comparison_say_of_what_they_are(tab: Tab) -> None:
     table = ROPE.replace("=64", "=2048")
     compare(tab, table, f"{table}&rope_theta=500")

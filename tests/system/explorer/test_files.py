@@ -299,6 +299,21 @@ def test_nearest_table_says_how_many_numbers_agree(
     assert tab.value(MARKS) == [[10, 3, "first wrong: query 10"]]
 
 
+@pytest.mark.parametrize("wrong", [1, 3])
+def test_right_numbers_of_another_arithmetic_are_not_marked_as_wrong(
+    tab: Tab, server: Server, tmp_path: Path, wrong: int
+) -> None:
+    url = "/rope?head_dim=64&seq_len=64&start=1000000&pack=concat"
+    numbers = table(server, f"{url}&angle=float32")
+    numbers[37, 7 : 7 + wrong] += 0.5
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, numbers, url)
+
+    assert "row 37" in report
+    assert tab.value(MARKS) == [[37, 7, "first wrong: position 1\N{THIN SPACE}000\N{THIN SPACE}037"]]
+
+
 def test_elements_without_a_header_have_the_shape_that_is_said(
     tab: Tab, server: Server, tmp_path: Path
 ) -> None:
