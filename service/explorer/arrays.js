@@ -8,7 +8,7 @@ const CODES = { F: "float", BF: "bfloat", I: "int", U: "uint", C: "complex", BOO
 const READ = /^(float(16|32|64)|bfloat16|complex64|u?int(8|16|32|64)|bool)$/;
 const WORDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array };
 const OTHER =
-  "No array in JSON or an archive (.npz, .pt) is read: save one as .npy. A config goes beside it.";
+  "JSON, .npz and .pt are not read: save an array as .npy. A config goes in “What it should be”.";
 const MOST_HEADER_BYTES = 2 ** 27;
 const MOST_DRAWN_BYTES = 2 ** 26;
 

@@ -248,7 +248,7 @@ NO_ARRAYS = {
 def test_json_and_archives_are_not_taken_for_elements_alone(tab: Tab) -> None:
     tab.open("/#view=file")
     for name, content in NO_ARRAYS.items():
-        give(tab, name, content, "hold no array that is read here")
+        give(tab, name, content, "A config goes in “What it should be”")
         assert tab.page.get_by_label("Shape").is_hidden()
 
     give(tab, "elements", np.ones(8, dtype="<f4").tobytes(), "say the shape of its elements")
