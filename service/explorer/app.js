@@ -17,7 +17,7 @@ function placeOf(address) {
   const view = new URLSearchParams(address.hash.slice(1));
   const isHome = address.pathname === "/";
   const { pathname, search } = isHome ? new URL(HOME, address) : address;
-  const own = pathname.replace(/^\/+/, "/");
+  const own = pathname.replace(/^\/+/, "/").replace(/%[4-7][\da-f]/gi, decodeURIComponent);
   const name = VIEWS.find((each) => each.toLowerCase() === view.get("view"));
   const kind = name ?? (view.has("vs") ? "Compare" : "Table");
   const isTable = kind === "Table" || kind === "Compare";
@@ -71,9 +71,10 @@ class Page {
   /** Return what stands in the request bar as path and query of this server; throws Problem. */
   typed() {
     const value = this.request.value.trim().replace(/^GET\s+/i, "");
-    const [, text = value] = /curl .*?(https?:[^'"\s]+)/.exec(value) ?? [];
-    const url = URL.parse(/^\/|:\/\//.test(text) ? text : `/${text}`, location) ?? ownUrl(text);
-    return url.pathname.replace(EXTENSION, "") + url.search;
+    const [, url = value] = /curl .*?((https?:|localhost|[\w.-]+:\d)[^'"\s]+)/.exec(value) ?? [];
+    const text = url.replace(/^(localhost|[\w.-]+(?=:\d))(:\d+)?(?=\/)/, "");
+    const own = URL.parse(/^\/|:\/\//.test(text) ? text : `/${text}`, location) ?? ownUrl(text);
+    return own.pathname.replace(EXTENSION, "") + own.search;
   }
 
   /** Return the fragment of the table alone, looked at as now. */
@@ -174,14 +175,12 @@ class Page {
   /** Show what went wrong in the place of a table and at its fields; of a POST, its page. */
   refuse(error) {
     const isDocs = key && this.place.path === "/docs";
-    if (isDocs) error.errors = [{ detail: NO_DOCS, url: "/openapi.json" }];
-    if (error.status === 405) {
-      this.bar.hidden = this.aside.hidden = true;
-      return this.stage.replaceChildren(this.written);
-    }
+    if (isDocs) [error.title, error.errors] = ["API", [{ detail: NO_DOCS, url: "/openapi.json" }]];
+    if (isDocs || error.status === 405) this.bar.hidden = this.aside.hidden = true;
+    if (error.status === 405) return this.stage.replaceChildren(this.written);
     this.fail(error);
     if (!this.place.isTable || error.isOfOther) return;
-    this.stage.replaceChildren(copied("empty"));
+    this.stage.replaceChildren(isDocs ? "" : copied("empty"));
     this.place.faults = error.errors ?? [];
     this.panel.form.refuse(this.place.faults);
   }
@@ -192,7 +191,8 @@ class Page {
     const isOther = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || event.defaultPrevented || link.target || link.download) return;
     const isKept = ["/", key && "/docs"].includes(link.pathname);
-    const isPage = isKept || this.panel.isTable(link.pathname);
+    const isTable = ({ method, path }) => method === "GET" && path === link.pathname;
+    const isPage = isKept || this.panel.catalogue?.entries.some(isTable);
     const isFile = key && EXTENSION.test(link.pathname);
     if (link.origin !== location.origin || !(isPage || isFile)) return;
     event.preventDefault();

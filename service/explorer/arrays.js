@@ -7,6 +7,8 @@ const KINDS = { f: "float", i: "int", u: "uint", c: "complex", V: "bfloat", b: "
 const CODES = { F: "float", BF: "bfloat", I: "int", U: "uint", C: "complex", BOOL: "bool" };
 const READ = /^(float(16|32|64)|bfloat16|complex64|u?int(8|16|32|64)|bool)$/;
 const WORDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array };
+const OTHER =
+  "JSON, .npz and .pt are not read: save an array as .npy. A config goes in “What it should be”.";
 const MOST_HEADER_BYTES = 2 ** 27;
 const MOST_DRAWN_BYTES = 2 ** 26;
 
@@ -18,10 +20,12 @@ const isLength = (number) => Number.isSafeInteger(number) && number >= 0;
 /** Return a shape as text. */
 export const shapeText = (shape) => shape.map(whole).join(" × ") || "one number";
 
-/** Return the arrays of a file, {name, dtype, shape, file, first}; null without a header. */
+/** Return the arrays of a file, {name, dtype, shape, file, first}; null if it may be elements alone. */
 export async function readArrays(file) {
   if (!file.size) throw unreadable(`${file.name} is empty.`);
   const view = new DataView(await file.slice(0, 16).arrayBuffer());
+  const start = new TextDecoder("latin1").decode(view);
+  if (/^(PK\x03\x04|\s*[[{][\s -~]*$)/.test(start)) throw unreadable(OTHER);
   if (view.byteLength < 16) return null;
   if (view.getUint32(0) === 0x934e554d) return [await readNpy(file, view)];
   const length = Number(view.getBigUint64(0, true));
@@ -178,7 +182,9 @@ export async function packed(arrays, limit, model = null) {
   for (const array of arrays) {
     const length = lengthOf(array, limit);
     const shape = [length, ...array.shape.slice(1)];
-    add(arrays.length > 1 ? array.name : "x", array.dtype, shape, await bytesOf(array, length));
+    // Only a tensor has a name of its own; the model has this one.
+    const name = ["model", array.file.name].includes(array.name) ? "x" : array.name;
+    add(name, array.dtype, shape, await bytesOf(array, length));
   }
   const content = await new Blob([model ?? ""]).arrayBuffer();
   if (model) add("model", "uint8", [content.byteLength], content);

@@ -11,6 +11,8 @@ const BOUNDS = {
   default: "default",
 };
 
+/** The size in the published name of a model, as of Llama-3.2-1B, and what follows it. */
+const SIZE = /[-_ ](\d+(\.\d+)?[bm]|tiny|mini|small|base|medium|large)\b.*/;
 const WIDE = matchMedia("(min-width: 720px)");
 
 /** Return path and query as one URL, with commas and colons left readable. */
@@ -70,11 +72,6 @@ export class EncodingPanel {
     this.form.show(this.catalogue, entry, place);
   }
 
-  /** Return true where a path is that of a table. */
-  isTable(path) {
-    return this.catalogue?.entries.some((each) => each.method === "GET" && each.path === path);
-  }
-
   /** Return the entry that a place belongs to; the first of a path is that of its defaults. */
   entryOf({ path, query, isTable }) {
     const given = new URLSearchParams(query);
@@ -93,7 +90,7 @@ export class EncodingPanel {
   /** List the entries that answer the search: groups in the order of their best entries. */
   list() {
     const { groups, entries } = this.catalogue;
-    const typed = this.search.value.trim().toLowerCase();
+    const typed = this.search.value.trim().toLowerCase().replace(SIZE, "");
     // "Llama 3.1" is llama3, as in the names of models.
     const named = typed.replace(/[-_]/g, "").replace(/([a-z]) ?(\d+)(\.\d+)*/g, "$1$2");
     const place = ({ group }) => groups.findIndex(({ id }) => id === group);
@@ -106,8 +103,17 @@ export class EncodingPanel {
     const rated = joined[0].score > 0 ? joined : apart;
     const isFound = rated[0].score > 0;
     const those = rated.filter((each) => each.score >= Number(isFound)).map(({ entry }) => entry);
+    const option = (entry, at, all) => {
+      const { id, title, summary, method, path } = entry;
+      const state = { "aria-selected": String(entry === this.entry), title: summary };
+      const about = { role: "option", id: `option-${id}`, "data-id": id, ...state };
+      const isOther = path !== all[at - 1]?.path;
+      const where = isOther && h("small", {}, method === "POST" && "POST ", path);
+      const name = h("span", {}, title.split(", ").at(-1));
+      return h("div", { ...about, onclick: () => this.choose(entry) }, name, where);
+    };
     const listed = [...Map.groupBy(those, place)].map(([at, all]) => {
-      const options = all.map((entry, each) => this.option(entry, all[each - 1]));
+      const options = all.map(option);
       return h("div", { role: "group", "aria-label": groups[at].title }, options);
     });
     const [nothing, model] = copied("nothing").children;
@@ -116,16 +122,6 @@ export class EncodingPanel {
     const first = typed ? "[data-id]" : "[aria-selected=true]";
     this.activate(isFound ? this.options.querySelector(first) : null);
     if (typed) announce(isFound ? `${those.length} encodings` : nothing.textContent);
-  }
-
-  /** Return an entry as an option, with its path where that of the one before is another. */
-  option(entry, before) {
-    const { id, title, summary, method, path } = entry;
-    const state = { "aria-selected": String(entry === this.entry), title: summary };
-    const about = { role: "option", id: `option-${id}`, "data-id": id, ...state };
-    const where = path !== before?.path && h("small", {}, method === "POST" && "POST ", path);
-    const name = h("span", {}, title.split(", ").at(-1));
-    return h("div", { ...about, onclick: () => this.choose(entry) }, name, where);
   }
 
   activate(option) {

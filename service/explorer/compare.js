@@ -31,18 +31,21 @@ function together(a, b) {
   return { notes: [...cut, ...shifts], panels };
 }
 
-/** Return in words the parameters in which two tables differ: of other kinds, those of both. */
-function differing(...descriptions) {
-  const [a, b] = descriptions.map(({ parameters }) => parameters);
-  const [one, other] = descriptions.map(({ url }) => url.split("?")[0]);
+/** Return in words the parameters in which two sources differ: of other kinds, those of both. */
+function differing(...sources) {
+  const [a, b] = sources.map(({ description }) => description.parameters);
+  const [one, other] = sources.map(({ description }) => description.url.split("?")[0]);
   const kinds = one === other ? "" : `A is of ${one}, B of ${other}: other kinds of tables. `;
   const text = (value = "none") => (typeof value === "string" ? value : JSON.stringify(value));
   const names = Object.keys({ ...a, ...b }).filter((name) => !kinds || (name in a && name in b));
   const differ = names.filter((name) => text(a[name]) !== text(b[name]));
   const changes = differ.map((name) => `${name} ${text(a[name])} → ${text(b[name])}`).join(", ");
   if (!changes) return kinds || "A and B are the same: change B, or a parameter of A.";
+  const alone = sources.map(({ part }, at) => part && ` ${"AB"[at]} is ${part} alone.`);
   const isPacking = !kinds && differ.join() === "pack" && !/angle/.test([a.pack, b.pack]);
-  return `${kinds}${changes}.${isPacking ? " Both hold the same numbers, in other places." : ""}`;
+  const isWhole = sources[0].part === sources[1].part;
+  const held = isPacking && isWhole && " Both hold the same numbers, in other places.";
+  return [`${kinds}${changes}.`, held, ...(isWhole ? [] : alone)].filter(Boolean).join("");
 }
 
 /** Two tables at their addresses: A at that of the page, B in the fragment. */
@@ -83,12 +86,13 @@ export class CompareView {
       counts.length > 1
         ? partOf(leading.axis, ...counts)
         : own !== null && `One is ${leading.axis} ${own} alone; the other is shown at that chosen.`;
-    const notes = [panels.d && differing(...descriptions), ...common, heads];
+    const notes = [panels.d && differing(...sources), ...common, heads];
     this.note.replaceChildren(notes.filter(Boolean).join(" "));
     this.draw(place, { ...descriptions[0].view, leading, grid: null }, panels);
     const [first, second] = descriptions.map(({ arrays }) => arrays);
     const isShort = [...first, ...second].every((each) => Number(each.bytes) <= WHOLE_BYTES);
-    if (isShort && `${first[0].shape}` === `${second[0].shape}`)
+    const kind = (all) => [all.length, all[0].shape, /complex/.test(all[0].dtype)].join();
+    if (isShort && kind(first) === kind(second))
       this.measure(place, both, descriptions[0], sources[0].part);
   }
 

@@ -24,7 +24,6 @@ function examined(arrays, { arrays: patterns, layers = [] }) {
   return arrays.filter(({ name }) => stems.includes(stem(name)));
 }
 
-/** The view. */
 export class FileView {
   constructor(app) {
     Object.assign(this, { app, pane: new MatrixPane() }, partsOf("file"));

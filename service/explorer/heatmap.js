@@ -218,6 +218,8 @@ export class Heatmap {
     this.seen = [low, high];
     if (low > high) [low, high] = [0, 0];
     const size = Math.max(-low, high);
+    // Indices on both sides of 0 are differences, which have an order.
+    this.isIndex &&= low >= 0;
     if (this.isIndex) this.scale = new Scale("index", low, high);
     else if (this.source.isDifference || low * high < 0)
       this.scale = new Scale("signed", -size, size);
@@ -317,12 +319,7 @@ export class Heatmap {
   cellAt(point) {
     const [across, down] = this.fractions(point);
     if (Math.min(across, down) < 0 || Math.max(across, down) >= 1) return null;
-    return this.cell(this.x.index(across), this.y.index(down));
-  }
-
-  /** Return the row and column of places along x and y. */
-  cell(across, down) {
-    const [row, column] = this.turned({ rows: across, columns: down });
+    const [row, column] = this.turned({ rows: this.x.index(across), columns: this.y.index(down) });
     return { row, column };
   }
 
@@ -362,7 +359,6 @@ export class Heatmap {
     this.pane?.keep(Number(this.y.cursor));
   }
 
-  /** Pan by parts of what is in sight. */
   pan(x, y = 0) {
     this.x.pan(x);
     this.y.pan(y);
@@ -419,7 +415,10 @@ export class Heatmap {
   keydown(event) {
     const { key, shiftKey, ctrlKey, metaKey, altKey } = event;
     const { x, y } = this;
-    const go = (across, down) => this.place(this.cell(across, down));
+    const go = (across, down) => {
+      const [row, column] = this.turned({ rows: across, columns: down });
+      this.place({ row, column });
+    };
     const actions = {
       0: () => this.all(),
       p: () => this.keep(),

@@ -87,7 +87,6 @@ const FIGURES = {
   },
 };
 
-/** The view. */
 export class LearnView {
   constructor(app) {
     Object.assign(this, { app }, partsOf("learn"));

@@ -58,8 +58,9 @@ export function announce(text) {
 /** Return what an error says: faults, links to repaired requests, a button for another try. */
 export function fault({ title, message, status, errors = [] }, again) {
   const open = (url) => url && h("p", {}, h("a", { href: url }, "Open ", h("code", {}, url)));
+  const own = (text) => text?.replace(/^\w+ names no table: /, "").replace(/^the body/, "this");
   const said = ({ detail, pointer, url, suggestion }) => [
-    h("p", {}, pointer && [h("code", {}, pointer), " "], detail),
+    h("p", {}, pointer && [h("code", {}, pointer), " "], own(detail)),
     open(url ?? (suggestion?.startsWith("/") && suggestion)),
   ];
   const faults = (errors.length ? errors : [{ detail: message }]).map(said);
@@ -177,7 +178,9 @@ export async function frequenciesAt(url, options) {
   const { frequency, inv_freq: radians = frequency, wavelength } = data;
   const isNumber = (each) => each === null || Number.isFinite(each);
   const areNumbers = [radians, wavelength].every((all) => all?.length && all.every?.(isNumber));
-  if (areNumbers && radians.length === wavelength.length) return { ...data, radians };
+  // JSON has no infinity, the wavelength of what does not turn.
+  if (areNumbers && radians.length === wavelength.length)
+    return { ...data, radians, wavelength: wavelength.map((each) => each ?? Infinity) };
   throw cutOff();
 }
 

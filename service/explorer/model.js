@@ -15,11 +15,13 @@ const LEARNED = "learned positions: the weights of the model are their table";
 const NAMES = { none: `no ${ROPE}`, alibi: "ALiBi", learned: LEARNED };
 const KINDS = { rope: ROPE, "rope-axial": AXIAL, ...NAMES };
 const STORED = ["stored", "stored_shape", "resize", "resized_around", "not_resized", "source"];
-const FACTS = ["counts", "asks", "reason", "writes", "untouched_tokens", ...STORED];
+const FACTS = ["counts", "asks", "writes", "untouched_tokens", ...STORED];
 const NOT_FILES = ["table", "apply", "post", "context_length", "shape", "dtype"];
-const SIDES = { "/a": "first", "/b": "second" };
+const SIDES = { "/a": "first model: ", "/b": "second model: " };
+const RESULTS = { differs: "differ", unknown: "may differ" };
 const ASSUMED = "its code is not known here, and what follows is from the config alone.";
 
+const broken = (name) => code(name.split(/(?=[_/.])/).map((each) => [h("wbr"), each]));
 const part = (...children) => h("section", { class: "part" }, children);
 
 /** Return a value in words; a long one opens to all of it. */
@@ -53,7 +55,7 @@ function origin({ origin: name, from = [] }) {
   const pointers = from.filter((each) => each.startsWith("/"));
   const words = from.filter((each) => !pointers.includes(each) && !each.startsWith(name));
   const text = h("span", { class: "muted" }, [name, ...words].join(": "), " ");
-  return [name !== "config" && text, pointers.map((each) => [code(each), " "])];
+  return [name !== "config" && text, pointers.map((each) => [broken(each), " "])];
 }
 
 /** Return a table of values by name; nothing of none. */
@@ -61,8 +63,7 @@ function table(heads, values = {}, cells) {
   const head = heads.map((each) => h("th", { scope: "col" }, each));
   const row = ([name, value]) => {
     const others = cells(value, name).map((each) => h("td", {}, each));
-    const parts = name.split(/(?=_)/).map((part) => [h("wbr"), part]);
-    return h("tr", {}, h("th", { scope: "row" }, code(parts)), others);
+    return h("tr", {}, h("th", { scope: "row" }, broken(name)), others);
   };
   const rows = Object.entries(values).map(row);
   const body = [h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)];
@@ -77,12 +78,13 @@ function modelHead({ model_type, knowledge, format, warnings, read, ...report },
   const known = h("b", { class: kind }, status, library && ` by ${library}`);
   const seen = read && `Read: ${joined(...Object.entries(read).map((each) => each.join(" ")))}`;
   const warning = ({ detail, pointer }) => [detail, " ", code(pointer)];
+  const isSaid = report.encodings.some((each) => each.reason === report.reason);
   const keys = (text, all) => all.length > 0 && paragraph(`${text}: `, code(all.join(" ")));
   return [
     h("h1", {}, which, model_type ?? format.name),
     muted(known, ` · ${format.name}, found by `, code(format.found_by)),
-    [report.reason, report.weights, seen].map((each) => each && paragraph(each)),
-    list("warning", warnings.map(warning)),
+    [!isSaid && report.reason, report.weights, seen].map((each) => each && paragraph(each)),
+    list("warning", warnings.filter(({ detail }) => detail !== report.reason).map(warning)),
     keys("Without effect", report.unread),
     keys("Not understood", report.not_understood),
   ];
@@ -100,22 +102,24 @@ function engine([name, { source, cannot = [], caches = [], ...told }]) {
 
 /** Return what differs between two models, and where each value is from. */
 function difference({ verdict, reason, encodings, ...report }) {
+  const words = (name) => RESULTS[name] ?? `are the ${name}`;
   const sides = ({ a, b }) =>
     [a, b].map((each) => each && [listed(each.value), h("br"), origin(each)]);
   const pair = ({ a, b, result, ...each }) => [
-    h("h2", {}, `${a} and ${b === "b" ? "the second" : b}: ${result}`),
-    muted(joined(layersOf(each.layers), each.summary, each.by_axis, each.reason)),
+    h("h2", {}, `${a} and ${b === "b" ? "the second" : b} ${words(result)}`),
+    // What is all layers of one model may be some of the other.
+    muted(joined(layersOf(each.layers).replace("all ", ""), each.summary, each.by_axis)),
+    each.reason && paragraph(each.reason),
     table(["Differs", "First", "Second"], each.values, sides),
     table(["Written otherwise", "First", "Second"], each.also_spelled_differently, sides),
   ];
   const only = (text, all) =>
     all.map(({ id, layers }) => paragraph(`Only in the ${text}: ${joined(id, layersOf(layers))}`));
-  const head = [h("h1", {}, `Two models: ${verdict}`), reason && paragraph(reason)];
+  const title = h("h1", {}, `Two models: their encodings ${words(verdict)}`);
   const rest = [only("first", report.only_in_a), only("second", report.only_in_b)];
-  return part(head, encodings.map(pair), rest);
+  return part(title, reason && paragraph(reason), encodings.map(pair), rest);
 }
 
-/** The view. */
 export class ModelView {
   constructor(app) {
     Object.assign(this, { app }, partsOf("model"));
@@ -149,11 +153,6 @@ export class ModelView {
     const both = [this.one.content, this.other.content];
     if (!both.every((each) => typeof each === "string"))
       throw new Problem(0, { title: "Two models are compared as JSON only" });
-    // What is no document is the address of a table, which is refused in words of its own.
-    if (!both[1].startsWith("{"))
-      await this.app.describe(both[1]).catch(({ status, title, message: detail }) => {
-        throw new Problem(status, { title, errors: { detail, pointer: "second" } });
-      });
     const [a, b] = both.map((each) => JSON.stringify(each));
     const sent = json("/model/diff", posted(`{"a": ${a}, "b": ${b}}`, signal), "encodings");
     return sent.catch((error) => {
@@ -166,7 +165,7 @@ export class ModelView {
   /** Return the part of the report about encodings that have one table. */
   encoding(all, signal) {
     const [encoding] = all;
-    const { kind, layout, shape, links = {}, post, position_ids: ids } = encoding;
+    const { kind, layout, shape, links = {}, post, position_ids: ids, reason } = encoding;
     const every = (text) => [...new Set(all.map(text))];
     const regimes = encoding.regimes ?? [{ ...links, post }];
     const asked = { ...links, post, context_length: encoding.values?.context_length?.value };
@@ -197,10 +196,12 @@ export class ModelView {
     const layers = every((each) => layersOf(each.layers));
     const places = every(({ at }) => at).map((at) => [" ", code(at)]);
     const about = joined(...layers, layout && `layout ${layout}`, shape && shapeText(shape));
+    const why = (reason ?? ASSUMED).replace("POST the", "open the");
     return part(
       h("div", { class: "label" }, title, links.table && tables.map(open)),
       muted(about, places),
-      !encoding.known && h("p", { class: "warning" }, h("b", {}, "Not known: "), ASSUMED),
+      encoding.known && reason && paragraph(reason),
+      !encoding.known && h("p", { class: "warning" }, h("b", {}, "Not known: "), why),
       chart,
       table(["Parameter", "Value", "From"], encoding.values, cells),
       encoding.attention && attentionTable(encoding.attention),

@@ -16,7 +16,6 @@ export function edit(app, url, body) {
   app.open(addressOf(url.split("?")[0]));
 }
 
-/** The view. */
 export class PostView {
   constructor(app) {
     Object.assign(this, { app, pane: new MatrixPane() }, partsOf("post"));

@@ -82,7 +82,11 @@ export class MatrixPane {
   constructor(look = () => {}) {
     Object.assign(this, { look, kept: [], states: {} }, partsOf("matrix"));
     const map = (this.heatmap = new Heatmap(this));
-    this.dial = new Dial((fraction) => this.slide(fraction));
+    this.dial = new Dial((fraction) => {
+      const { rows, cursor } = map;
+      const row = rows.base + BigInt(Math.round(fraction * (Math.ceil(rows.span) - 1)));
+      map.place({ ...cursor, row });
+    });
     this.mean.onclick = () => map.setMean(!map.isMean);
     this.out.onclick = () => map.zoom(2);
     this.into.onclick = () => map.zoom(0.5);
@@ -93,6 +97,7 @@ export class MatrixPane {
     this.overview.onpointerdown = (event) => this.jump(event);
     this.overview.onpointermove = (event) => event.buttons && this.jump(event);
     this.legend.before(this.dial.element);
+    this.fields = () => [...this.choices.querySelectorAll("button, input")];
     const onfocusin = () => (this.chosen = this.fields().indexOf(document.activeElement));
     const onfocusout = ({ relatedTarget }) => relatedTarget && (this.chosen = -1);
     this.choices = h("div", { class: "choices", onfocusin, onfocusout });
@@ -109,9 +114,7 @@ export class MatrixPane {
     const upright = chosen.isUpright ?? (!aspect && isUpright(description));
     Object.assign(this, { source, description, axes, names, states: {} });
     Object.assign(map, { marks, isMean: fragment.get("mode") !== "single" });
-    // Indices on both sides of 0 are differences, which have an order.
-    const isOrdered = source.isDifference || source.range?.[0] < 0;
-    const isIndex = Boolean(description.is_index) && !isOrdered;
+    const isIndex = Boolean(description.is_index) && !source.isDifference;
     map.show({ panels, isUpright: upright, isIndex, keeps });
     if (view || !keeps) this.start(fragment);
     const lines = (fragment.get("channels") ?? "").split(",");
@@ -121,19 +124,14 @@ export class MatrixPane {
     const hasPairs = pair && upright;
     this.dial.element.hidden = !hasPairs || source.origins[0].placesOf(pair).length < 2;
     this.wavelengths.hidden = !hasPairs || !description.frequencies;
-    this.legend.hidden = !isIndex;
-    this.rail.hidden = !hasPairs && !isIndex;
     this.edge.toggleAttribute("hidden", !source.isDifference || !upright);
     this.element.classList.toggle("square", aspect !== null);
     this.element.style.setProperty("--aspect", aspect ?? 1);
     this.axisNames.textContent = `${map.y.labels.axis} ↓  ${map.x.labels.axis} →`;
-    this.goalName.textContent = `Go to ${source.rows.axis}`;
+    this.goalName.textContent = `Go to ${source.rows.axis.replace("to ", "")}`;
+    this.goalName.parentElement.hidden = source.rows.count === 1n;
     // The choices are made anew after each: the focus stays.
     if (document.activeElement === document.body) this.fields()[this.chosen]?.focus();
-  }
-
-  fields() {
-    return [...this.choices.querySelectorAll("button, input")];
   }
 
   /** Put window and cursor where the fragment says, or where a table begins. */
@@ -163,12 +161,6 @@ export class MatrixPane {
     this.kept = others.length < this.kept.length ? others : [...others, line].slice(0, KEPT);
     this.look({ channels: this.kept.join() || null });
     this.heatmap.redraw();
-  }
-
-  slide(fraction) {
-    const { rows, cursor } = this.heatmap;
-    const row = rows.base + BigInt(Math.round(fraction * (Math.ceil(rows.span) - 1)));
-    this.heatmap.place({ ...cursor, row });
   }
 
   /** Put the cursor on the row that is typed; say beside the field if there is none. */
@@ -201,6 +193,8 @@ export class MatrixPane {
     this.thumb.style.left = `${100 * Math.min(from, 1 - share)}%`;
     this.thumb.style.width = `${100 * share}%`;
     this.drawScale();
+    this.legend.hidden = !this.heatmap.isIndex;
+    this.rail.hidden = [...this.rail.children].every((each) => each.hidden);
     if (this.source.isDifference) this.drawDifferences();
     else this.drawCurves();
     if (!this.wavelengths.hidden) this.drawWavelengths();
@@ -420,7 +414,7 @@ export class MatrixPane {
     const [a, b] = (numbers ?? []).map(([value]) => Number(value));
     const unit = ` ${by}s${axes ? ` along axis ${axes[pair?.pair]}` : ""}`;
     const items = [
-      place(rows),
+      this.description.axes?.length !== 0 && place(rows),
       columns.count > 1n && place(columns),
       ...values,
       b !== undefined && item(this.names.join(" − "), real(a - b, 7)),
@@ -471,7 +465,7 @@ export class TableView {
     if (turn !== this.turn || place !== this.app.place) return;
     this.description = description;
     const { arrays, formats, axes } = description;
-    const shapes = arrays.map(({ shape }) => shape.map(count).join(" × "));
+    const shapes = arrays.map(({ shape }) => shape.map(count).join(" × ") || "one number");
     this.shape.textContent = [...new Set(shapes)].join(", ");
     this.shape.title = axes.join(" × ");
     const size = arrays.reduce((sum, each) => sum + Number(each.bytes), 0);

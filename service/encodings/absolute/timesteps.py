@@ -61,7 +61,7 @@ class TimestepEmbedding(ChannelTable, path="/encoding/timesteps"):
     """
 
     example: ClassVar[str] = "timesteps=0,2.5,999&d_model=4&downscale_freq_shift=0"
-    models: ClassVar[str] = "musicgen musicgen_melody"
+    models: ClassVar[str] = "musicgen musicgen_melody sdxl"
     array: ClassVar[str] = "timesteps"
 
     timesteps: Reals | None = optional(

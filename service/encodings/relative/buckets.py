@@ -123,7 +123,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
     array: ClassVar[str] = "bucket"
-    models: ClassVar[str] = "mt5 umt5 longt5 switch_transformers wavlm mpnet"
+    models: ClassVar[str] = "flan-t5 mt5 umt5 longt5 switch_transformers wavlm mpnet"
 
     num_buckets: Integer = about(
         "Number of buckets, for both directions together; at least 4 if bidirectional.",
@@ -305,6 +305,12 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
             parameters["bucket_size"] = _NO_BUCKETS
             del parameters["max_position"]
         return parameters
+
+    def meaning(self) -> Meaning:
+        queries, keys = self.pairs.queries, self.pairs.keys
+        ends = np.array([keys.most - queries.least, keys.least - queries.most])
+        low, high = self.values(ends, range(1)).tolist()
+        return Meaning(value_range=(low, high))
 
     def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Return the bucket of each distance key − query."""

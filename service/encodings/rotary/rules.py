@@ -318,7 +318,7 @@ class Default(RotaryRule, name="default"):
     models: ClassVar[str] = (
         "llama mistral mixtral qwen2 qwen3 gemma gemma2 gemma3 phi gpt_neox gptj codegen falcon "
         "cohere cohere2 glm glm4 chatglm olmo olmo2 granite stablelm starcoder2 smollm3 nemotron "
-        "ernie4_5 seed_oss dbrx modernbert roformer"
+        "ernie4_5 seed_oss dbrx modernbert roformer pythia"
     )
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 

@@ -80,6 +80,22 @@ def test_tables_of_other_kinds_list_what_both_have(tab: Tab) -> None:
     assert said == f"{kinds} seq_len 64 → 48. The first 48 of 64 positions are compared."
 
 
+def test_one_part_of_a_packing_is_not_said_to_be_all_of_it(tab: Tab) -> None:
+    said = tab.page.locator(".compare-bar p")
+    for one, other, words in (
+        ("half", "concat", "pack half → concat. A is cos alone."),
+        ("concat", "interleaved", "pack concat → interleaved. B is cos alone."),
+        ("half", "interleaved", "pack half → interleaved. Both hold the same numbers"),
+        ("concat", "complex", "Both hold the same numbers"),
+    ):
+        tables = [f"{ROPE}&pack={each}" for each in (one, other)]
+        compare(tab, tables[0], tables[1])
+        tab.wait_for_map()
+        tab.settle()
+
+        assert words in said.inner_text()
+
+
 def test_a_difference_is_not_rounded_to_a_whole_number(tab: Tab) -> None:
     table = "/rope?head_dim=64&seq_len=4096&pack=concat"
     compare(tab, table, f"{table}&rope_theta=500000")

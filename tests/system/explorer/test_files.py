@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from tests.system.explorer.browser import Tab
 from tests.system.servers import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FilePayload
 
 pytestmark = pytest.mark.system
 
@@ -439,3 +442,49 @@ def test_model_that_is_not_read_says_why(new_tab: Callable[..., Tab]) -> None:
     assert "rope_theta" in tab.role("alert").inner_text()
     tab.settle()
     tab.complaints[:] = [each for each in tab.complaints if "status of 4" not in each]
+
+
+KEEP_BODY = """const own = window.fetch
+window.fetch = async (url, options) => {
+  if (options?.body instanceof Blob) window.sent = await options.body.text()
+  return own(url, options)
+}"""
+
+
+@pytest.mark.parametrize("chosen", ["cos", "sin"])
+def test_one_array_of_a_file_keeps_its_name_for_a_model(
+    chosen: str, tab: Tab, server: Server
+) -> None:
+    config = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8}
+    halves = "/rope.safetensors?head_dim=64&seq_len=64&pack=half"
+    content = server.get(halves).content
+    tab.page.add_init_script(KEEP_BODY)
+    tab.open("/#view=file")
+    paste(tab, "What it should be", config)
+    file: FilePayload = {"name": "both.safetensors", "mimeType": "", "buffer": content}
+    tab.page.locator("input[type=file]").first.set_input_files(file)
+    tab.page.locator(".verdict").wait_for()
+
+    array = tab.page.get_by_label("Array", exact=True)
+    array.select_option(label=f"{chosen}: 64 × 64 float32")
+
+    tab.wait_for('name => window.sent?.includes(`{"${name}":`)', chosen)
+    tab.page.locator(".verdict.good").wait_for()
+    assert f"part={chosen}" in tab.page.locator(".call").inner_text()
+
+
+def test_a_tensor_that_is_called_model_is_not_taken_for_the_model(tab: Tab, server: Server) -> None:
+    content = server.get(TABLE.replace("?", ".safetensors?")).content
+    tab.open("/#view=file")
+    paste(tab, "What it should be", {"model_type": "llama", "rope_theta": 500000, "head_dim": 64})
+    renamed = content.replace(b'"rope": {', b'"model":{').replace(b'"rope":{', b'"model":{')
+    length = int.from_bytes(content[:8], "little") + len(renamed) - len(content)
+    file: FilePayload = {
+        "name": "model.safetensors",
+        "mimeType": "",
+        "buffer": length.to_bytes(8, "little") + renamed[8:],
+    }
+
+    tab.page.locator("input[type=file]").first.set_input_files(file)
+
+    tab.page.locator(".verdict.good, .verdict.doubt").wait_for()

@@ -80,6 +80,8 @@ def test_the_key_is_kept_where_the_documentation_cannot_be_opened(
     tab.wait_for_map()
 
     tab.role("link", "API").click()
+    tab.role("alert").get_by_role("heading", name="API").wait_for()
+    assert tab.page.get_by_text("There is no table to show").count() == 0
     with tab.page.expect_download() as started:
         tab.role("alert").get_by_role("link").click()
     assert started.value.suggested_filename == "openapi.json"

@@ -77,19 +77,47 @@ def test_two_models_are_told_apart_and_sizes_of_heads_have_no_first_position(
 
     model_tab.role("heading", "First model: llama").wait_for()
     found = model_tab.page.locator(".found").inner_text()
-    assert "rotary and rotary: differs" in found
+    assert "rotary and rotary differ" in found
     assert "at position" not in found
 
     describe(model_tab, "/rope?head_dim=128&seq_len=4", "Second model")
-    model_tab.page.get_by_text("rotary and the second: ").wait_for()
+    model_tab.page.get_by_text("rotary and the second are the same").wait_for()
     for url, words in (("/garbage", "There is no table"), ("/rope?head_dim=7", "7, not an even")):
         describe(model_tab, url, "Second model")
         alert = model_tab.role("alert")
         alert.get_by_text(words).wait_for()
         assert alert.locator("p").first.inner_text().startswith("second ")
         assert "names no table" not in alert.inner_text()
-    for status in (404, 422):
-        model_tab.expect_refusal(status)
+    describe(model_tab, "{x}", "Second model")
+    model_tab.role("alert").get_by_text("this is not JSON").wait_for()
+    model_tab.expect_refusal(422)
+
+
+def test_layers_of_two_models_are_counted_where_both_have_them(model_tab: Tab) -> None:
+    describe(model_tab, {**LLAMA, "num_hidden_layers": 32})
+    model_tab.page.get_by_text("Compare with a second model").click()
+
+    describe(model_tab, {**LLAMA, "num_hidden_layers": 28, "rope_theta": 500}, "Second model")
+
+    model_tab.role("heading", "Two models: their encodings differ").wait_for()
+    part = model_tab.page.locator(".part", has_text="Two models").inner_text()
+    assert "all 28 layers" not in part
+    assert "28 layers" in part
+    assert "layers 28–31" in part
+
+
+def test_a_reason_why_an_encoding_is_not_known_is_given_once(model_tab: Tab) -> None:
+    keys: dict[str, Any] = {"block_count": 32, "context_length": 8192, "embedding_length": 4096}
+    keys |= {"attention.head_count": 32, "rope.freq_base": 500000.0}
+    own = {f"llama.{name}": value for name, value in keys.items()}
+
+    describe(model_tab, {"general.architecture": "llama", **own})
+
+    model_tab.page.get_by_text("Not known: ").wait_for()
+    found = model_tab.page.locator(".found").inner_text()
+    assert found.count("would divide the frequencies") == 1
+    assert "open the file with it" in found
+    assert "its code is not known" not in found
 
 
 def test_learned_positions_are_said_to_be_in_the_weights(model_tab: Tab) -> None:

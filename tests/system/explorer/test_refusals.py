@@ -237,6 +237,56 @@ def test_file_that_the_server_would_refuse_is_not_sent(tab: Tab) -> None:
     assert not [each for each in tab.requested if "/identify" in each]
 
 
+NO_ARRAYS = {
+    "array.json": b"[[1.0, 0.0], [0.0, 1.0]]",
+    "short.json": b"[1, 2]",
+    "config.json": b'{\n  "model_type": "llama"\n}',
+    "arrays.npz": b"PK\x03\x04" + bytes(40),
+}
+
+
+def test_json_and_archives_are_not_taken_for_elements_alone(tab: Tab) -> None:
+    tab.open("/#view=file")
+    for name, content in NO_ARRAYS.items():
+        give(tab, name, content, "A config goes in “What it should be”")
+        assert tab.page.get_by_label("Shape").is_hidden()
+
+    give(tab, "elements", np.ones(8, dtype="<f4").tobytes(), "say the shape of its elements")
+    assert tab.page.get_by_label("Shape").is_visible()
+
+
+def test_a_table_that_is_not_there_is_refused_without_names_of_parameters(
+    new_tab: Callable[..., Tab],
+) -> None:
+    tab = new_tab()
+    tab.open("/#view=file")
+    tab.page.get_by_label("What it should be").fill("/garbage")
+    file: FilePayload = {"name": "a.npy", "mimeType": "", "buffer": npy("(4, 2)")}
+
+    tab.page.locator("input[type=file]").first.set_input_files(file)
+
+    alert(tab, "There is no table at /garbage")
+    assert "names no table" not in tab.role("alert").inner_text()
+    tab.settle()
+    tab.expect_refusal(422)
+
+
+def test_addresses_without_a_scheme_and_with_escapes_are_understood(tab: Tab) -> None:
+    tab.open("/%72ope?head_dim=8&seq_len=64")
+    tab.wait_for_map()
+    assert tab.page.get_by_text("No encoding has this address").is_hidden()
+    bar = tab.page.get_by_label("Request", exact=True).last
+    for at, typed in enumerate(
+        ("localhost:1/rope?head_dim={}", "curl localhost/rope?head_dim={}",
+         "curl -s '127.0.0.1:1/rope?head_dim={}' -o x", "rope?head_dim={}", "GET /rope?head_dim={}")
+    ):  # fmt: skip
+        query = f"{2 * at + 4}&seq_len=9"
+        bar.fill(typed.format(query))
+        bar.press("Enter")
+        tab.page.wait_for_url(f"{tab.origin}/rope?head_dim={query}*")
+        tab.wait_for_map()
+
+
 def test_a_table_that_the_server_proposes_fills_what_it_should_be(
     new_tab: Callable[..., Tab],
 ) -> None:

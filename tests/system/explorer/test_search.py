@@ -33,8 +33,26 @@ FOUND = {
     "rope_type": "RoPE, default",
     "partial_rotary_factor": "RoPE, default",
     "beta_fast": "RoPE, yarn",
+    "Llama-3.2-1B": "RoPE, llama3",
+    "qwen2.5-7b-instruct": "RoPE, default",
+    "phi-3-mini-4k": "RoPE, longrope",
+    "pythia-160m": "RoPE, default",
+    "flan-t5": "T5",
+    "t5-small": "T5",
+    "sdxl": "Timestep Embedding",
 }
-NOTHING = ("nope", "roberta", "opt", "nerf", "gpt2", "bert", "bart", "electra")
+NOTHING = (
+    "nope",
+    "roberta",
+    "roberta-large",
+    "opt",
+    "opt-125m",
+    "nerf",
+    "gpt2",
+    "bert",
+    "bart",
+    "electra",
+)
 NEAR = {"whsiper": "whisper", "roep": "default", "alibbi": "original"}
 IS_ABOVE = """() => {
   const help = document.querySelector(".field.set .help")

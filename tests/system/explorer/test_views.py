@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -12,12 +13,16 @@ from tests.system.explorer.browser import Tab
 from tests.system.processes import run
 from tests.system.servers import Server
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
 pytestmark = pytest.mark.system
 
 LLAMA = (
     "/rope?head_dim=128&seq_len=131072&rope_theta=500000&rope_type=llama3&factor=32"
     "&low_freq_factor=1&high_freq_factor=4&original_max_position_embeddings=8192&pack=concat"
 )
+GO = "url => { history.pushState(null, '', url); dispatchEvent(new Event('popstate')) }"
 VIEWS = {
     "home": ("/", 200),
     "table": (f"{LLAMA}#at=4000&rows=2000&row=4200&ch=30&channels=9,30", 200),
@@ -200,3 +205,56 @@ def test_table_of_channels_fits_a_telephone(new_tab: Callable[..., Tab]) -> None
 
     assert numbers.evaluate("each => each.scrollWidth - each.clientWidth") == 0
     assert numbers.evaluate("each => each.scrollHeight - each.clientHeight") <= 0
+
+
+SHOWN = """() => {
+  const {scale, isIndex} = document.querySelector("main .map").heatmap
+  return [scale.kind, isIndex, document.querySelector(".legend").hidden]
+}"""
+
+
+def test_channels_that_do_not_turn_have_infinite_wavelengths(tab: Tab) -> None:
+    proportional = "rope_type=proportional&head_dim=512&partial_rotary_factor=0.25&seq_len=64"
+    tab.open(f"/rope?{proportional}#row=5&ch=468")
+    tab.wait_for_map()
+
+    tab.page.locator(".readout", has_text="λ ∞ positions").wait_for()
+    tab.role("img", "Wavelength of each pair, from 6.283 to ∞ positions").wait_for()
+
+
+@pytest.mark.parametrize("length", [8, 512])
+def test_indices_on_both_sides_of_0_have_an_order(length: int, tab: Tab) -> None:
+    tab.open(f"/relative/deberta?query_len={length}&key_len={length}")
+    tab.wait_for_map()
+    assert tab.value(SHOWN) == ["signed", False, True]
+
+    tab.open("/relative/t5?query_len=64")
+    tab.wait_for_map()
+    assert tab.value(SHOWN) == ["index", True, False]
+
+
+def test_indices_of_unknown_range_have_an_order_where_some_are_negative(tab: Tab) -> None:
+    def forget(route: "Route") -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "value_range": None})
+
+    tab.page.route("**/describe?*", forget)
+    tab.open("/relative/t5?query_len=64")
+    tab.wait_for_map()
+    tab.value(GO, "/relative/deberta?query_len=64")
+
+    tab.wait_for("() => document.querySelector('main .map').heatmap.scale?.kind === 'signed'")
+    tab.wait_for_map()
+    assert tab.value(SHOWN) == ["signed", False, True]
+
+
+def test_one_number_has_no_place(tab: Tab) -> None:
+    tab.open("/rope/frequencies?head_dim=128&part=attention_factor")
+    tab.wait_for_map()
+
+    assert tab.page.locator("h1").inner_text() == "one number"
+    assert tab.page.locator(".readout").inner_text().strip() == "1"
+    assert tab.page.get_by_label("Go to").is_hidden()
+    tab.open("/relative?d_model=32&offset=1")
+    tab.wait_for_map()
+    tab.page.get_by_label("Go to channel").wait_for()
