@@ -3,6 +3,8 @@
 ``describe`` walks the parts of a config. Of each part, ``knowledge`` has the encodings, and
 ``expressions`` finds their values; ``resolve`` reads the rotary ones of text.
 A part that is not known is listed as such, and never has a table.
+
+This module is long because one walk makes the entries of every part.
 """
 
 from collections.abc import Collection, Mapping
