@@ -3,6 +3,8 @@
 ``describe`` walks the parts of a config. Of each part, ``knowledge`` has the encodings, and
 ``expressions`` finds their values; ``resolve`` reads the rotary ones of text.
 A part that is not known is listed as such, and never has a table.
+
+This module is long because one walk makes the entries of every part.
 """
 
 from collections.abc import Collection, Mapping
@@ -44,6 +46,8 @@ _MAX_DEPTH = 4
 _THETA = 10000.0
 _TEMPERATURE, _QUERIES = "/attention/temperature", 16384
 _MAX_ENCODINGS = 64
+# The key of the size of pictures: one side, or the height and the width.
+_PICTURES, _SIDES = "image_size", 2
 _COUNTS: list[Source] = ["/num_hidden_layers", "/depth", "/num_layers", "/encoder_layers"]
 _IDS = {"rope": "rotary", "rope-axial": "rotary", "timesteps": "timestep"}
 
@@ -401,7 +405,7 @@ class _Walk:
             values = self._values(scope, entry.query)
             examples = self._values(scope, entry.example)
             asked = {name: each.as_example() for name, each in examples.items()}
-            asked |= self._values(scope, entry.configured)
+            asked |= self._configured(scope, entry)
             shape = self._listed(scope, entry.shape, least=1)
             resized = self._values(scope, entry.resized)
             untouched = self._listed(scope, entry.untouched_tokens)
@@ -440,6 +444,24 @@ class _Walk:
             except Missing:
                 continue
         return found
+
+    def _configured(self, scope: Scope, entry: EncodingEntry) -> dict[str, ResolvedValue]:
+        """Return the grid of the pictures of a config; that of its class is an example.
+
+        A size that gives no grid is none: only links have it.
+        """
+        given = scope.place.content.get(_PICTURES)
+        if isinstance(given, list) and len(given) != _SIDES:
+            return {}
+        try:
+            found = self._values(scope, entry.configured)
+        except Unusable:
+            return {}
+        return {
+            name: each.as_example() if given is None else each
+            for name, each in found.items()
+            if all(isinstance(side, int) and side > 0 for side in each.value)
+        }
 
     def _listed(
         self, scope: Scope, lengths: tuple[Sources, ...], least: int = 0

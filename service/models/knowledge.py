@@ -42,7 +42,7 @@ class EncodingEntry:
         url, query: the path and the parameters of its table here.
         asks: the parameters that no config has, each with what it counts.
         example: a value of each of these, with which the links work.
-        configured: those that a config has for pictures of its size, in place of the example.
+        configured: the grids of pictures of its image_size, in place of the example.
         of_grid: these of the grid of a request; it has the grid itself unless given.
         fits: conditions that the grid meets, or it is refused.
         when: the entry holds only for configs that meet these conditions.

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Sample, TableRequest, float64_numbers
+from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import NARROW_PARTS, Narrowing
 from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.decoding import pattern
 from service.analysis.explanation.engine import Explanation
-from service.analysis.explanation.numeric_tables import Alternative, Numbers
+from service.analysis.explanation.numeric_tables import Alternative
 from service.analysis.explanation.places import Finding
 from service.analysis.explanation.sources import USUAL_BASES
 from service.analysis.identification.ranking import are_alike
@@ -211,7 +211,7 @@ def other_settings(request: TableRequest, sent: int) -> Iterator[Alternative]:
     """Yield the numbers of requests with one mistaken setting, of those that have a table."""
     variants = chain(_of_rule(request), _of_width(request), _swapped_axes(request))
     resource, resolved = table_at(f"/{request.resource}"), tables(request).parameters
-    variants = chain(variants, _of_last_queries(request, resolved), _of_bias_max(request, sent))
+    variants = chain(variants, _of_last_queries(request, resolved))
     fields = resource.parameters.model_fields if resource else {}
     choices = switched(request, fields, resolved)
     settings = chain(_other_bases(request), _left_out(request), choices)
@@ -299,63 +299,6 @@ def _of_last_queries(
         if keys > queries and values["have"] != values["want"]:
             moved = request.with_parameters(query_start=keys - queries)
             yield mistake("wrong-parameter", None, values), moved
-
-
-_ALIBI = frozenset({"relative/alibi", "relative/alibi/slopes"})
-# The heads and the largest exponents of models with such slopes.
-_HEADS, _BIAS_MAX = (8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 71, 80, 96, 112, 128), (4, 16)
-
-
-def _of_bias_max(request: TableRequest, sent: int) -> Iterator[tuple[Mistake, TableRequest]]:
-    """Yield requests for slopes with another largest exponent, if no heads are missing."""
-    if request.resource not in _ALIBI or sum(map(size, tables(request).arrays.values())) != sent:
-        return
-    want = float(str(request.parameters.get("alibi_bias_max", 8)))
-    for have in _BIAS_MAX:
-        if have != want:
-            values = {"key": "alibi_bias_max", "have": have, "want": want}
-            wrong = mistake("wrong-parameter", None, values)
-            yield wrong, request.with_parameters(alibi_bias_max=have)
-
-
-def other_heads(request: TableRequest, want: Numbers, sent: int) -> Iterator[Alternative]:
-    """Yield numbers of ALiBi for fewer heads, or the first of more: their slopes differ.
-
-    Args:
-        request: the expected request.
-        want: its numbers.
-        sent: the number of heads that were sent.
-    """
-    given = request.parameters
-    heads = int(str(given.get("num_heads", 0)))
-    if request.resource not in _ALIBI or "head" in given or want.shape[0] != heads:
-        return
-    for have in _HEADS:
-        count = min(have, heads)
-        if count != sent or have == heads:
-            continue
-        with suppress(PosrefError):
-            ratio = _slopes(request, have)[:count] / _slopes(request, heads)[:count]
-            arrays = {
-                name: replace(each, values=(each.values[:count].T * ratio).T)
-                for name, each in want.arrays.items()
-            }
-            values = {"key": "num_heads", "have": have, "want": heads}
-            numbers = replace(want, arrays=arrays)
-            if have > heads:
-                yield mistake("wrong-heads", None, values), None, numbers
-            elif not np.allclose(ratio, 1):
-                other = request.with_parameters(num_heads=have)
-                yield mistake("wrong-parameter", None, values), other, numbers
-
-
-def _slopes(request: TableRequest, heads: int) -> Float64s:
-    """Return the slopes of a number of heads by the rule of a request."""
-    names = ("convention", "alibi_bias_max")
-    kept = {name: request.parameters[name] for name in names if name in request.parameters}
-    own = {**kept, "num_heads": heads, "dtype": "float64"}
-    (table,) = tables(TableRequest("relative/alibi/slopes", own)).arrays.values()
-    return float64_numbers(table.read(0, heads), table.dtype)
 
 
 def _of_width(request: TableRequest) -> Iterator[tuple[Mistake, TableRequest]]:

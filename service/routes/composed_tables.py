@@ -69,7 +69,8 @@ def explain_composed(url: str, content: Input) -> Explanation:
         endpoint.inputs.check(inputs)
     with pointing_at_to(url):
         document = _composed(request, inputs)
-        have = finite_sample(_HAVE, *one_copy({_HAVE: table}, document).values())
+        copies, notes = one_copy({_HAVE: table}, document)
+        have = finite_sample(_HAVE, *copies.values())
         check_size(document, have.values.size)
     ranks = {name: len(table.shape) for name, table in document.arrays.items()}
     name = next((each for each in ranks if ranks[each] == len(have.shape)), next(iter(ranks)))
@@ -80,7 +81,7 @@ def explain_composed(url: str, content: Input) -> Explanation:
     if found is None:
         shape = document.arrays[name].shape
         raise InvalidBody(f"have has the shape {have.shape}, and {name} of to has {shape}", "/have")
-    return found
+    return replace(found, notes=notes)
 
 
 def _composed(request: TableRequest, inputs: Input) -> Document:

@@ -19,6 +19,7 @@ from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.explanation.arithmetic import Waves, fit_of
 from service.analysis.explanation.catalogue import Mistake
 from service.analysis.explanation.engine import Explanation, Match, explain
+from service.analysis.explanation.family_mistakes import other_slopes
 from service.analysis.explanation.faults import of_length
 from service.analysis.explanation.numeric_tables import Alternative, Numbers, explain_numbers
 from service.analysis.explanation.places import Finding
@@ -42,7 +43,7 @@ from service.errors import Fault, InvalidBody, PosrefError, shortened
 from service.formats.format import Input
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, DType, to_float64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
-from service.routes.another_table import as_another_table, other_heads, other_settings
+from service.routes.another_table import as_another_table, other_settings
 from service.routes.composed_tables import explain_composed, is_composed
 from service.routes.expected_tables import (
     ROWS,
@@ -406,7 +407,7 @@ def _against_numbers(
     have: Arrays, expected: Expected, settings: Settings, rule: str
 ) -> DiagnoseReport:
     may_be_masked = "masked" in expected.document.parameters
-    arrays = one_copy(_by_part(have), expected.document)
+    arrays, notes = one_copy(_by_part(have), expected.document)
     samples = {
         name: finite_sample(name, table, may_be_masked=may_be_masked)
         for name, table in arrays.items()
@@ -419,12 +420,12 @@ def _against_numbers(
     sent = sum(sample.values.size for sample in samples.values())
     numbers = numbers_of(expected.request, expected.document, sent)
 
-    heads = next(iter(samples.values())).values.shape[0]
+    shape = next(iter(samples.values())).values.shape
 
     def others() -> Iterator[Alternative]:
         yield from exchanged_grids(expected.request, numbers)
         yield from moved_grids(expected.request, numbers)
-        yield from other_heads(expected.request, numbers, heads)
+        yield from other_slopes(expected.request, numbers, shape)
         yield from other_settings(expected.request, sent)
 
     found = explain_numbers(samples, numbers, others)
@@ -435,7 +436,10 @@ def _against_numbers(
             finite_sample(name, table)
     if found.verdict == "none" and not found.elements:
         raise _unrelated(have, next(iter(expected.document.arrays.values())))
-    found = replace(found, elements=sum(map(size, have.values())))
+    found = replace(found, elements=sum(map(size, have.values())), notes=notes)
+    if found.request is None and len(found.mistakes) == 1 and (own := found.mistakes[0].changes):
+        given = {name: value for name, value in own.items() if value is not None}
+        found = replace(found, request=expected.request.with_parameters(**given))
     count, rows = rows_of(expected.document), None
     if expected.rows is not None and 0 < count < expected.rows:
         rows = {"rows": count, "of": expected.rows}
@@ -588,6 +592,8 @@ def report_of(
         given["arithmetic"] = match.fit.arithmetic.name
     if match is not None and target is not None and rotated is None:
         given |= _wrapper(match, target)
+    if found.notes:
+        given["wrapper"] = WrapperReport(notes=[*found.notes])
     if found.alternatives:
         given["alternatives"] = [
             AlternativeReport(mistakes=[_mistake(each) for each in other])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from service.analysis.array import LARGEST, MAX_ELEMENTS, Sample, TableRequest, float64_numbers
 from service.analysis.explanation.catalogue import mistake
 from service.analysis.explanation.engine import is_table
+from service.analysis.explanation.family_mistakes import exchanged
 from service.analysis.explanation.measured import UNIT
 from service.analysis.explanation.numeric_tables import (
     Alternative,
     Numbers,
     are_numbers,
-    exchanged,
 )
 from service.analysis.explanation.target import Target, target_of
 from service.delivery.parameters import read_parameters
@@ -152,20 +152,37 @@ def _target(request: TableRequest, document: Document, rows: int | None) -> Targ
     return target_of(document, request, rule, rows=rows, read_exact=read_exact)
 
 
-def one_copy(have: Mapping[str, StoredTable], document: Document) -> Mapping[str, StoredTable]:
-    """Return arrays without the axes before those of a table along which all copies are equal."""
-    rank = max(_long(table.shape) for table in document.arrays.values())
-    found = {}
+def one_copy(
+    have: Mapping[str, StoredTable], document: Document
+) -> tuple[Mapping[str, StoredTable], tuple[str, ...]]:
+    """Return arrays without copies along axes before those of a table, and what was left out.
+
+    An axis of length 1 of the table is one of its own: an array that is longer there has no copies.
+    """
+    shape = max((table.shape for table in document.arrays.values()), key=len)
+    found, notes = {}, dict[str, None]()
     for name, table in have.items():
         elements = table.elements
-        while _long(elements.shape) > max(rank, 1) and (elements == elements[:1]).all():
+        more = len(elements.shape) - len(shape)
+        more -= max(_last_ones(elements.shape) - _last_ones(shape), 0)
+        for axis in range(more):
+            is_own = len(elements) > 1 and _long(elements.shape) <= _long(shape)
+            if is_own or not (elements == elements[:1]).all():
+                break
+            if len(elements) > 1:
+                notes[f"axis {axis} has {len(elements)} equal slices"] = None
             elements = elements[0]
         found[name] = StoredTable(elements, table.dtype)
-    return found
+    return found, tuple(notes)
 
 
 def _long(shape: tuple[int, ...]) -> int:
     return sum(length != 1 for length in shape)
+
+
+def _last_ones(shape: tuple[int, ...]) -> int:
+    """Return how many of the last axes have the length 1."""
+    return len(list(takewhile(lambda length: length == 1, reversed(shape))))
 
 
 def is_table_of(request: TableRequest, have: Mapping[str, StoredTable]) -> bool:

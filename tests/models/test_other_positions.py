@@ -329,7 +329,7 @@ def test_lengths_of_links_that_no_model_has_are_said_to_be_examples(client: Clie
 @pytest.mark.parametrize(
     ("config", "grid"),
     [
-        ({"model_type": "dinov3_vit"}, [14, 14]),
+        ({"model_type": "dinov3_vit", "image_size": 224}, [14, 14]),
         ({"model_type": "dinov3_vit", "image_size": 518, "patch_size": 14}, [37, 37]),
         ({"model_type": "sapiens2", "image_size": [1024, 768]}, [64, 48]),
         ({"model_type": "eomt_dinov3", "image_size": [320, 640], "patch_size": [16, 32]}, [20, 20]),
@@ -350,8 +350,26 @@ def test_grid_of_links_is_that_of_the_pictures_of_a_config(
     assert other["values"]["grid"] == {"value": [2, 3], "origin": "request", "from": ["?grid"]}
 
 
-def test_a_config_without_a_size_of_pictures_has_the_example_of_a_grid(client: Client) -> None:
-    (rotary,) = model(client, "dinov3_vit", image_size=None)
+@pytest.mark.parametrize("name", ["dinov3_vit", "sapiens2", "mlcd_vision_model"])
+@pytest.mark.parametrize("size", [None, 8, 0, -224, [224], [3, 224, 448], [8, 224], "224", 224.5])
+def test_a_config_without_a_size_of_pictures_has_the_example_of_a_grid(
+    client: Client, name: str, size: Any
+) -> None:
+    (rotary,) = (
+        each for each in model(client, name, image_size=size) if each["kind"] == "rope-axial"
+    )
 
     assert rotary["values"]["grid"]["origin"] == "example"
     assert rotary["asks"] == {"grid": "patches: height, width; 4,6 in the links is an example"}
+
+
+@pytest.mark.parametrize("given", [{}, {"patch_size": 14}])
+def test_grid_of_the_pictures_of_a_class_is_an_example(
+    client: Client, given: dict[str, Any]
+) -> None:
+    (rotary,) = model(client, "dinov3_vit", **given)
+
+    side = 224 // given.get("patch_size", 16)
+    assert rotary["values"]["grid"]["value"] == [side, side]
+    assert rotary["values"]["grid"]["origin"] == "example"
+    assert f"{side},{side} in the links is an example" in rotary["asks"]["grid"]

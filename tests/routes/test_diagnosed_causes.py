@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.analysis.array import Sample
+from service.analysis.explanation.numeric_tables import Numbers, explain_numbers
+from service.numerics.dtypes import FLOAT64, INT64
 from service.numerics.tables import StoredTable, size
 from service.routes.expected_tables import is_table_of
 from service.routes.table_urls import read_url
@@ -288,6 +291,159 @@ def test_one_row_is_part_of_a_table_of_numbers(client: Client, url: str) -> None
 
         assert names(report) == ["truncated"]
         assert report["sentence"].startswith(f"There is one of {len(one)} ")
+
+
+HEADS = {
+    "alibi": "/relative/alibi?num_heads=4&query_len=4&key_len=4",
+    "masked": "/relative/alibi?num_heads=12&query_len=5&key_len=7&masked=true",
+    "sandwich": "/relative/sandwich?num_heads=4&query_len=4&key_len=4&head_dim=16",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("family", HEADS)
+def test_one_head_is_right_as_far_as_it_goes(client: Client, family: str, dtype: str) -> None:
+    to = HEADS[family]
+    every = table(client, to).astype(dtype)
+    for head in {1, 2, len(every) - 1}:
+        for have in (every[head], every[head : head + 1]):
+            report = diagnose(client, to, have)
+
+            assert names(report) == ["truncated"]
+            assert report["sentence"] == f"This is head {head} of {len(every)}, counted from 0."
+            assert report["yours"]["url"].endswith(f"&head={head}")
+
+
+@pytest.mark.parametrize(("first", "count"), [(8, 4), (4, 4), (12, 4), (8, 8), (1, 2)])
+@pytest.mark.parametrize(
+    "url", [f"{SLOPES}16", "/relative/alibi?num_heads=16&query_len=3&key_len=5"]
+)
+def test_heads_of_one_device_are_right_as_far_as_they_go(
+    client: Client, url: str, first: int, count: int
+) -> None:
+    report = diagnose(client, url, table(client, url)[first : first + count])
+
+    last = first + count - 1
+    assert report["sentence"] == f"These are heads {first} to {last} of 16, counted from 0."
+
+
+def test_later_rows_are_named_if_no_others_are_equal(client: Client) -> None:
+    every = table(client, TABLES[3])
+    assert diagnose(client, TABLES[3], every[3])["sentence"].startswith("This is query 3 of 8")
+    assert diagnose(client, TABLES[3], every[2:5])["sentence"].startswith("These are queries 2 to")
+
+    equal = {"x": Sample.of(StoredTable(np.array([[1, 2], [3, 5], [3, 5]]), INT64))}
+    found = explain_numbers(
+        {"x": Sample.of(StoredTable(np.array([[3, 5]]), INT64))}, Numbers(equal, FLOAT64)
+    )
+    assert found is not None
+    assert "truncated" not in {each.name for each in found.mistakes}
+
+
+@pytest.mark.parametrize("factor", [2, 3, 0.5])
+def test_a_factor_of_one_head_may_be_that_of_another_head(client: Client, factor: float) -> None:
+    every = table(client, HEADS["alibi"])
+
+    for have in (factor * every[:1] + 0.0, 3 * every[2]):
+        report = diagnose(client, HEADS["alibi"], have)
+        assert {"missing-factor", "extra-factor"}.isdisjoint(names(report))
+
+
+def test_rows_of_a_table_of_one_row_are_no_copies(client: Client) -> None:
+    for to, copies in (
+        ("/relative/t5?query_len=1&key_len=12", (8, 12)),
+        ("/relative/t5?query_len=1&key_len=12", (8, 12, 1)),
+        ("/relative/t5?query_len=1&key_len=12", (1, 8, 12)),
+    ):
+        one = table(client, to)
+        have = np.ascontiguousarray(np.broadcast_to(one, (8, 12)).reshape(copies))
+
+        assert diagnose(client, to, have)["verdict"] != "equal"
+    to = "/relative/alibi?num_heads=1&query_len=4&key_len=4"
+    for heads in (4, 8):
+        have = np.repeat(table(client, to), heads, axis=0)
+        assert "nothing in common" in refusal(client, to, have)
+
+
+@pytest.mark.parametrize("batch", [(8,), (2, 3), (1, 3)])
+def test_copies_that_were_left_out_are_told(client: Client, batch: tuple[int, ...]) -> None:
+    for to in ("/relative/t5?query_len=1&key_len=12", TABLES[1]):
+        one = table(client, to)
+
+        report = diagnose(
+            client, to, np.ascontiguousarray(np.broadcast_to(one, (*batch, *one.shape)))
+        )
+
+        notes = [f"axis {axis} has {n} equal slices" for axis, n in enumerate(batch) if n > 1]
+        assert (report["verdict"], report["wrapper"]) == ("equal", {"notes": notes})
+        assert "wrapper" not in diagnose(client, to, one)
+
+
+def test_slopes_of_more_heads_are_those_of_another_exponent(client: Client) -> None:
+    for want, have, exponent in ((8, 32, 2), (8, 16, 4), (16, 64, 2), (4, 128, 0.25)):
+        report = diagnose(client, f"{SLOPES}{want}", table(client, f"{SLOPES}{have}")[:want])
+
+        (other,) = report["alternatives"]
+        sentence = f"alibi_bias_max is {exponent}; it should be 8."
+        assert other["mistakes"][0]["sentence"] == sentence
+        url = f"{SLOPES}{want}&alibi_bias_max={exponent}"
+        assert np.array_equal(table(client, url), table(client, f"{SLOPES}{have}")[:want])
+
+
+@pytest.mark.parametrize("slope", [0.70710677, 0.0625])
+def test_one_slope_is_that_of_any_number_of_heads(client: Client, slope: float) -> None:
+    for heads in (1, 2, 4):
+        have = np.array([slope], np.float32)
+
+        assert names(diagnose(client, f"{SLOPES}{heads}", have)) in ([], ["truncated"])
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 2), (1, 3), (0, 33)])
+def test_place_in_a_large_table_does_not_depend_on_its_period(
+    client: Client, start: int, step: int
+) -> None:
+    to = "/relative/alibi?num_heads=32&query_len=64&key_len=64"
+    have = table(client, to).copy()
+    have[:, start::step] += 5
+
+    report = diagnose(client, to, have)
+
+    assert report["verdict"] == "none"
+    where = f"every {step}{'nd' if step == 2 else 'rd'} query from {start} on"
+    where = where if step < 33 else "queries 0 and 33"
+    assert report["sentence"] == f"Right but for {where}."
+
+
+def test_a_mistake_that_leaves_most_numbers_wrong_is_none(client: Client) -> None:
+    to = GRID.format("mae", 4, 5)
+    larger = table(client, GRID.format("mae", 5, 6)).reshape(5, 6, 32)
+    report = diagnose(client, f"{to}&cls_token=true", larger[1:, 1:].reshape(-1, 32))
+    assert report["sentence"] == "None of the known mistakes explains this array."
+
+    swapped = table(client, to).reshape(4, 5, 32).swapaxes(0, 1).reshape(20, 32).copy()
+    swapped[3] = 7
+    assert "explains all numbers but for token 3" in diagnose(client, to, swapped)["sentence"]
+
+
+def test_the_exponent_of_two_channels_is_not_missing(client: Client) -> None:
+    to = f"/rope?head_dim=2&seq_len=16&pack=concat{DYNAMIC}&factor=4&context_length=8192"
+    for base in (40000, 160000):
+        report = client.post(
+            "/diagnose",
+            params={"to": to},
+            content=npy_bytes(rotary(2, base, rows=16)),
+            headers={"Content-Type": "application/x-npy"},
+        )
+        assert "missing-exponent" not in report.text
+
+
+def test_one_pair_that_stands_still_is_named_as_one(client: Client) -> None:
+    still = rotary(16, 10000, rows=32)
+    still[:, 0], still[:, 8] = 1, 0
+
+    report = diagnose(client, "/rope?head_dim=16&seq_len=32&pack=concat", still)
+
+    assert report["sentence"].startswith("Pair 0 stands still: the last 14 channels turn")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

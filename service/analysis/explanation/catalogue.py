@@ -158,6 +158,11 @@ CATALOGUE: Mapping[str, Known] = {
         "Pairs 0 to {last} stand still: the last {have} channels turn, {how}; {want} should turn.",
         "Rotate all {want} channels.",
     ),
+    "partial-width/last-but-first": Known(
+        5,
+        "Pair 0 stands still: the last {have} channels turn, {how}; {want} should turn.",
+        "Rotate all {want} channels.",
+    ),
     "wrong-denominator": Known(
         5,
         "The exponents are divided by {have}, the channels of a head; they should be divided by "
@@ -304,6 +309,16 @@ CATALOGUE: Mapping[str, Known] = {
         "Compute cosines and sines for all {want} rows.",
     ),
     "truncated/one": Known(5, "There is one of {want} {axis}.", "Compute all {want} {axis}."),
+    "truncated/at": Known(
+        5,
+        "This is {item} {first} of {want}, counted from 0.",
+        "Compute all {want} {axis}, or expect this one alone.",
+    ),
+    "truncated/from": Known(
+        5,
+        "These are {axis} {first} to {last} of {want}, counted from 0.",
+        "Compute all {want} {axis}, or expect these alone.",
+    ),
     "longer": Known(
         5,
         "There are {have} {axis}; there should be {want}.",

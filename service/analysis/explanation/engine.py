@@ -122,6 +122,7 @@ class Explanation:
         elements: how many numbers were checked.
         sampled: how many rows were examined.
         request: the request of another table that the array is, where a setting is the mistake.
+        notes: what was undone to read numbers that no match explains.
     """
 
     verdict: Verdict
@@ -132,6 +133,7 @@ class Explanation:
     elements: int = 0
     sampled: int = 0
     request: TableRequest | None = None
+    notes: tuple[str, ...] = ()
 
 
 def explain(arrays: Mapping[str, StoredTable], target: Target) -> Explanation:

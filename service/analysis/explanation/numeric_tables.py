@@ -7,7 +7,7 @@ other settings of the request. ``explain_numbers`` returns the shortest list of 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, permutations, product
+from itertools import chain, permutations, product
 from math import isqrt, prod
 from typing import TypeAlias
 
@@ -23,7 +23,6 @@ from service.analysis.explanation.places import Finding, placed_along, plural
 from service.analysis.explanation.views import HALF_STEP, evenly
 from service.analysis.precision import narrowest_dtype, rounded, spacing
 from service.analysis.round_numbers import round_numbers
-from service.encodings.grid.sincos import Layout, lanes
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -35,8 +34,12 @@ _MOST_MISTAKES = 3
 _FEWEST_FRACTIONS = 3
 # A narrow type moves a factor of 1 by less.
 _SURELY_ONE = 0.01
+# Of fewer wrong numbers the place is named; by chance, mistakes explain a part of most tables.
+_MOST_WRONG, _MOST_UNEXPLAINED = 0.7, 0.2
 # Of larger arrays a few rows are compared first; if more of their numbers are wrong, all may be.
 _LARGE, _FEW_ROWS, _HOPELESS = 2**14, 32, 0.9
+# More equal rows than these tell no place.
+_MOST_PLACES = 8
 # Others may explain the same numbers.
 _DOUBTFUL = frozenset({"wrong-sign", "wrong-heads"})
 
@@ -118,23 +121,27 @@ def explain_numbers(
         for name, each in have.items()
     }
     nearest: _Attempt | None = None
+    has_fitted = False
     attempts = _attempts(have, want, others)
     for attempt in attempts:
         if not attempt.bad.any():
             return _explanation(have, [attempt, *_rivals(attempt, attempts)])
         # Another convention may have other axes, which have no names here.
-        has_axes = len(attempt.shape) == len(want.shape)
-        if has_axes and (nearest is None or attempt.bad.sum() < nearest.bad.sum()):
+        if len(attempt.shape) != len(want.shape):
+            continue
+        has_fitted = True
+        most = _MOST_UNEXPLAINED if attempt.mistakes else _MOST_WRONG
+        if attempt.bad.mean() < (most if nearest is None else min(most, nearest.bad.mean())):
             nearest = attempt
-    if nearest is None:
+    if not has_fitted:
         return None
     elements = sum(sample.values.size for sample in have.values())
     found: tuple[Finding, ...] = ()
     if not any(sample.values.any() for sample in have.values()):
         found = (Finding("zero", "all numbers are zero", {"count": elements}),)
-    elif nearest.bad.mean() < 0.7:
+    elif nearest is not None:
         found = (with_mistakes(nearest.mistakes, _place(nearest, want)),)
-    return Explanation("none", findings=found, elements=elements, sampled=len(nearest.bad))
+    return Explanation("none", findings=found, elements=elements)
 
 
 def are_numbers(have: Mapping[str, Sample], want: Numbers) -> bool:
@@ -205,7 +212,7 @@ def _of_dtype(found: _Attempt, sent: DType) -> tuple[Mistake, ...]:
 def _attempts(
     have: Mapping[str, Sample], want: Numbers, others: Callable[[], Iterable[Alternative]]
 ) -> Iterator[_Attempt]:
-    """Yield attempts: the expected numbers, other settings, then the mistakes of their order."""
+    """Yield attempts: the expected numbers, other settings, the mistakes of their order."""
     yield from _aligned(have, want, (), most=0)
     # They are made twice, one by one: all of them together may be large.
     for most in (0, 1):
@@ -213,7 +220,59 @@ def _attempts(
             if numbers.arrays.keys() == want.arrays.keys():
                 yield from _aligned(have, numbers, (wrong,), most=most, request=request)
         if not most:
+            yield from _blocks(have, want)
             yield from _aligned(have, want, (), most=_MOST_MISTAKES)
+
+
+def _blocks(have: Mapping[str, Sample], want: Numbers) -> Iterator[_Attempt]:
+    """Yield the numbers as a later block along the first axis, such as one head, if one is equal.
+
+    Of several equal ones, none is more likely.
+    """
+    sent = next(iter(have.values()))
+    shape, count = sent.values.shape, len(sent.values)
+    if shape[1:] != want.shape[1:] or count >= want.shape[0] or want.are_frequencies:
+        return
+    if count > 1 and not want.axes:
+        # They may be positions, which begin elsewhere.
+        return
+    numbers, known = _rows_of(have), _rows_of(want.arrays)
+    if (numbers == numbers[0, 0]).all():
+        return
+    own = _real_dtype(sent)
+    for dtype in dict.fromkeys((own, narrowest_dtype(numbers.reshape(-1), own))):
+        differs = [
+            _bad(numbers[row], known[row : len(known) - count + 1 + row], want, dtype, 0.0)
+            for row in (0, count - 1)
+        ]
+        places = np.flatnonzero(~(differs[0] | differs[1]).any(axis=1)).tolist()
+        if len(places) > _MOST_PLACES:
+            return
+        blocks = (known[each : each + count] for each in places)
+        bad = [_bad(numbers, block, want, dtype, 0.0) for block in blocks]
+        equal = [(place, each) for place, each in zip(places, bad, strict=True) if not each.any()]
+        if len(equal) == 1 and equal[0][0]:
+            first, none = equal[0]
+            yield _Attempt((_of_block(_names(want)[0], first, count, want),), none, None, dtype)
+        if equal:
+            return
+
+
+def _rows_of(arrays: Mapping[str, Sample]) -> Float64s:
+    """Return arrays side by side, with a row for each index of the first axis."""
+    return np.hstack(
+        [arrays[name].reals().reshape(len(arrays[name].values), -1) for name in sorted(arrays)]
+    )
+
+
+def _of_block(axis: str, first: int, count: int, want: Numbers) -> Mistake:
+    """Return the mistake that there are only the places of an axis from a later one on."""
+    name = "row" if axis == "position" else axis
+    values = {"axis": plural(name), "have": count, "want": want.shape[0], "first": first}
+    if count == 1:
+        changes = {"head": first} if name == "head" else None
+        return mistake("truncated", None, {**values, "item": name}, changes, variant="at")
+    return mistake("truncated", None, {**values, "last": first + count - 1}, variant="from")
 
 
 def _aligned(
@@ -241,6 +300,8 @@ def _aligned(
         plain = order.mistakes == ()
         unchanged = request if plain or request is None else None
         few = _few_rows(numbers)
+        # Biases of one head are often a multiple of those of another one.
+        lacks_heads = _names(want)[0] == "head" and shape[0] < want.shape[0]
         dtype = narrowest_dtype(numbers.reshape(-1), own)
         checks = [(own, 0.0, mistakes)]
         if dtype is not own:
@@ -249,12 +310,16 @@ def _aligned(
             rounding = mistake("rounded-decimals", None, {"decimals": decimals})
             checks.append((own, 0.5 * 10.0**-decimals, (*mistakes, rounding)))
         for judged, slack, named in checks:
-            bad = _bad_of_all(numbers, predicted, want, judged, slack)
+            # What is right as it is, but for some numbers, needs the place of each.
+            compare = _bad_of_all if named else _bad
+            bad = compare(numbers, predicted, want, judged, slack)
             yield _Attempt(named, bad, unchanged, judged, shape)
         if len(order.mistakes) < most:
             for judged in dict.fromkeys((own, dtype)):
                 first_factors = _factors(numbers[few], predicted[few], want, judged, mistakes)
-                has_factor = any(each.bad.mean() <= _HOPELESS for each in first_factors)
+                has_factor = not lacks_heads and any(
+                    each.bad.mean() <= _HOPELESS for each in first_factors
+                )
                 changed = (
                     _offset(numbers, predicted, want, judged, mistakes),
                     _factors(numbers, predicted, want, judged, mistakes) if has_factor else (),
@@ -525,67 +590,3 @@ def _single_columns(columns: int, want: Numbers) -> Iterator[tuple[Mistake, Indi
             how = {"how": "0 and 1, 2 and 3, and so on"}
             neighbours = mistake("halves-swapped", None, how, variant="channels")
             yield neighbours, np.arange(columns).reshape(-1, 2)[:, ::-1].reshape(-1)
-
-
-def exchanged(
-    layout: Layout, width: int, want: Numbers, *, channels_first: bool
-) -> Iterator[Alternative]:
-    """Yield the numbers of a grid whose channels or tokens are exchanged.
-
-    What each channel holds, and along which axis tokens run, is known from the layout of the table.
-
-    Args:
-        layout: the layout.
-        width: the number of channels.
-        want: the expected numbers.
-        channels_first: whether the first axis is that of the channels.
-    """
-    orders = [(wrong, order, 1) for wrong, order in _of_channels(layout, width)]
-    if not layout.leading and not channels_first:
-        orders += [(wrong, order, 0) for wrong, order in _of_tokens(layout)]
-    for wrong, order, axis in orders:
-        arrays = {}
-        for name, sample in want.arrays.items():
-            values = np.moveaxis(sample.values, 0, -1) if channels_first else sample.values
-            table = values.reshape(-1, width).take(order, axis=axis).reshape(values.shape)
-            moved = np.moveaxis(table, -1, 0) if channels_first else table
-            arrays[name] = replace(sample, values=moved)
-        yield wrong, None, replace(want, arrays=arrays)
-
-
-def _of_channels(layout: Layout, width: int) -> Iterator[tuple[Mistake, Indices]]:
-    """Yield orders of channels: those of two axes exchanged, and cosines with sines."""
-    held: dict[tuple[str, str, int], int] = {
-        (lane.axis, lane.content, number): channel
-        for lane in lanes(layout.blocks, width)
-        for number, channel in enumerate(lane.channels)
-    }
-    renamed: list[tuple[Mistake, dict[str, str]]] = [
-        (
-            mistake("axes-swapped", None, {"first": one, "second": other}, variant="channels"),
-            {one: other, other: one},
-        )
-        for one, other in combinations(layout.along, 2)
-    ]
-    renamed.append((mistake("halves-swapped"), {"sin": "cos", "cos": "sin"}))
-    for wrong, names in renamed:
-        order = np.arange(width)
-        for (axis, content, number), channel in held.items():
-            other = names.get(axis, axis), names.get(content, content), number
-            order[channel] = held.get(other, -1)
-        if (order >= 0).all():
-            yield wrong, order
-
-
-def _of_tokens(layout: Layout) -> Iterator[tuple[Mistake, Indices]]:
-    """Yield orders of rows whose tokens run along the axes in another order."""
-    names = list(layout.along)
-    lengths = [layout.along[name].tokens.length for name in names]
-    numbers = np.arange(prod(lengths)).reshape(lengths)
-    zeros = np.arange(layout.zero_rows)
-    for axes in list(permutations(range(len(names))))[1:]:
-        run = [names[axis] for axis in axes]
-        values = {"have": ", then ".join(run[::-1]), "want": ", then ".join(names[::-1])}
-        moved = numbers.transpose(axes).reshape(-1) + layout.zero_rows
-        wrong = mistake("axes-swapped", None, values, variant="tokens")
-        yield wrong, np.concatenate([zeros, moved])

@@ -357,10 +357,11 @@ class _RotationSearch:
             return
         axis, plain = target.structure.axis, expected(target)
         for variant, reading in self._near_variants():
+            if variant.wiring.width != target.width:
+                continue
             for wrong, where in chain(moved_axes(axis, places), offset_axes(axis, places)):
                 moved = plain.with_mistake(wrong, places=where)
-                is_whole = variant.wiring.width == target.width
-                if is_whole and self._accept(variant, moved, reading):
+                if self._accept(variant, moved, reading):
                     return
 
     def _beginning(self) -> None:

@@ -183,7 +183,8 @@ def _without_exponent(evidence: Evidence, rule: Rule, growth: float) -> Iterator
     """Yield a base that is multiplied by the growth, or by the factor, and by no power of it."""
     series, keys = evidence.series, rule.keys
     for times in dict.fromkeys((growth, float(keys.get("factor", growth)))):
-        if times <= 1:
+        # The exponent d/(d − 2) is none for two channels.
+        if times <= 1 or series.width <= 2:
             continue
         values = {"have": times, "want": growth, "width": series.width}
         changes = {"rope_type": None, **dict.fromkeys(keys), "rope_theta": times * series.base}

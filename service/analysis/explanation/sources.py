@@ -344,7 +344,8 @@ class Evidence:
             values = {"have": 2 * (pairs - first), "want": 2 * pairs, "last": first - 1}
             own = np.maximum(k - first, 0) / (pairs - first)
             for how, exponents in (("as they should", self.series.exponents), ("as if alone", own)):
-                wrong = mistake("partial-width", None, {**values, "how": how}, variant="last")
+                variant = "last" if first > 1 else "last-but-first"
+                wrong = mistake("partial-width", None, {**values, "how": how}, variant=variant)
                 series, turning = replace(self.series, exponents=exponents), slice(first, None)
                 yield Source((wrong,), wrong.bits, series, turning=turning, is_iterated=False)
 
