@@ -518,7 +518,18 @@ class Mistake:
         # As many digits as show which numbers differ.
         while digits < 17 and len({f"{each:.{digits}g}" for each in numbers}) < len(numbers):
             digits += 1
-        return {name: _text_of(value, digits) for name, value in self.values.items()}
+        texts = {name: _text_of(value, digits) for name, value in self.values.items()}
+        if "interval" in self.values:
+            low, high = self.values["interval"]
+            while digits < 17 and not low <= float(texts["have"]) <= high:
+                digits += 1
+                texts["have"] = _text_of(float(self.values["have"]), digits)
+            texts |= {"low": f"{low:.15g}", "high": f"{high:.15g}"}
+        return texts
+
+
+# Floats of so many digits are printed with all of them.
+_FEW_DIGITS = 9
 
 
 def _text_of(value: Any, digits: int) -> str:
@@ -526,6 +537,7 @@ def _text_of(value: Any, digits: int) -> str:
         return str(value).lower()
     if isinstance(value, float):
         is_whole = abs(value) < 1e15 and value == round(value)
+        digits = max(digits, _FEW_DIGITS) if float(f"{value:.{_FEW_DIGITS}g}") == value else digits
         return f"{value:.0f}" if is_whole else f"{value:.{digits}g}"
     if isinstance(value, list | tuple):
         return ", ".join(_text_of(each, digits) for each in value)
