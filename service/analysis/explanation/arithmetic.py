@@ -317,11 +317,21 @@ def _in_float32(view: View, waves: Waves, dtype: DType) -> Iterator[Fit]:
         if omega is not None:
             # Printed decimals do not show the last bits of frequencies.
             yield Fit(IN_FLOAT32, omega=None if view.slack else omega)
+    yield from _multiplied(view, waves, room)
+    if room.holds(waves.values, waves.loss(1.5 * waves.far * waves.share)):
+        yield Fit(IN_STEPS)
+    yield from _by_powers(waves, room)
+
+
+def _multiplied(view: View, waves: Waves, room: "_Room") -> Iterator[Fit]:
+    """Yield the repeated multiplications that give every number."""
     for ratio in _ratios(waves):
         if room.holds(_turned(waves, _products(waves, ratio)), _loss_of_products(waves)):
             yield Fit(ITERATED, ratio=None if view.slack else ratio)
-    if room.holds(waves.values, waves.loss(1.5 * waves.far * waves.share)):
-        yield Fit(IN_STEPS)
+
+
+def _by_powers(waves: Waves, room: "_Room") -> Iterator[Fit]:
+    """Yield the powers of a ratio that give every number."""
     for ratio in _ratios(waves):
         # Kernels on graphics cards take powers of the ratio instead.
         if room.holds(_turned(waves, _powers(waves, ratio)), waves.loss(4 * waves.far * UNIT)):

@@ -185,6 +185,7 @@ class Proposer(Evidence):
                 mistakes = len(source.mistakes) + len(rule.mistakes)
                 is_far = not source.is_measured and bool(rule.mistakes) and bool(rule.rule)
                 is_far |= not self.target.rule and bool(rule.rule) and bool(source.mistakes)
+                is_far |= rule.is_base and bool(source.mistakes)
                 if mistakes <= 2 and bits <= _MOST_BITS and not is_far:
                     found.append((bits, next(number), source, rule))
         found.append((4.5, next(number), None, None))
@@ -321,7 +322,7 @@ class Proposer(Evidence):
         bits = 4 + log2(abs(shift) + 1) + (0 if is_whole else 8)
         rows = int(shift) if is_whole else shift
         first = self.first
-        if is_whole and first and abs(shift) == abs(first):
+        if is_whole and abs(shift) == abs(first) and self.is_continued:
             how = "twice" if shift == first else "not at all"
             values = {"rows": rows, "offset": int(first), "how": how, "have": int(first + shift)}
             wrong = mistake("cache-offset", None, values, {"start": int(first + shift)})

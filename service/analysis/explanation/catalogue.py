@@ -398,6 +398,12 @@ CATALOGUE: Mapping[str, Known] = {
         "is {width}.",
         "Raise {want} to the power d/(d − 2) before the base is multiplied by it.",
     ),
+    "missing-division": Known(
+        4.5,
+        "The base is multiplied by {factor}, but the frequencies are not divided by "
+        "{factor}^(2/d), where d is {width}.",
+        "Divide all frequencies by {factor}^(2/d).",
+    ),
     "rotated-twice": Known(
         4.5,
         "Every angle is twice what it should be: something rotates a second time.",
@@ -426,7 +432,7 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "downscale-shift": Known(
         7,
-        "The exponents are k/(n − {have}), with n frequencies; they should be k/(n − {want}).",
+        "The exponents are {exponent}, with n frequencies; they should be {wanted}.",
         "Set downscale_freq_shift to {want}.",
     ),
     "sine-sign": Known(

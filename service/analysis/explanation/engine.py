@@ -758,9 +758,9 @@ def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
     wanted = target.wanted.packing
     have, want = (_FLAT.get(each, each) for each in (packing, wanted))
     turned = have.removeprefix("sin_") if have.startswith("sin_") else f"sin_{have}"
-    if want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)} and (
-        (packing in _FLAT) == (wanted in _FLAT)
-    ):
+    is_alike = (packing in _FLAT) == (wanted in _FLAT)
+    if is_alike and want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)}:
+        # Its sentence has both orders in full.
         yield _repacked(have, want, target)
-    if want in {turned, _OTHER_ORDER.get(turned)}:
+    elif want in {turned, _OTHER_ORDER.get(turned)}:
         yield mistake("halves-swapped")
