@@ -69,10 +69,8 @@ def test_growth_of_dynamic_ntk_without_its_exponent_is_named(
     assert f"rope_theta={10000 * growth:.0f}" in report["yours"]["url"]
 
 
-@pytest.mark.parametrize("rule", ["ntk", "dynamic"])
-def test_base_times_the_factor_in_place_of_the_growth_is_named(client: Client, rule: str) -> None:
-    keys = f"{DYNAMIC}&context_length=8192" if rule == "dynamic" else "&rope_type=ntk"
-    to = f"/rope?head_dim=64&seq_len=64&pack=concat{keys}&factor=4"
+def test_base_times_the_factor_in_place_of_the_growth_is_named(client: Client) -> None:
+    to = f"/rope?head_dim=64&seq_len=64&pack=concat{DYNAMIC}&context_length=8192&factor=4"
 
     report = diagnose(client, to, rotary(64, 40000).astype(np.float32))
 

@@ -37,6 +37,8 @@ IN_FLOAT64 = Arithmetic("float64", "in float64")
 IN_FLOAT32 = Arithmetic("float32", "in float32")
 ITERATED = Arithmetic("iterated", "in float32 by repeated multiplication, as ggml does")
 IN_STEPS = Arithmetic("float32-steps", "in float32 in several steps, such as a division")
+BY_EXACTNESS = (EXACT, IN_FLOAT64, IN_FLOAT32, IN_STEPS, ITERATED)
+"""Arithmetics of one precision throughout, the most exact first."""
 NARROW_PARTS = ("positions", "frequencies", "angles", "throughout")
 """What an engine may round to a narrow type before it takes sines."""
 
@@ -188,6 +190,8 @@ class Waves:
 _TURN = 2 * np.pi
 # A larger error of a sine would accept any array.
 _MOST_LOOSE = 0.125
+# Errors of fewer frequencies are on a line by chance.
+_FEWEST = 4
 # Fewer numbers are near the middle of two of a narrow type.
 _MOST_NEAR = 0.25
 
@@ -215,9 +219,8 @@ class Fit:
             angles = waves.places.astype(np.float32) * self.omega
             return room.bad(_turned(waves, angles.astype(np.float64)), 0.0)
         if self.ratio is not None:
-            return room.bad(
-                _turned(waves, _products(waves, self.ratio)), waves.loss(waves.far * UNIT)
-            )
+            products = _products(waves, self.ratio)
+            return room.bad(_turned(waves, products), _loss_of_products(waves))
         if self.arithmetic is EXACT and dtype in {FLOAT32, FLOAT64} and not view.slack:
             return room.bad(waves.values, 0.0)
         loose = 1.5 * waves.share + 2 * UNIT * np.arange(len(waves.omega))
@@ -276,9 +279,16 @@ def fit_of(view: View, waves: Waves, dtype: DType) -> Fit | None:
     if dtype is FLOAT64 and (fit := next(_in_float64(view, waves), None)) is not None:
         return fit
     # Numbers of float64 may be sines in float64 of frequencies or angles in float32.
-    found = next(_in_float32(view, waves, FLOAT32 if dtype is FLOAT64 else dtype), None)
-    is_wide = dtype is FLOAT64 and found is not None and found.arithmetic is EXACT
-    return Fit(IN_FLOAT32) if is_wide else found
+    fits = _in_float32(view, waves, FLOAT32 if dtype is FLOAT64 else dtype)
+    found = next(fits, None)
+    if found is None or (found.arithmetic is EXACT and dtype is not FLOAT64):
+        return found
+    is_exact, is_steep = _of_other_base(view, waves, dtype)
+    if is_exact:
+        return None
+    if is_steep and found.arithmetic is not ITERATED:
+        return next((each for each in fits if each.arithmetic is ITERATED), None)
+    return Fit(IN_FLOAT32) if found.arithmetic is EXACT else found
 
 
 def _in_float64(view: View, waves: Waves) -> Iterator[Fit]:
@@ -307,13 +317,25 @@ def _in_float32(view: View, waves: Waves, dtype: DType) -> Iterator[Fit]:
         if omega is not None:
             # Printed decimals do not show the last bits of frequencies.
             yield Fit(IN_FLOAT32, omega=None if view.slack else omega)
-    for ratio in _ratios(waves):
-        if room.holds(_turned(waves, _products(waves, ratio)), waves.loss(waves.far * UNIT)):
-            yield Fit(ITERATED, ratio=None if view.slack else ratio)
+    yield from _multiplied(view, waves, room)
     if room.holds(waves.values, waves.loss(1.5 * waves.far * waves.share)):
         yield Fit(IN_STEPS)
-    if waves.series is not None and room.holds(waves.values, waves.loss(loosest)):
-        yield Fit(ITERATED)
+    yield from _by_powers(waves, room)
+
+
+def _multiplied(view: View, waves: Waves, room: "_Room") -> Iterator[Fit]:
+    """Yield the repeated multiplications that give every number."""
+    for ratio in _ratios(waves):
+        if room.holds(_turned(waves, _products(waves, ratio)), _loss_of_products(waves)):
+            yield Fit(ITERATED, ratio=None if view.slack else ratio)
+
+
+def _by_powers(waves: Waves, room: "_Room") -> Iterator[Fit]:
+    """Yield the powers of a ratio that give every number."""
+    for ratio in _ratios(waves):
+        # Kernels on graphics cards take powers of the ratio instead.
+        if room.holds(_turned(waves, _powers(waves, ratio)), waves.loss(4 * waves.far * UNIT)):
+            yield Fit(ITERATED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,20 +403,26 @@ def _fitted(view: View, waves: Waves, room: _Room) -> Numbers | None:
 def fitted_frequencies(view: View, waves: Waves) -> Numbers:
     """Return the float32 frequencies that the phases of a view show, within their bounds, (K,)."""
     width = view.phasors.shape[1]
-    straight = view.phasors * np.exp(-1j * waves.angles[0][:, :width])
-    where = waves.places
-    spread = np.maximum((where * where).sum(axis=0), 1e-300)
-    drift = (where * np.angle(straight)).sum(axis=0) / spread
+    drift, _ = _drift(view, waves)
     most = (waves.share * np.abs(waves.omega))[:width]
     omega = waves.omega.astype(np.float32)
     omega[:width] = waves.omega[:width] + np.clip(drift, -most, most)
     return omega
 
 
+def _drift(view: View, waves: Waves) -> tuple[Float64s, Float64s]:
+    """Return how much faster each pair turns than expected, and the sum of squared positions."""
+    width = view.phasors.shape[1]
+    straight = view.phasors * np.exp(-1j * waves.angles[0][:, :width])
+    where = waves.places[:, :width]
+    spread = np.maximum((where * where).sum(axis=0), 1e-300)
+    return (where * np.angle(straight)).sum(axis=0) / spread, spread
+
+
 def _ratios(waves: Waves) -> Iterator[float]:
     """Yield the float32 numbers by which an engine may multiply angle after angle, as ggml does."""
     series = waves.series
-    if series is None or not waves.is_one or waves.places.shape[1] > 1:
+    if series is None or not waves.is_one:
         return
     if len(waves.omega) < 2 or len(waves.omega) != len(series.exponents):
         return
@@ -407,14 +435,77 @@ def _ratios(waves: Waves) -> Iterator[float]:
 def _products(waves: Waves, ratio: float) -> Float64s:
     """Return angles that are multiplied on and on in float32; a rule multiplies them afterwards."""
     assert waves.series is not None
-    factors = (waves.omega / np.maximum(waves.series.omega, 1e-300)).astype(np.float32)
-    angle = waves.places[:, 0].astype(np.float32)
-    columns = np.empty((len(angle), len(waves.omega)), dtype=np.float32)
-    for k in range(columns.shape[1]):
-        columns[:, k] = angle
-        angle = angle * np.float32(ratio)
-    products: Float64s = (columns * factors).astype(np.float64)
+    shape = (len(waves.places), len(waves.omega))
+    columns = np.array(np.broadcast_to(waves.places, shape), dtype=np.float32)
+    for k in range(1, shape[1]):
+        if waves.places.shape[1] == 1:
+            columns[:, k] = columns[:, k - 1] * np.float32(ratio)
+        else:
+            # Each frequency has a position of its own.
+            columns[:, k:] *= np.float32(ratio)
+    products: Float64s = (columns * _factors(waves).astype(np.float32)).astype(np.float64)
     return products
+
+
+def _powers(waves: Waves, ratio: float) -> Float64s:
+    """Return angles that are multiplied by powers of a float32 number, and by those of a rule."""
+    powers: Float64s = ratio ** np.arange(len(waves.omega), dtype=np.float64)
+    return waves.places * (powers * _factors(waves))
+
+
+def _factors(waves: Waves) -> Float64s:
+    """Return what a rule multiplies each frequency by, (K,)."""
+    assert waves.series is not None
+    factors: Float64s = waves.omega / np.maximum(waves.series.omega, 1e-300)
+    return factors
+
+
+def _loss_of_products(waves: Waves) -> Float64s:
+    """Return the errors of ``_products``: none, but for the steps of a rule."""
+    is_plain = np.abs(_factors(waves) - 1).max(initial=0) < UNIT
+    return waves.loss(waves.far * (0.0 if is_plain else 4 * UNIT))
+
+
+def _of_other_base(view: View, waves: Waves, dtype: DType) -> tuple[bool, bool]:
+    """Return whether numbers are exactly those of another base or factor, and whether they may be.
+
+    An engine rounds each frequency by itself. Errors of their logarithms on a line of the exponent
+    are those of another base: of one that gives every number, or of one that is further off than
+    twice what rounding the logarithm of the base costs.
+    """
+    series = waves.series
+    is_usable = waves.is_one and view.has_pairs and view.weights is None and not view.slack
+    if series is None or not is_usable or len(series.exponents) != len(waves.omega):
+        return False, False
+    width = view.phasors.shape[1]
+    omega, exponents = np.abs(waves.omega[:width]), series.exponents[:width]
+    drift, spread = _drift(view, waves)
+    turned = np.sqrt(spread) * omega
+    known = turned > 0
+    if known.sum() < _FEWEST:
+        return False, False
+    errors = np.log1p((drift / waves.omega[:width])[known].clip(-0.5, 0.5))
+    unit = HALF_STEP[dtype]
+    noise = unit / turned[known]
+    far = waves.far[:, :width].max(axis=0)[known]
+    line = np.stack([np.ones(known.sum()), exponents[known]], axis=1)
+
+    def fitted(spreads: Float64s) -> tuple[Float64s, float]:
+        weighted = line / spreads[:, None]
+        inverse = np.linalg.pinv(weighted.T @ weighted)
+        return inverse @ (weighted.T @ (errors / spreads)), float(inverse[1, 1])
+
+    is_steep = False
+    if dtype is FLOAT32:
+        (_, slope), variance = fitted(np.hypot(noise, 2 * UNIT))
+        is_steep = abs(slope) > 2 * np.log(series.base) * UNIT + 4 * variance**0.5
+    loss = 32 * unit if dtype is FLOAT64 else 2 * UNIT
+    if (np.abs(errors) * far > 3 * loss * (1 + far * (dtype is FLOAT64))).sum() < _FEWEST:
+        return False, is_steep
+    ends, _ = fitted(noise)
+    other = replace(waves, omega=waves.omega * np.exp(ends[0] + ends[1] * series.exponents))
+    loose = other.loss(other.far * loss) if dtype is FLOAT64 else 0.0
+    return _Room(view, dtype, loss * waves.scale).holds(other.values, loose), is_steep
 
 
 def is_possible(view: View, waves: Waves, dtype: DType) -> bool:

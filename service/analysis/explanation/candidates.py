@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, islice, takewhile
-from math import ceil, floor, inf, log, log2, pi
+from math import ceil, floor, inf, log, log2, log10, pi
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from service.analysis.explanation.sources import (
 from service.analysis.explanation.target import Target
 from service.analysis.explanation.views import HALF_STEP
 from service.analysis.precision import rounded
-from service.analysis.round_numbers import is_unround, round_number
+from service.analysis.round_numbers import is_unround, round_number, significant_digits
 from service.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from service.numerics.phase import Float64s
 
@@ -185,6 +185,7 @@ class Proposer(Evidence):
                 mistakes = len(source.mistakes) + len(rule.mistakes)
                 is_far = not source.is_measured and bool(rule.mistakes) and bool(rule.rule)
                 is_far |= not self.target.rule and bool(rule.rule) and bool(source.mistakes)
+                is_far |= rule.is_base and bool(source.mistakes)
                 if mistakes <= 2 and bits <= _MOST_BITS and not is_far:
                     found.append((bits, next(number), source, rule))
         found.append((4.5, next(number), None, None))
@@ -321,7 +322,7 @@ class Proposer(Evidence):
         bits = 4 + log2(abs(shift) + 1) + (0 if is_whole else 8)
         rows = int(shift) if is_whole else shift
         first = self.first
-        if is_whole and first and abs(shift) == abs(first):
+        if is_whole and abs(shift) == abs(first) and self.is_continued:
             how = "twice" if shift == first else "not at all"
             values = {"rows": rows, "offset": int(first), "how": how, "have": int(first + shift)}
             wrong = mistake("cache-offset", None, values, {"start": int(first + shift)})
@@ -472,9 +473,11 @@ def with_factor(plain: Candidate, factor: float, slack: float) -> Iterator[Candi
         yield plain.with_mistake(mistake(name, bits, values), omega=plain.omega * times)
 
 
-# The rows that an interval is measured with, the halvings of each end, and the width from which on
-# the table of its middle is not linked.
+# The rows that an interval is measured with first, the halvings of each end, and the width from
+# which on the table of its middle is not linked.
 INTERVAL_ROWS, _HALVINGS, _WIDE = 64, 10, 1e-5
+# A number whose last digit is worth ten times the interval is not in it by chance.
+_BY_CHANCE = 0.1
 _MEASURED = {"wrong-base", ORIGINAL}
 # A usual base is certain if others that differ by this do not explain the numbers.
 _VAGUE = 0.01
@@ -491,7 +494,8 @@ def with_interval(candidate: Candidate, fits: Callable[[Candidate], bool]) -> Ca
     """
     found = candidate
     for wrong in candidate.mistakes:
-        if candidate.frequencies is not None and wrong.values.get("key", wrong.name) in _MEASURED:
+        is_known = candidate.frequencies is not None and candidate.series is not None
+        if is_known and wrong.values.get("key", wrong.name) in _MEASURED:
             measured = _measured(candidate, wrong, fits)
             kept = tuple(measured if each is wrong else each for each in found.mistakes)
             found = replace(found, mistakes=kept)
@@ -518,19 +522,31 @@ def _measured(candidate: Candidate, wrong: Mistake, fits: Callable[[Candidate], 
             middle = (good + bad) / 2
             good, bad = (middle, bad) if may_be(sign * middle) else (good, middle)
         ends.append(have * (1 + sign * good))
-    low, high = (float(f"{end:.7g}") for end in ends)
+    low, high = _within(*ends)
     if key == ORIGINAL:
         low, high = ceil(ends[0]), floor(ends[1])
+    last_digit = 10.0 ** (floor(log10(have)) + 1 - significant_digits(have))
     is_wide = high - low > _WIDE * have
+    is_certain = not is_wide if key == ORIGINAL else high - low <= _BY_CHANCE * last_digit
     values = {**wrong.values, "interval": (low, high), "low": low, "high": high}
     # Any original length in the interval gives one table.
     is_linked = key == ORIGINAL or is_usual or not is_wide
     return replace(
         wrong,
         values=values,
-        variant="interval" if is_wide else wrong.variant,
+        variant=wrong.variant if is_certain else "interval",
         changes=wrong.changes if is_linked else None,
     )
+
+
+def _within(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an interval with few digits, none of them outside."""
+    for digits in range(6, 16):
+        unit = 10.0 ** (floor(log10(high)) + 1 - digits)
+        ends = ceil(low / unit) * unit, floor(high / unit) * unit
+        if ends[1] - ends[0] > 0.9 * (high - low):
+            return float(f"{ends[0]:.{digits}g}"), float(f"{ends[1]:.{digits}g}")
+    return low, high
 
 
 def simplest(found: Iterable[Candidate]) -> list[Candidate]:

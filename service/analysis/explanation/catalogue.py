@@ -413,6 +413,12 @@ CATALOGUE: Mapping[str, Known] = {
         "is {width}.",
         "Raise {want} to the power d/(d − 2) before the base is multiplied by it.",
     ),
+    "missing-division": Known(
+        4.5,
+        "The base is multiplied by {factor}, but the frequencies are not divided by "
+        "{factor}^(2/d), where d is {width}.",
+        "Divide all frequencies by {factor}^(2/d).",
+    ),
     "rotated-twice": Known(
         4.5,
         "Every angle is twice what it should be: something rotates a second time.",
@@ -441,7 +447,7 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "downscale-shift": Known(
         7,
-        "The exponents are k/(n − {have}), with n frequencies; they should be k/(n − {want}).",
+        "The exponents are {exponent}, with n frequencies; they should be {wanted}.",
         "Set downscale_freq_shift to {want}.",
     ),
     "sine-sign": Known(
@@ -533,7 +539,18 @@ class Mistake:
         # As many digits as show which numbers differ.
         while digits < 17 and len({f"{each:.{digits}g}" for each in numbers}) < len(numbers):
             digits += 1
-        return {name: _text_of(value, digits) for name, value in self.values.items()}
+        texts = {name: _text_of(value, digits) for name, value in self.values.items()}
+        if "interval" in self.values:
+            low, high = self.values["interval"]
+            while digits < 17 and not low <= float(texts["have"]) <= high:
+                digits += 1
+                texts["have"] = _text_of(float(self.values["have"]), digits)
+            texts |= {"low": f"{low:.15g}", "high": f"{high:.15g}"}
+        return texts
+
+
+# Floats of so many digits are printed with all of them.
+_FEW_DIGITS = 9
 
 
 def _text_of(value: Any, digits: int) -> str:
@@ -541,6 +558,7 @@ def _text_of(value: Any, digits: int) -> str:
         return str(value).lower()
     if isinstance(value, float):
         is_whole = abs(value) < 1e15 and value == round(value)
+        digits = max(digits, _FEW_DIGITS) if float(f"{value:.{_FEW_DIGITS}g}") == value else digits
         return f"{value:.0f}" if is_whole else f"{value:.{digits}g}"
     if isinstance(value, list | tuple):
         return ", ".join(_text_of(each, digits) for each in value)

@@ -152,7 +152,7 @@ def pattern(found: Float64s, wanted: Float64s) -> Mistake | None:
         return None
     shift = found - wanted
     if (shift == shift[0]).all():
-        return _moved(float(shift[0]), float(wanted[0]))
+        return _moved(float(shift[0]), wanted)
     if np.array_equal(found, wanted[::-1]):
         return mistake("positions-reversed")
     return (
@@ -238,18 +238,24 @@ def _listed(found: Float64s, wanted: Float64s) -> Mistake:
     return mistake("other-positions", bits, texts, listed)
 
 
-def _moved(rows: float, first: float) -> Mistake:
+def is_continued(places: Float64s) -> bool:
+    """Return whether positions count up from an offset, as those after cached ones do."""
+    return bool(places[0] > 0 and (np.diff(places) == 1).all())
+
+
+def _moved(rows: float, wanted: Float64s) -> Mistake:
     """Return the mistake that all rows are those of positions so many further on."""
+    first = float(wanted[0])
     changes: Changes | None = {"start": int(first + rows)} if (first + rows) % 1 == 0 else None
     values = {"rows": rows, "have": first + rows, "want": first}
-    if not first or abs(rows) != abs(first):
+    if abs(rows) != abs(first) or not is_continued(wanted):
         return mistake("position-offset", 4 + np.log2(abs(rows) + 1), values, changes)
     how = "twice" if rows == first else "not at all"
     return mistake("cache-offset", None, {**values, "offset": first, "how": how}, changes)
 
 
 def other_axes(axis: Indices) -> Iterator[tuple[Mistake, Indices]]:
-    """Yield other assignments of axes to frequencies: exchanged axes, and other sections.
+    """Yield other assignments of axes to frequencies: exchanged or repeated axes, other sections.
 
     Sections follow each other (Qwen2-VL), or alternate from one frequency to the next while an axis
     has any left (Qwen3-VL); see ``encodings.rotary.mrope``.
@@ -267,6 +273,10 @@ def other_axes(axis: Indices) -> Iterator[tuple[Mistake, Indices]]:
     chunked = np.repeat(plain, sizes)
     k = np.arange(len(axis))
     alternating = np.where((k % count > 0) & (k < count * sizes[k % count]), k % count, 0)
+    for one, other in permutations(plain, 2):
+        order = tuple(other if each == one else each for each in plain)
+        values = {"have": list(order), "want": list(plain)}
+        yield mistake("sections-exchanged", None, values), np.array(order)[axis]
     for have, want, assigned in (
         ("alternating", "one after the other", alternating),
         ("one after the other", "alternating", chunked),

@@ -19,6 +19,7 @@ import numpy as np
 
 from service.analysis.array import TableRequest
 from service.analysis.explanation.arithmetic import (
+    BY_EXACTNESS,
     EXACT,
     IN_FLOAT32,
     IN_FLOAT64,
@@ -588,11 +589,17 @@ class _Search:
         """Check every number with the winner, and return the explanation."""
         reading = match.reading
         few = np.array(evenly(len(reading.rows), INTERVAL_ROWS))
-        sample = reading.sample.at(few)
+        samples = [(reading.sample.at(some), reading.rows[some]) for some in (few, slice(None))]
+        named = match.fit.arithmetic
+        rank = BY_EXACTNESS.index(named) if named in BY_EXACTNESS else 0
 
         def fits(each: Candidate) -> bool:
-            waves = reading.waves(each, reading.rows[few])
-            return fit_of(sample, waves, match.dtype) is not None
+            """Return whether the arithmetic that is named gives the numbers of a few, and all."""
+            for sample, rows in samples:
+                fit = fit_of(sample, reading.waves(each, rows), match.dtype)
+                if fit is None or fit.arithmetic not in {named, *BY_EXACTNESS[:rank]}:
+                    return False
+            return True
 
         candidate = with_interval(match.candidate, fits)
         match = replace(match, candidate=candidate)
@@ -753,9 +760,9 @@ def _packing_mistake(packing: str, target: Target) -> Iterator[Mistake]:
     wanted = target.wanted.packing
     have, want = (_FLAT.get(each, each) for each in (packing, wanted))
     turned = have.removeprefix("sin_") if have.startswith("sin_") else f"sin_{have}"
-    if want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)} and (
-        (packing in _FLAT) == (wanted in _FLAT)
-    ):
+    is_alike = (packing in _FLAT) == (wanted in _FLAT)
+    if is_alike and want in {_OTHER_ORDER.get(have), _OTHER_ORDER.get(turned)}:
+        # Its sentence has both orders in full.
         yield _repacked(have, want, target)
-    if want in {turned, _OTHER_ORDER.get(turned)}:
+    elif want in {turned, _OTHER_ORDER.get(turned)}:
         yield mistake("halves-swapped")

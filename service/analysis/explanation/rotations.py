@@ -526,16 +526,21 @@ class _RotationSearch:
         others = tuple(each.mistakes for each in simplest(near) if not names <= set(each.names))
         return Explanation("diagnosed", mistakes, match, others[:_MOST_ALTERNATIVES], (), *counts)
 
+    def _bad(self, best: _Found, waves: Waves, sides: Sides, level: int) -> Mask:
+        return sides.bad(best.wiring, waves, best.kind, self.slack, level)
+
     def _with_interval(self, best: _Found) -> Candidate:
         """Return the candidate with the interval of its base that explains some of the rows."""
         part = self._sample.at(np.array(evenly(len(self._rows), INTERVAL_ROWS)))
         places = part.places[:, : best.wiring.count]
         waves = self._waves(best.candidate, places)
         is_loose = self._is_loose(best.wiring, waves, best.kind, part)
+        exact = (each for each in (0, 1) if not self._bad(best, waves, part, each).any())
+        level = next(exact, 2)
 
         def fits(each: Candidate) -> bool:
             waves = self._waves(each, places)
-            if part.bad(best.wiring, waves, best.kind, self.slack).any():
+            if self._bad(best, waves, part, level).any():
                 return False
             return is_loose or not self._is_loose(best.wiring, waves, best.kind, part)
 

@@ -50,12 +50,14 @@ class RuleChoice:
         bits: their cost.
         rule: the rule.
         formula: what gives the frequencies in place of the formula of the rule; None if that does.
+        is_base: whether the mistake is another base, beside which no second one shows.
     """
 
     mistakes: tuple[Mistake, ...]
     bits: float
     rule: Rule
     formula: Callable[[Series, Keys], Float64s] | None = None
+    is_base: bool = False
 
     def frequencies(self, series: Series, **keys: Any) -> Float64s:
         """Return the frequencies of a series, by other values of some keys."""
@@ -168,7 +170,7 @@ def _special(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:
         inverted = mistake("factor-inverted", None, {"factor": factor}, {"factor": 1 / factor})
         yield RuleChoice((inverted,), inverted.bits, rule.changed(factor=1 / factor))
     elif rule.rope_type == "ntk" and "mixed_b" not in rule.keys:
-        yield from _without_exponent(evidence, rule, float(rule.keys["factor"]))
+        yield from _without_division(evidence, rule, float(rule.keys["factor"]))
     elif rule.rope_type == "dynamic":
         yield from _without_exponent(evidence, rule, dynamic_growth(rule.keys))
         yield from _of_growth(evidence, rule)
@@ -189,7 +191,25 @@ def _without_exponent(evidence: Evidence, rule: Rule, growth: float) -> Iterator
         values = {"have": times, "want": growth, "width": series.width}
         changes = {"rope_type": None, **dict.fromkeys(keys), "rope_theta": times * series.base}
         wrong = mistake("missing-exponent", None, values, changes)
-        yield RuleChoice((wrong,), wrong.bits, rule, formula=partial(_of_product, times))
+        yield _of_other_base(rule, times, wrong)
+
+
+def _without_division(evidence: Evidence, rule: Rule, factor: float) -> Iterator[RuleChoice]:
+    """Yield a base that is multiplied by the factor, with frequencies that are not divided."""
+    if factor > 1:
+        series = evidence.series
+        changes = {
+            "rope_type": None,
+            **dict.fromkeys(rule.keys),
+            "rope_theta": factor * series.base,
+        }
+        values = {"factor": factor, "width": series.width}
+        yield _of_other_base(rule, factor, mistake("missing-division", None, values, changes))
+
+
+def _of_other_base(rule: Rule, times: float, wrong: Mistake) -> RuleChoice:
+    formula = partial(_of_product, times)
+    return RuleChoice((wrong,), wrong.bits, rule, formula, is_base=True)
 
 
 def _of_growth(evidence: Evidence, rule: Rule) -> Iterator[RuleChoice]:

@@ -12,6 +12,7 @@ from math import exp, log, log10, pi
 import numpy as np
 
 from service.analysis.explanation.catalogue import Changes, Mistake, mistake
+from service.analysis.explanation.decoding import is_continued
 from service.analysis.explanation.formulas import (
     ORIGINAL,
     Rule,
@@ -51,6 +52,7 @@ SHARES = (1, 0.25, 0.05, 0.01, 0)
 
 # What diffusers subtract from the number of frequencies.
 _SHIFTS = {"2k/d": 0.0, "k/(n − 1)": 1.0}
+_OF_SHIFTS = {"2k/d": "k/n", "k/(n − 1)": "k/(n − 1)"}
 # Logarithms of bases that are tried under rules that bend the line.
 _SCANNED = np.linspace(log(100), log(1e11), 120)
 
@@ -117,6 +119,14 @@ class Evidence:
         if self.measured is not None:
             return self.measured.scale
         return float(np.median(np.abs(self.view.phasors)))
+
+    @cached_property
+    def is_continued(self) -> bool:
+        """True if rows count up from an offset, as those after cached ones do; times do not."""
+        if not self.target.is_along_one_axis:
+            return self.first > 0
+        is_time = self.target.base_parameter == "max_period"
+        return not is_time and is_continued(self.target.structure.places[:, 0])
 
     def sources(self) -> Iterator[Source]:
         """Yield frequencies before any rule: the expected ones, bases, slips and widths."""
@@ -258,9 +268,6 @@ class Evidence:
             "(2k + 1)/d": (2 * k + 1) / width,
             "(2k + 2)/d": (2 * k + 2) / width,
         }
-        if self.target.has_two_ends:
-            # Between two ends, the exponents are these already.
-            del patterns["k/(n − 1)"]
         # A factor of all frequencies is a constant in their exponents.
         spelled, constant = next(
             (
@@ -271,6 +278,9 @@ class Evidence:
             ),
             ("that of the expected table", 0.0),
         )
+        if self.target.has_two_ends:
+            # Between two ends, the exponents are these already.
+            del patterns["k/(n − 1)"]
         for name, plain in patterns.items():
             exponents = plain + constant
             if not np.allclose(exponents, wanted):
@@ -278,8 +288,9 @@ class Evidence:
                 slip = mistake("tutorial-slip", None, said, self._as_base(exponents))
                 if self.target.base_parameter == "max_period" and {name, spelled} <= _SHIFTS.keys():
                     values = {"have": _SHIFTS[name], "want": _SHIFTS[spelled]}
+                    texts = {"exponent": _OF_SHIFTS[name], "wanted": _OF_SHIFTS[spelled]}
                     changes = {"downscale_freq_shift": _SHIFTS[name]}
-                    slip = mistake("downscale-shift", None, values, changes)
+                    slip = mistake("downscale-shift", None, {**values, **texts}, changes)
                 yield Source((slip,), slip.bits, replace(self.series, exponents=exponents))
         for name, cosine, sine in (
             ("(i + 1)/d", (2 * k + 1) / width, 2 * k / width),

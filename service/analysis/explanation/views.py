@@ -489,6 +489,12 @@ def _singles(name: str, table: StoredTable) -> Iterator[Iterable[View]]:
             yield _of_angles(rows, dtype, more)
 
 
+_TWICE = {
+    "half": "each pair is there twice: the second half of the pairs is that of the first",
+    "interleaved": "each pair is there twice in a row",
+}
+
+
 def _stacked(numbers: Numbers, dtype: DType, notes: tuple[Note, ...]) -> list[View]:
     """Return the readings of an array with an axis of cosine and sine: last, first, or between."""
     found = []
@@ -503,9 +509,10 @@ def _stacked(numbers: Numbers, dtype: DType, notes: tuple[Note, ...]) -> list[Vi
         for copies in _copies_of(one, other):
             (first, rest), (second, more) = (_once(each, copies) for each in (one, other))
             name = "pair" if axis == 2 else copies
+            twice = (Note("twice", _TWICE[copies], {}),) if axis == 2 and copies in _TWICE else ()
             for cosine, sine, prefix in ((first, second, ""), (second, first, "sin_")):
                 bits = _SINE_FIRST_BITS * bool(prefix)
-                noted = (*notes, note) if axis != 2 else notes
+                noted = (*notes, note) if axis != 2 else (*notes, *twice)
                 view = View(cosine, sine, dtype, prefix + name, noted, bits, rest=(*rest, *more))
                 found.append(view)
     return found

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "downscale-shift",
     "missing-part",
     "missing-exponent",
+    "missing-division",
     "factor-inverted",
     "wrong-heads",
 }

@@ -197,14 +197,16 @@ CHUNKED = np.repeat([0, 1, 2], [4, 6, 6])
 ALTERNATING = np.array([0, 1, 2] * 5 + [0])
 
 
-def test_axes_of_three_may_be_exchanged_in_five_ways() -> None:
+def test_axes_of_three_may_be_exchanged_in_five_ways_and_one_taken_for_another_in_six() -> None:
     found = [
         (mistake, axis)
         for mistake, axis in other_axes(CHUNKED)
         if mistake.name == "sections-exchanged"
     ]
 
-    assert len(found) == 5
+    orders = {tuple(mistake.values["have"]) for mistake, _ in found}
+    assert len(found) == len(orders) == 11
+    assert sum(len({*order}) == 3 for order in orders) == 5
     for mistake, axis in found:
         assert mistake.values["want"] == [0, 1, 2]
         np.testing.assert_array_equal(axis, np.array(mistake.values["have"])[CHUNKED])
