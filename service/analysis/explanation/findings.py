@@ -498,7 +498,8 @@ def _line(measured: Measured) -> Finding:
         return Finding("frequencies", text, {"first": listed})
     first, ratio = exp(line.height), exp(line.slope)
     base = exp(min(-line.slope * len(omega), 700.0))
-    text = f"frequencies fall from {first:.6g} by {ratio:.4g} a pair: base {base:,.6g}"
+    text = f"frequencies {'rise' if ratio > 1 else 'fall'} from {first:.6g} by {ratio:.4g} a pair"
+    text += f": base {base:,.6g}" if ratio <= 1 else ""
     named = {"first": first, "ratio": ratio, "base": base}
     values = {name: float(f"{each:.6g}") for name, each in named.items()}
     return Finding("frequencies", text, values)

@@ -281,6 +281,7 @@ class Evidence:
         if self.target.has_two_ends:
             # Between two ends, the exponents are these already.
             del patterns["k/(n − 1)"]
+        patterns["that of the pairs in reverse order"] = wanted[::-1] - float(wanted[0])
         for name, plain in patterns.items():
             exponents = plain + constant
             if not np.allclose(exponents, wanted):

@@ -281,6 +281,31 @@ def test_frequencies_of_no_rule_are_no_progression() -> None:
     assert found["frequencies"].keys() == {"first"}
 
 
+@pytest.mark.parametrize("width", [8, 32, 64])
+def test_pairs_in_reverse_order_are_one_mistake(width: int) -> None:
+    omega = 500000.0 ** (-np.arange(0, width, 2) / width)[::-1]
+    angles = np.outer(np.arange(64), omega)
+    table = Table(width=width, pack="concat")
+    numbers = table.packed(np.cos(angles), np.sin(angles))["table"]
+    sent = {"x": StoredTable(numbers.astype(np.float32), FLOAT32)}
+
+    found = explain(sent, table.target())
+
+    assert [each.sentence for each in found.mistakes] == [
+        "The exponent of the frequencies is that of the pairs in reverse order; it should be 2k/d."
+    ]
+
+
+def test_frequencies_that_rise_are_said_to() -> None:
+    omega = 500000.0 ** (-np.arange(16) / 16)[::-1] * (1 + 1e-3 * np.arange(16))
+    angles = np.outer(np.arange(64), omega)
+
+    sent = StoredTable(np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float32), FLOAT32)
+    (found,) = explain({"x": sent}, Table(pack="concat").target()).findings
+
+    assert found.text == "frequencies rise from 4.54198e-06 by 2.273 a pair"
+
+
 @pytest.mark.parametrize(
     ("where", "name", "text"),
     [
