@@ -64,6 +64,28 @@ def by_powers_of_ratio(base: float, width: int, rows: int) -> Array:
     return np.outer(np.arange(rows, dtype=FLOAT), powers)
 
 
+def by_divisions(base: float, width: int, rows: int) -> Array:
+    ratio = FLOAT(base) ** FLOAT(2 / width)
+    columns = [np.arange(rows, dtype=FLOAT)]
+    while len(columns) < width // 2:
+        columns.append(columns[-1] / ratio)
+    return np.stack(columns, axis=1)
+
+
+def running(base: float, width: int) -> Array:
+    return np.append(FLOAT(1), np.full(width // 2 - 1, FLOAT(base ** (2 / width))))
+
+
+def by_running_products(base: float, width: int, rows: int) -> Array:
+    omega = FLOAT(1) / np.multiply.accumulate(running(base, width))
+    return np.outer(np.arange(rows, dtype=FLOAT), omega)
+
+
+def by_running_quotients(base: float, width: int, rows: int) -> Array:
+    omega = np.divide.accumulate(running(base, width))
+    return np.outer(np.arange(rows, dtype=FLOAT), omega)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("base", [12345, 700000, 77, 123450])
 def test_round_base_that_explains_every_number_has_no_interval(
@@ -115,10 +137,21 @@ def test_exact_table_of_a_base_near_the_expected_one_is_not_equal(
     assert names(report) in ([], ["wrong-base"])
 
 
-@pytest.mark.parametrize("engine", [by_power, by_division, by_products, by_powers_of_ratio])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        by_power,
+        by_division,
+        by_products,
+        by_powers_of_ratio,
+        by_divisions,
+        by_running_products,
+        by_running_quotients,
+    ],
+)
 @pytest.mark.parametrize("base", [10000, 500000, 1000000])
-@pytest.mark.parametrize("rows", [4, 16, 512])
-@pytest.mark.parametrize("width", [8, 64, 80, 128])
+@pytest.mark.parametrize("rows", [4, 33, 512, 2048])
+@pytest.mark.parametrize("width", [8, 64, 80, 96, 128])
 def test_table_of_an_engine_in_float32_is_equal(
     client: Client, width: int, rows: int, base: int, engine: Callable[[float, int, int], Array]
 ) -> None:

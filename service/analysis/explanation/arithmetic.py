@@ -11,7 +11,8 @@ of a float32 angle is within 4u, and storing it costs half a step of its type.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,6 +191,7 @@ class Waves:
 _TURN = 2 * np.pi
 # A larger error of a sine would accept any array.
 _MOST_LOOSE = 0.125
+_ONE = np.float32(1)
 # Errors of fewer frequencies are on a line by chance.
 _FEWEST = 4
 # Fewer numbers are near the middle of two of a narrow type.
@@ -203,12 +205,17 @@ class Fit:
     Attributes:
         arithmetic: the arithmetic.
         omega: the float32 frequencies of the engine, (K,); None if they are not known.
-        ratio: the float32 number that an engine multiplies angles by; None if it does not.
+        step: how an engine makes an angle of the one before; None if it does not.
     """
 
     arithmetic: Arithmetic
     omega: Numbers | None = None
-    ratio: float | None = None
+    step: "Step | None" = None
+
+    @property
+    def is_recomputed(self) -> bool:
+        """True if angles are those that an engine makes one after the other."""
+        return self.step is not None or (self.arithmetic is ITERATED and self.omega is not None)
 
     def mismatches(self, view: View, waves: Waves, dtype: DType) -> list[Numbers]:
         """Return where this arithmetic does not give the numbers: (S, K) of each part."""
@@ -218,8 +225,8 @@ class Fit:
         if self.omega is not None:
             angles = waves.places.astype(np.float32) * self.omega
             return room.bad(_turned(waves, angles.astype(np.float64)), 0.0)
-        if self.ratio is not None:
-            products = _products(waves, self.ratio)
+        if self.step is not None:
+            products = _products(waves, self.step)
             return room.bad(_turned(waves, products), _loss_of_products(waves))
         if self.arithmetic is EXACT and dtype in {FLOAT32, FLOAT64} and not view.slack:
             return room.bad(waves.values, 0.0)
@@ -242,12 +249,12 @@ class Fit:
         angles, share = waves.angles[0], 1.5 * waves.share + 2 * UNIT * np.arange(len(waves.omega))
         if self.omega is not None:
             angles = (waves.places.astype(np.float32) * self.omega).astype(np.float64)
-        elif self.ratio is not None:
-            angles = _products(waves, self.ratio)
+        elif self.step is not None:
+            angles = _products(waves, self.step)
         is_exact = self.arithmetic is EXACT and dtype is FLOAT32 and not view.slack
         if self.omega is not None or is_exact:
             share = np.zeros(len(share))
-        elif self.ratio is not None:
+        elif self.step is not None:
             share = np.full(len(share), UNIT)
         folded = (angles - _TURN * np.round(angles * (1 / _TURN))).astype(np.float32)
         fixed = 12 * UNIT + 1.01 * HALF_STEP[dtype] + view.slack / waves.scale
@@ -284,10 +291,10 @@ def fit_of(view: View, waves: Waves, dtype: DType) -> Fit | None:
     if found is None or (found.arithmetic is EXACT and dtype is not FLOAT64):
         return found
     is_exact, is_steep = _of_other_base(view, waves, dtype)
-    if is_exact:
-        return None
-    if is_steep and found.arithmetic is not ITERATED:
-        return next((each for each in fits if each.arithmetic is ITERATED), None)
+    if is_exact or is_steep:
+        # The errors of a rounded ratio are on a line, too.
+        known = (each for each in chain([found], fits) if each.arithmetic is ITERATED)
+        return next((each for each in known if each.is_recomputed or not is_exact), None)
     return Fit(IN_FLOAT32) if found.arithmetic is EXACT else found
 
 
@@ -324,15 +331,25 @@ def _in_float32(view: View, waves: Waves, dtype: DType) -> Iterator[Fit]:
 
 
 def _multiplied(view: View, waves: Waves, room: "_Room") -> Iterator[Fit]:
-    """Yield the repeated multiplications that give every number."""
-    for ratio in _ratios(waves):
-        if room.holds(_turned(waves, _products(waves, ratio)), _loss_of_products(waves)):
-            yield Fit(ITERATED, ratio=None if view.slack else ratio)
+    """Yield the repeated multiplications, or divisions, that give every number."""
+    for step in _steps(waves):
+        if room.holds(_turned(waves, _products(waves, step)), _loss_of_products(waves)):
+            yield Fit(ITERATED, step=None if view.slack else step)
+    for step in _steps(waves):
+        ratios = np.append(_ONE, np.full(len(waves.omega) - 1, step.by))
+        running = [step.function.accumulate(ratios)]
+        if step.function is np.divide:
+            running.append(_ONE / np.multiply.accumulate(ratios))
+        for each in running:
+            omega = each * _factors(waves).astype(np.float32)
+            angles = (waves.places.astype(np.float32) * omega).astype(np.float64)
+            if room.holds(_turned(waves, angles), 0.0):
+                yield Fit(ITERATED, omega=None if view.slack else omega)
 
 
 def _by_powers(waves: Waves, room: "_Room") -> Iterator[Fit]:
     """Yield the powers of a ratio that give every number."""
-    for ratio in _ratios(waves):
+    for ratio in (float(step.by) for step in _steps(waves) if step.function is np.multiply):
         # Kernels on graphics cards take powers of the ratio instead.
         if room.holds(_turned(waves, _powers(waves, ratio)), waves.loss(4 * waves.far * UNIT)):
             yield Fit(ITERATED)
@@ -419,30 +436,38 @@ def _drift(view: View, waves: Waves) -> tuple[Float64s, Float64s]:
     return (where * np.angle(straight)).sum(axis=0) / spread, spread
 
 
-def _ratios(waves: Waves) -> Iterator[float]:
-    """Yield the float32 numbers by which an engine may multiply angle after angle, as ggml does."""
+class Step(NamedTuple):
+    """An operation with a float32 number that gives an angle of the one before."""
+
+    function: np.ufunc
+    by: np.float32
+
+
+def _steps(waves: Waves) -> Iterator[Step]:
+    """Yield how an engine may make angle after angle: it multiplies, as ggml does, or divides."""
     series = waves.series
     if series is None or not waves.is_one:
         return
     if len(waves.omega) < 2 or len(waves.omega) != len(series.exponents):
         return
-    power = np.float32(-(series.exponents[1] - series.exponents[0]))
-    ratio = np.float32(series.base) ** power
-    for steps in (0, 1, -1):
-        yield float(ratio + np.float32(steps) * np.spacing(ratio))
+    power = np.float32(series.exponents[1] - series.exponents[0])
+    for function, sign in ((np.multiply, -1), (np.divide, 1)):
+        ratio = np.float32(series.base) ** np.float32(sign * power)
+        for steps in (0, 1, -1):
+            yield Step(function, ratio + np.float32(steps) * np.spacing(ratio))
 
 
-def _products(waves: Waves, ratio: float) -> Float64s:
-    """Return angles that are multiplied on and on in float32; a rule multiplies them afterwards."""
+def _products(waves: Waves, step: Step) -> Float64s:
+    """Return angles that are made one after the other in float32; a rule multiplies them last."""
     assert waves.series is not None
     shape = (len(waves.places), len(waves.omega))
     columns = np.array(np.broadcast_to(waves.places, shape), dtype=np.float32)
     for k in range(1, shape[1]):
         if waves.places.shape[1] == 1:
-            columns[:, k] = columns[:, k - 1] * np.float32(ratio)
+            columns[:, k] = step.function(columns[:, k - 1], step.by)
         else:
             # Each frequency has a position of its own.
-            columns[:, k:] *= np.float32(ratio)
+            columns[:, k:] = step.function(columns[:, k:], step.by)
     products: Float64s = (columns * _factors(waves).astype(np.float32)).astype(np.float64)
     return products
 

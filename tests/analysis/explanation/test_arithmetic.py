@@ -196,7 +196,8 @@ def test_a_fit_knows_the_frequencies_and_the_ratio_of_the_engine() -> None:
     assert powers.omega is not None
     np.testing.assert_array_equal(powers.omega, by_power(np.ones(1), base, width)[0])
     assert products is not None
-    assert products.ratio == float(np.power(FLOAT(base), FLOAT(-2 / width)))
+    assert products.step is not None
+    assert products.step.by == np.power(FLOAT(base), FLOAT(-2 / width))
 
 
 @pytest.mark.parametrize("engine", ["power", "products", "division"])
