@@ -441,7 +441,7 @@ def test_one_pair_that_stands_still_is_named_as_one(client: Client) -> None:
 
     report = diagnose(client, "/rope?head_dim=16&seq_len=32&pack=concat", still)
 
-    assert report["sentence"].startswith("Pair 0 stands still: the last 14 channels turn")
+    assert report["sentence"].startswith("Pair 0 stands still: 14 channels turn")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -485,3 +485,16 @@ def test_array_is_the_table_of_its_own_request_alone(url: str, other: str) -> No
 def _stored(url: str) -> StoredTable:
     ((_, each),) = read_url(url).document.arrays.items()
     return StoredTable(each.read(0, size(each)).reshape(each.shape), each.dtype)
+
+
+@pytest.mark.parametrize("junk", [1, 9])
+def test_rows_after_a_table_of_another_shape_are_not_counted_against_it(
+    client: Client, junk: int
+) -> None:
+    grid = "/encoding/grid?convention=mae&height=4&width=5&d_model=32"
+    plain = load_npy(client.get(grid.replace("?", ".npy?", 1)))
+
+    report = diagnose(client, f"{grid}&cls_token=true", np.pad(plain, ((0, junk), (0, 0))) + 0.3)
+
+    assert "should be 20" not in report["sentence"]
+    assert report["verdict"] == "none"

@@ -123,6 +123,27 @@ def test_every_base_of_an_interval_gives_the_numbers(
         assert f"The base is {base};" in mistake["sentence"]
 
 
+@pytest.mark.parametrize("width", [6, 8, 10])
+@pytest.mark.parametrize("base", [9999.99, 10000.002])
+def test_few_frequencies_in_float64_show_another_base(
+    client: Client, base: float, width: int
+) -> None:
+    to = f"/rope?head_dim={width}&seq_len=4096&pack=concat"
+
+    assert diagnose(client, to, concat(angles_of(base, width, 4096)))["verdict"] != "equal"
+
+
+@pytest.mark.parametrize("engine", [by_power, by_division, by_products])
+@pytest.mark.parametrize("width", [6, 8, 10])
+def test_few_frequencies_of_float32_in_float64_are_equal(
+    client: Client, width: int, engine: Callable[[float, int, int], Array]
+) -> None:
+    to = f"/rope?head_dim={width}&seq_len=4096&pack=concat"
+    angles = engine(10000, width, 4096).astype(np.float64)
+
+    assert diagnose(client, to, concat(angles))["verdict"] == "equal"
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("width", [64, 128])
 @pytest.mark.parametrize("base", [9999.95, 9999.98, 10000.05, np.exp(9.21034)])

@@ -192,8 +192,8 @@ _TURN = 2 * np.pi
 # A larger error of a sine would accept any array.
 _MOST_LOOSE = 0.125
 _ONE = np.float32(1)
-# Errors of fewer frequencies are on a line by chance.
-_FEWEST = 4
+# Errors of fewer frequencies are on a line by chance; the first frequency has none.
+_FEWEST, _FEWEST_IN_FLOAT64 = 4, 2
 # Fewer numbers are near the middle of two of a narrow type.
 _MOST_NEAR = 0.25
 
@@ -507,7 +507,8 @@ def _of_other_base(view: View, waves: Waves, dtype: DType) -> tuple[bool, bool]:
     drift, spread = _drift(view, waves)
     turned = np.sqrt(spread) * omega
     known = turned > 0
-    if known.sum() < _FEWEST:
+    fewest = _FEWEST_IN_FLOAT64 if dtype is FLOAT64 else _FEWEST
+    if known.sum() < max(fewest, 3):
         return False, False
     errors = np.log1p((drift / waves.omega[:width])[known].clip(-0.5, 0.5))
     unit = HALF_STEP[dtype]
@@ -525,7 +526,7 @@ def _of_other_base(view: View, waves: Waves, dtype: DType) -> tuple[bool, bool]:
         (_, slope), variance = fitted(np.hypot(noise, 2 * UNIT))
         is_steep = abs(slope) > 2 * np.log(series.base) * UNIT + 4 * variance**0.5
     loss = 32 * unit if dtype is FLOAT64 else 2 * UNIT
-    if (np.abs(errors) * far > 3 * loss * (1 + far * (dtype is FLOAT64))).sum() < _FEWEST:
+    if (np.abs(errors) * far > 3 * loss * (1 + far * (dtype is FLOAT64))).sum() < fewest:
         return False, is_steep
     ends, _ = fitted(noise)
     other = replace(waves, omega=waves.omega * np.exp(ends[0] + ends[1] * series.exponents))

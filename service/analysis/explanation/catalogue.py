@@ -155,12 +155,12 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "partial-width/last": Known(
         5,
-        "Pairs 0 to {last} stand still: the last {have} channels turn, {how}; {want} should turn.",
+        "Pairs 0 to {last} stand still: {have} channels turn, {how}; {want} should turn.",
         "Rotate all {want} channels.",
     ),
     "partial-width/last-but-first": Known(
         5,
-        "Pair 0 stands still: the last {have} channels turn, {how}; {want} should turn.",
+        "Pair 0 stands still: {have} channels turn, {how}; {want} should turn.",
         "Rotate all {want} channels.",
     ),
     "wrong-denominator": Known(

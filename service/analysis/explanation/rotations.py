@@ -561,7 +561,7 @@ class _RotationSearch:
                 if not sides.bad(best.wiring, waves, best.kind, self.slack, level).any():
                     arithmetic = each
         is_narrow = HALF_STEP[self.kind] > 2 * HALF_STEP[self.sent]
-        return Match(best.bits, best.candidate, Fit(arithmetic), best.reading, best.kind, is_narrow)
+        return Match(best.bits, best.candidate, Fit(arithmetic), best.reading, self.kind, is_narrow)
 
     def partly(self) -> Explanation:
         """Return what explains most numbers, if nothing explains all, and where it does not."""
