@@ -157,7 +157,11 @@ export class FileView {
       const named = parts.filter((part) => array.name.endsWith(part));
       const possible = named.length ? named : parts.length ? parts : [undefined];
       const all = await Promise.all(possible.map((part) => compared(array, part)));
-      return all.sort((a, b) => error(a) - error(b))[0];
+      // Of cosines and sines alone, those of the other part are wrong from the first row on.
+      const first = ({ found }) => Number(found.good_to ?? -Infinity);
+      return all.sort(
+        (a, b) => (first(b) > first(a)) - (first(b) < first(a)) || error(a) - error(b),
+      )[0];
     };
     const closest = await Promise.all(held.map(closestTo));
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];

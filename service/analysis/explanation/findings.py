@@ -395,7 +395,7 @@ class _Look:
 
     def of_sizes(self) -> Iterator[Finding]:
         """Yield where cos² + sin² is not what it is elsewhere."""
-        if not self.has_pairs or self.unit.all():
+        if not self.has_pairs or self.unit.all() or len(self.target.wanted.parts) == 1:
             return
         unit, rows = self.unit, self.reading.rows
         share = 1 - float(unit.mean())

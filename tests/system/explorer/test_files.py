@@ -318,6 +318,18 @@ def test_right_numbers_of_another_arithmetic_are_not_marked_as_wrong(
     assert tab.value(MARKS) == [[37, 7, f"first wrong: {place}"]]
 
 
+@pytest.mark.parametrize("part", ["cos", "sin"])
+def test_one_part_without_a_name_is_compared_with_that_part(
+    tab: Tab, server: Server, tmp_path: Path, part: str
+) -> None:
+    url = "/rope?head_dim=64&seq_len=512&pack=half&rope_theta="
+    tab.open("/#view=file")
+
+    report = examine(tab, tmp_path, table(server, f"{url}10000&part={part}"), f"{url}500000")
+
+    assert "Right up to position 0; at position 1, channel 1:" in report
+
+
 def test_elements_without_a_header_have_the_shape_that_is_said(
     tab: Tab, server: Server, tmp_path: Path
 ) -> None:
