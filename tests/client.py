@@ -62,6 +62,18 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
     return stream.getvalue()
 
 
+def diagnose(client: Client, to: str, have: NDArray[Any]) -> Any:
+    """Return the report about an array that should be the table of a URL."""
+    answer = client.post(
+        "/diagnose",
+        params={"to": to},
+        content=npy_bytes(have),
+        headers={"Content-Type": "application/x-npy"},
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
 @contextmanager
 def client_of(app: FastAPI) -> Iterator[Client]:
     with asyncio.Runner() as runner:

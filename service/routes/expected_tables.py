@@ -177,6 +177,7 @@ def one_copy(
 
 
 def _long(shape: tuple[int, ...]) -> int:
+    """Return how many axes have another length than 1."""
     return sum(length != 1 for length in shape)
 
 

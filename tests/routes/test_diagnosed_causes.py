@@ -12,22 +12,11 @@ from service.numerics.dtypes import FLOAT64, INT64
 from service.numerics.tables import StoredTable, size
 from service.routes.expected_tables import is_table_of
 from service.routes.table_urls import read_url
-from tests.client import Client, load_npy, npy_bytes
+from tests.client import Client, diagnose, load_npy, npy_bytes
 
 Array = NDArray[Any]
 SLOPES = "/relative/alibi/slopes?num_heads="
 DYNAMIC = "&rope_type=dynamic&original_max_position_embeddings=2048"
-
-
-def diagnose(client: Client, to: str, have: Array) -> Any:
-    answer = client.post(
-        "/diagnose",
-        params={"to": to},
-        content=npy_bytes(have),
-        headers={"Content-Type": "application/x-npy"},
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 def refusal(client: Client, to: str, have: Array) -> str:

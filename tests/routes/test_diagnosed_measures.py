@@ -7,21 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.client import Client, load_npy, npy_bytes
+from tests.client import Client, diagnose, load_npy
 
 Array = NDArray[Any]
 FLOAT = np.float32
-
-
-def diagnose(client: Client, to: str, have: Array) -> Any:
-    answer = client.post(
-        "/diagnose",
-        params={"to": to},
-        content=npy_bytes(have),
-        headers={"Content-Type": "application/x-npy"},
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 def table(client: Client, url: str) -> Array:

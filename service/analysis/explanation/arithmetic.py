@@ -214,7 +214,7 @@ class Fit:
 
     @property
     def is_recomputed(self) -> bool:
-        """True if angles are those that an engine makes one after the other."""
+        """True if angles or frequencies are those that an engine makes one after the other."""
         return self.step is not None or (self.arithmetic is ITERATED and self.omega is not None)
 
     def mismatches(self, view: View, waves: Waves, dtype: DType) -> list[Numbers]:
@@ -508,6 +508,7 @@ def _of_other_base(view: View, waves: Waves, dtype: DType) -> tuple[bool, bool]:
     turned = np.sqrt(spread) * omega
     known = turned > 0
     fewest = _FEWEST_IN_FLOAT64 if dtype is FLOAT64 else _FEWEST
+    # A line goes through any two.
     if known.sum() < max(fewest, 3):
         return False, False
     errors = np.log1p((drift / waves.omega[:width])[known].clip(-0.5, 0.5))

@@ -29,9 +29,8 @@ from service.analysis.families.axis_waves import (
 )
 from service.analysis.families.readings import (
     PackReading,
-    has_pair_axis,
+    component_views,
     packed_tables,
-    raw_views,
 )
 from service.analysis.families.requests import (
     USUAL_BASE,
@@ -144,14 +143,7 @@ def propose_axial_components(request: IdentifyInput) -> Iterator[Proposal]:
     No angles are measured without the other component: frequencies and coordinates are the default
     ones of a convention.
     """
-    if request.is_pair or has_pair_axis(request.sample):
-        return
-    seen = set()
-    for view, zeros in raw_views(request):
-        names = {note.name for note in view.notes}
-        if "alone" not in names or "transposed" in names or zeros or view.packing in seen:
-            continue
-        seen.add(view.packing)
+    for view in component_views(request):
         values = np.asarray(view.parts[0], dtype=np.complex128)
         if np.abs(values).max(initial=0) <= _LARGEST_COMPONENT:
             for tokens in axial_tokens(values, rounding_bound(view.dtype, 1.0)):

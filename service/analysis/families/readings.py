@@ -217,6 +217,19 @@ def raw_views(request: IdentifyInput, *, has_grid: bool = False) -> Iterator[tup
                 yield replace(view, dtype=dtype), zeros
 
 
+def component_views(request: IdentifyInput) -> Iterator[View]:
+    """Yield the views of cosines alone, or of sines alone, one of each packing."""
+    if request.is_pair or has_pair_axis(request.sample):
+        return
+    seen = set()
+    for view, zeros in raw_views(request):
+        names = {note.name for note in view.notes}
+        if "alone" not in names or "transposed" in names or zeros or view.packing in seen:
+            continue
+        seen.add(view.packing)
+        yield view
+
+
 def _reading(request: IdentifyInput, view: View, zeros: int) -> RowReading | None:
     tolerance = 16 * HALF_STEP[view.dtype] + _ENGINE
     first = view.at(slice(_FIRST_ROWS))

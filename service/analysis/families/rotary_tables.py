@@ -16,9 +16,8 @@ from service.analysis.families.readings import (
     FrequencyFit,
     MeasuredFrequencies,
     RowReading,
-    has_pair_axis,
+    component_views,
     placed,
-    raw_views,
     rows_of,
 )
 from service.analysis.families.requests import (
@@ -119,14 +118,9 @@ def propose_rotary_components(
     request: IdentifyInput, read: Sequence[RowReading], chosen: slice = slice(None)
 ) -> Iterator[Proposal]:
     """Propose rotary tables that contain only the cosines or only the sines."""
-    if request.is_pair or has_pair_axis(request.sample) or read or chosen != slice(None):
+    if read or chosen != slice(None):
         return
-    seen = set()
-    for view, zeros in raw_views(request):
-        names = {note.name for note in view.notes}
-        if "alone" not in names or "transposed" in names or zeros or view.packing in seen:
-            continue
-        seen.add(view.packing)
+    for view in component_views(request):
         yield from islice(_components(request, view), _MAX_PROPOSALS)
 
 
