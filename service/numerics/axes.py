@@ -239,7 +239,7 @@ class AxesTable(PlacedSinusoidTable):
     @property
     def element_seconds(self) -> float:
         # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
-        evaluated = (16 if self.rounding == "float32" else 8) + (4 if self.growth else 0)
+        evaluated = (12 if self.rounding == "float32" else 6) + (1 if self.growth else 0)
         return evaluated * ELEMENT_SECONDS + self.dtype.rounding_seconds
 
     @cached_property

@@ -35,7 +35,7 @@ class DType:
 FLOAT64 = DType("float64", "<f8")
 FLOAT32 = DType("float32", "<f4")
 FLOAT16 = DType("float16", "<f2", 3e-9)
-BFLOAT16 = DType("bfloat16", "<u2", 6e-9)
+BFLOAT16 = DType("bfloat16", "<u2", 4e-9)
 COMPLEX64 = DType("complex64", "<c8")
 COMPLEX128 = DType("complex128", "<c16")
 INT32 = DType("int32", "<i4")
