@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SERVICE = ROOT / "service"
 LAYERS = (
-    "numerics", "encodings", "models", "analysis", "formats", "delivery", "routes", "app", "serving"
+    "numerics", "encodings", "models", "analysis", "formats", "delivery", "routes", "conformance",
+    "app", "serving"
 )  # fmt: skip
 MODULES = sorted(
     path.relative_to(SERVICE) for path in SERVICE.rglob("*.py") if path.name != "__init__.py"
@@ -62,7 +63,12 @@ def importers_of(module: Path) -> list[Path]:
 def is_registered(module: Path) -> bool:
     """Return whether a registry finds the module."""
     kinds = ("absolute", "grid", "rotary", "relative", "positions", "resize")
-    folders = ("formats", *(f"encodings/{kind}" for kind in kinds))
+    folders = (
+        "formats",
+        "conformance/files",
+        "conformance/mistakes",
+        *(f"encodings/{kind}" for kind in kinds),
+    )
     reports = (SERVICE / "routes/__init__.py").read_text()
     is_report = module.parent.as_posix() == "routes" and f'"{module.stem}.' in reports
     return is_report or module.parent.as_posix() in folders

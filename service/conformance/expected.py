@@ -1,0 +1,25 @@
+"""The expectation of any question: its exact numbers, and the tolerance of its resource."""
+
+from collections.abc import Mapping
+
+from service.conformance.expectations import rotary_tables
+from service.conformance.questions import Question, arrays_of
+from service.conformance.tolerance import Expectation, Expected
+
+_BY_RESOURCE: Mapping[str, Expected] = {**rotary_tables.EXPECTED}
+
+
+def expectation(question: Question) -> Expectation:
+    """Return the exact numbers of a question and their tolerance; raises PosrefError.
+
+    A resource without an entry of its own has integers, which are exact.
+    """
+    find = _BY_RESOURCE.get(question.resource)
+    return _integers(question) if find is None else find(question)
+
+
+def _integers(question: Question) -> Expectation:
+    arrays = arrays_of(question.request)
+    assert len(arrays) == 1
+    assert all(each.dtype.kind == "i" for each in arrays.values())
+    return Expectation({"array": next(iter(arrays.values()))})

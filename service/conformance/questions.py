@@ -1,0 +1,123 @@
+"""Questions of the suite: what a case asks, the request that answers it, and the exact numbers.
+
+A question is asked of an implementation, in a message of the runner, and of a posref server, by its
+request. The numbers are those of the server, in float64.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlencode
+
+import numpy as np
+import orjson
+
+from service.delivery.parameters import read_parameters
+from service.formats.json_text import JSON
+from service.grammar import to_query
+from service.numerics.dtypes import to_float64
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
+from service.numerics.tables import Document, Table, size
+from service.routes import ENDPOINTS
+from service.routes.table_urls import read_url
+from service.settings import default_settings
+
+Kind: TypeAlias = Literal["table", "rotate", "array", "model", "positions", "resize"]
+Numbers: TypeAlias = Float64s | Indices
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to a posref server.
+
+    Attributes:
+        method: GET or POST.
+        url: path and query.
+        body: the JSON object of a POST.
+    """
+
+    method: Literal["GET", "POST"]
+    url: str
+    body: Mapping[str, Any] | None = None
+
+    def content(self) -> dict[str, Any]:
+        """Return the request as a JSON object."""
+        body = {} if self.body is None else {"body": self.body}
+        return {"method": self.method, "url": self.url, **body}
+
+    def document(self) -> Document:
+        """Return what a server answers, before any number is computed; raises PosrefError."""
+        if self.body is None:
+            return read_url(self.url).document
+        endpoint = ENDPOINTS[self.url.partition("?")[0]]
+        values, content = endpoint.inputs.read(JSON, orjson.dumps(self.body))
+        parameters = read_parameters(endpoint.parameters, values)
+        arguments = endpoint.inputs.arguments(parameters, content)
+        answer = endpoint.answer_to(parameters, arguments, default_settings())
+        assert isinstance(answer, Document)
+        return answer
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a case asks.
+
+    Attributes:
+        kind: ``table`` is cosines and sines, (S, r/2) each, with the attention factor in them;
+            ``model`` is the same, of a model's config; ``rotate`` is x, rotated; ``array`` is any
+            other table; ``positions`` are position ids; ``resize`` is x, resized.
+        resource: the path of the server's resource.
+        parameters: of the resource, under the names of published configs; for a model, ``config``
+            and, where there are several, ``layer_type``.
+        positions: of the rows, where the resource takes them.
+        x: the array that is rotated or resized, as nested lists.
+    """
+
+    kind: Kind
+    resource: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    positions: tuple[int, ...] | None = None
+    x: Any = None
+
+    def changed(self, *without: str, **parameters: Any) -> "Question":
+        """Return the question with other values of some parameters, and without others."""
+        kept = {name: each for name, each in self.parameters.items() if name not in without}
+        return replace(self, parameters={**kept, **parameters})
+
+    @property
+    def request(self) -> Request:
+        """The request that a posref server answers with the numbers, in float64."""
+        given = dict(self.parameters)
+        if self.positions is not None:
+            given["positions"] = self.positions
+        if self.kind == "table":
+            given |= {"pack": "compact"}
+        if self.is_posted:
+            arrays = {} if self.x is None else {"x": self.x}
+            return Request("POST", self.resource, given | arrays)
+        fields = ENDPOINTS[self.resource].parameters.model_fields
+        if "dtype" in fields and self.kind != "positions":
+            is_index = "int64" in str(fields["dtype"].annotation)
+            given.setdefault("dtype", "int64" if is_index else "float64")
+        # The commas of lists, and the colons of ranges, are legible.
+        query = urlencode({name: to_query(each) for name, each in given.items()}, safe=",:")
+        return Request("GET", f"{self.resource}?{query}" if query else self.resource)
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether the request is a POST, because the resource takes arrays."""
+        return not ENDPOINTS[self.resource].has_get
+
+
+def numbers_of(table: Table) -> Numbers:
+    """Return all numbers of a table as float64, or as int64 if they are indices."""
+    elements = table.read(0, size(table)).reshape(table.shape)
+    if elements.dtype.kind in "iu":
+        return elements.astype(np.int64)
+    return to_float64(elements, table.dtype)
+
+
+def arrays_of(request: Request) -> dict[str, Numbers]:
+    """Return the arrays of a server's answer by name; raises PosrefError."""
+    return {name: numbers_of(table) for name, table in request.document().arrays.items()}

@@ -1,0 +1,217 @@
+"""The suite: its cases with their flags, the text of each vector file, and the version.
+
+Files are text of JSON with one row of numbers a line, in a fixed order, without time or host:
+two writes are equal to the last byte. The version is the first 12 digits of the SHA-256 of the
+lines ``<sha256>  <file>`` of all files, sorted.
+"""
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from random import Random
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from service.analysis.explanation.catalogue import CATALOGUE
+from service.conformance.expected import expectation
+from service.conformance.files.all_files import FILES
+from service.conformance.files.vector_file import VectorFile
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import Wrong
+from service.conformance.questions import Question, Request
+from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+
+SUITE, FORMAT = "posref-conformance", 1
+# A flag says that its mistake is seen by far.
+LEAST_TIMES = 8.0
+# Where the tolerance is next to nothing, the number of times says no more.
+MOST_TIMES = 1e9
+# Lists of numbers are written on one line, as objects are if they are short.
+_WIDTH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Flag:
+    """A mistake that a case catches.
+
+    Attributes:
+        name: in the catalogue.
+        times: how far the wrong numbers are at most, in tolerances; None if their shape is wrong.
+        first: the first listed position where they are out of tolerance, where rows are positions.
+        request: the request that a posref server answers with the wrong numbers, if there is one.
+    """
+
+    name: str
+    times: float | None
+    first: int | None = None
+    request: Request | None = None
+
+    def content(self) -> dict[str, Any]:
+        """Return the flag as a JSON object."""
+        content: dict[str, Any] = {"name": self.name}
+        if self.first is not None:
+            content["from"] = self.first
+        content["times" if self.times is not None else "shape"] = (
+            True if self.times is None else self.times
+        )
+        if self.request is not None:
+            content["request"] = self.request.content()
+        return content
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A case of the suite."""
+
+    id: str
+    comment: str
+    question: Question
+    expected: Expectation
+    flags: tuple[Flag, ...]
+
+    def content(self) -> dict[str, Any]:
+        """Return the case as a JSON object."""
+        question, expected = self.question, self.expected
+        content: dict[str, Any] = {
+            "id": self.id,
+            "kind": question.kind,
+            "comment": self.comment,
+            "flags": [flag.content() for flag in self.flags],
+            "resource": question.resource,
+            "parameters": dict(question.parameters),
+        }
+        if question.positions is not None:
+            content["positions"] = list(question.positions)
+        if question.x is not None:
+            content["x"] = question.x
+        if question.kind not in {"table", "model"}:
+            content["shape"] = list(expected.shape)
+        arrays = {name: each.tolist() for name, each in expected.arrays.items()}
+        details = {
+            name: np.asarray(each).tolist() for name, each in (expected.details or {}).items()
+        }
+        content["expected"] = {**details, **arrays}
+        content["tolerance"] = (
+            {"exact": True}
+            if expected.angle is None
+            else {"angle": expected.angle.tolist(), "scale": np.asarray(expected.scale).tolist()}
+        )
+        content["request"] = question.request.content()
+        return content
+
+
+def flags_of(question: Question, right: Expectation) -> Iterator[Flag]:
+    """Yield the mistakes that a case catches: each is made, and seen by far."""
+    for name in dict.fromkeys(each.partition("/")[0] for each in CATALOGUE):
+        for maker in MAKERS.get(name, ()):
+            wrongs = (_flag(name, question, right, each) for each in maker(question, right))
+            flag = next((each for each in wrongs if each is not None), None)
+            if flag is not None:
+                yield flag
+                break
+
+
+def _flag(name: str, question: Question, right: Expectation, wrong: Wrong) -> Flag | None:
+    """Return the flag of wrong numbers; None if they are not seen by far."""
+    if wrong.expectation.shape != right.shape:
+        return Flag(name, None, None, wrong.request)
+    apart = right.distances(wrong.expectation.arrays)
+    most = min(float(apart.max(initial=0)), MOST_TIMES)
+    if most < LEAST_TIMES:
+        return None
+    return Flag(name, float(f"{most:.1e}"), first_position(question, apart > 1), wrong.request)
+
+
+def first_position(question: Question, is_wrong: NDArray[np.bool_]) -> int | None:
+    """Return the first listed position with a wrong number, where the rows are positions."""
+    if question.positions is None:
+        return None
+    rows = is_wrong.any(axis=0)
+    rows = rows.any(axis=-1).reshape(-1, len(question.positions)).any(axis=0)
+    return question.positions[int(rows.argmax())]
+
+
+def cases_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> Iterator[Case]:
+    """Yield the cases of a file: its core, and as many more as are drawn from a seed."""
+    random = Random(f"{seed}:{file.name}")  # noqa: S311 - cases, not secrets.
+    asked = [*file.core(), *(file.drawn(random) for _ in range(drawn) if file.drawn)]
+    for number, (comment, question) in enumerate(asked, 1):
+        right = expectation(question)
+        flags = tuple(flags_of(question, right))
+        yield Case(f"{file.name}/{number}", comment, question, right, flags)
+
+
+def text_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> str:
+    """Return the text of a vector file."""
+    cases = [*cases_of(file, drawn, seed)]
+    document = cases[0].question.request.document()
+    names = dict.fromkeys(flag.name for case in cases for flag in case.flags)
+    content = {
+        "$schema": "schema.json",
+        "suite": SUITE,
+        "format": FORMAT,
+        "name": file.name,
+        "revision": {"kind": document.kind, "table": document.revision},
+        "unit_roundoff": dict(UNIT_ROUNDOFF),
+        "flags": {name: about(name) for name in names},
+        "cases": [case.content() for case in cases],
+    }
+    return "".join(_lines(content, "")) + "\n"
+
+
+@cache
+def _known() -> Mapping[str, Any]:
+    """Return the table of flags by name."""
+    return tomllib.loads((files("service.conformance") / "flags.toml").read_text("utf-8"))
+
+
+def about(name: str) -> dict[str, Any]:
+    """Return what a file says of a flag: its type, the mistake, its effect, and threads."""
+    known = _known()[name]
+    sentence = CATALOGUE[name].sentence.format_map(defaultdict(lambda: "…"))
+    return {
+        "type": known["type"],
+        "mistake": sentence,
+        "effect": known["effect"],
+        "threads": known["threads"],
+    }
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    """Yield the text of a JSON value: one key a line, one row of numbers a line."""
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    is_list, is_object = isinstance(value, list), isinstance(value, dict)
+    is_row = is_list and not any(isinstance(each, list | dict) for each in value)
+    is_short = is_object and len(text) < _WIDTH
+    if is_row or is_short or not (is_list or is_object):
+        yield text
+        return
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    items = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+    yield start
+    for number, (name, each) in enumerate(items):
+        yield f"{',' if number else ''}\n{indent} "
+        if name is not None:
+            yield f"{orjson.dumps(name).decode()}: "
+        yield from _lines(each, f"{indent} ")
+    yield f"\n{indent}{end}"
+
+
+def version_of(texts: Mapping[str, str]) -> str:
+    """Return the version of a suite, from the text of each file by the name of the file."""
+    lines = [
+        f"{sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(texts.items())
+    ]
+    return sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def core() -> dict[str, str]:
+    """Return the text of each file of the core, by the name of the file."""
+    return {f"{file.stem}.json": text_of(file) for file in FILES}
