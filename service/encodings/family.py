@@ -40,7 +40,8 @@ from service.numerics.tables import (
     size,
 )
 
-_REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_SIZE = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_REAL = f"-?{_SIZE}"
 _RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
 
 
@@ -53,6 +54,11 @@ Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),
     _list_schema(f"{_REAL}(,{_REAL})*"),
+]
+Sizes = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...],
+    BeforeValidator(grammar.reals),
+    _list_schema(f"{_SIZE}(,{_SIZE})*"),
 ]
 Integers = Annotated[
     tuple[int, ...],

@@ -21,7 +21,7 @@ from service.analysis.comparison import (
     rounded_to,
 )
 from service.delivery.endpoints import ABSENT, Count, Endpoint, FiniteOrNull, Number, Report
-from service.encodings.family import Parameters, Reals, optional
+from service.encodings.family import Parameters, Sizes, optional
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, axis_numbers
@@ -281,7 +281,7 @@ class ToleranceParameters(Parameters):
         ge=0,
     )
     rtol: Real | None = optional("The tolerance as a share of the number in the table.", 1e-5, ge=0)
-    epsilon: Reals | None = optional(
+    epsilon: Sizes | None = optional(
         "Absolute errors; for each, the answer has the position up to which the whole table stays "
         "within it. Powers of ten from 1e-6 to 0.1 unless given.",
         "1e-6,1e-3",

@@ -419,6 +419,7 @@ def test_report_has_the_canonical_url_without_host_and_format(client: Client) ->
         ({"to": "/compare"}, "/compare is a report, which is no table"),
         ({"to": "/rope?head_dm=8"}, "did you mean head_dim?"),
         ({"to": ROPE, "atol": "-1"}, "atol must be at least 0"),
+        ({"to": ROPE, "epsilon": "0.5,-1"}, "epsilon must be at least 0"),
         ({"to": ROPE, "epsilon": "a"}, "epsilon must be a list of numbers"),
         ({"to": ROPE, "tolerance": "1"}, "is not a parameter here"),
         ({"to": "/rope?head_dim=128", "seq_len": "600"}, "write the & before it as %26"),
