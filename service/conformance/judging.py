@@ -20,6 +20,7 @@ from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.rotary.angles import CONSUMERS, PACKS, Pack, PackedTable
 from service.errors import PosrefError, shortened
+from service.formats.format import MAX_RANK
 from service.formats.npy import NPY
 from service.numerics.dtypes import (
     REAL_DTYPES,
@@ -88,6 +89,9 @@ def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
         raise InvalidAnswer("arrays and npy must be objects")
     sent = {name: _numbers(name, each) for name, each in listed.items()}
     sent |= {name: _from_file(name, each) for name, each in files.items()}
+    for name, each in sent.items():
+        if not each.size:
+            raise InvalidAnswer(f"{shortened(name)} has no numbers")
     sent = {name: _rounded(each, dtype) for name, each in sent.items()}
     if case.question.kind in {"table", "model"}:
         pack = message.get("pack", "compact")
@@ -111,13 +115,12 @@ def _numbers(name: str, value: Any) -> Elements:
     """Return the numbers of nested lists; null is NaN."""
     try:
         array = np.array(value)
-        if array.dtype.kind == "O" and all(
-            each is None or type(each) is float or type(each) is int for each in array.flat
-        ):
+        numbers = array.ravel().tolist() if array.dtype.kind == "O" else []
+        if numbers and all(each is None or type(each) in {float, int} for each in numbers):
             array = array.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
         array = np.array("")
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" or array.ndim > MAX_RANK:
         raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
     return array
 
@@ -155,10 +158,10 @@ def _rounded(array: Elements, dtype: str) -> Elements:
 def stored(array: Elements, dtype: str) -> StoredTable:
     """Return numbers as a table of a real type."""
     real = REAL_DTYPES[dtype]
-    elements = np.empty(array.shape, dtype=real.storage)
+    elements = np.empty(array.size, dtype=real.storage)
     with np.errstate(over="ignore", invalid="ignore"):
-        round_into(np.array(array, dtype=np.float64), elements, real)
-    return StoredTable(elements, real)
+        round_into(np.array(array, dtype=np.float64).ravel(), elements, real)
+    return StoredTable(elements.reshape(array.shape), real)
 
 
 def _without_batch(array: Elements, shape: tuple[int, ...]) -> Elements:
@@ -184,7 +187,7 @@ def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Cop
     for each, components in parts.items():
         try:
             split = _lanes(packing, len(components), sent[each], case.question)
-        except ValueError as error:
+        except (ValueError, PosrefError) as error:
             rule = f"has the shape {sent[each].shape}, and not that of pack={name}"
             raise InvalidAnswer(f"{each} {rule}") from error
         for lane in range(split.shape[-2]):

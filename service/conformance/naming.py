@@ -32,7 +32,7 @@ from service.conformance.tolerance import UNIT
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
 from service.errors import PosrefError
-from service.formats.format import Input
+from service.formats.format import Input, check_shape
 from service.grammar import to_query
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, Elements
 from service.numerics.phase import Float64s
@@ -209,15 +209,16 @@ def _iterated(judgement: Judgement) -> Named | None:
 
 def iterated(question: Question) -> Iterator[dict[str, Float64s]]:
     """Yield cosines and sines whose angles, or frequencies, are multiplied on and on in float32."""
-    keys = question.parameters
-    if question.kind != "table" or not keys.keys() <= {"head_dim", "rotary_dim", "rope_theta"}:
+    keys, positions = question.parameters, question.positions
+    is_plain = keys.keys() <= {"head_dim", "rotary_dim", "rope_theta"}
+    if question.kind != "table" or positions is None or not is_plain:
         return
-    width = int(keys.get("rotary_dim", keys["head_dim"]))
+    width = int(keys.get("rotary_dim") or keys["head_dim"])
     exact = np.float32(float(keys.get("rope_theta", 1e4)) ** (-2 / width))
-    positions = np.array(question.positions, dtype=np.float32)
+    places = np.array(positions, dtype=np.float32)
     # Powers are within an ulp.
     for ratio in (exact, np.nextafter(exact, np.float32(0)), np.nextafter(exact, np.float32(1))):
-        for first, last in ((positions, None), (np.float32(1), positions)):
+        for first, last in ((places, None), (np.float32(1), places)):
             steps = [first]
             for _ in range(width // 2 - 1):
                 steps.append(steps[-1] * ratio)
@@ -240,12 +241,16 @@ def _diagnosed(judgement: Judgement) -> Named | None:
         url = request.url
     else:
         return None
+    if not all(np.isfinite(each).all() for each in answer.arrays.values()):
+        return None
     tables = {name: _sent(each, dtype) for name, each in answer.arrays.items()}
     if question.kind == "rotate":
         tables = {"x": stored(np.array(question.x), FLOAT64.name), "rotated": tables["rotated"]}
     elif len(tables) == 1:
         tables = {"x": next(iter(tables.values()))}
     try:
+        for name, table in tables.items():
+            check_shape(name, table.shape)
         parameters = read_parameters(DiagnoseParameters, {"to": url})
         report = diagnose_arrays(parameters, Input(tables), default_settings())
     except PosrefError:
@@ -259,6 +264,6 @@ def _diagnosed(judgement: Judgement) -> Named | None:
 
 
 def _sent(array: Elements, dtype: str) -> StoredTable:
-    if dtype in REAL_DTYPES:
-        return stored(array, dtype)
-    return StoredTable(array.astype(np.int64), INT64)
+    if array.dtype.kind in "iub":
+        return StoredTable(array.astype(np.int64), INT64)
+    return stored(array, dtype if dtype in REAL_DTYPES else FLOAT64.name)
