@@ -145,6 +145,8 @@ def _add_report(report: argparse.ArgumentParser) -> None:
         add("--layer", type=int, help="the layer whose table is expected, of a model in --to")
     if endpoint == "diagnose":
         add("--rotated", metavar="FILE", help="what the array was rotated to")
+        add("--write-case", type=Path, metavar="FILE",
+            help="write rows that are wrong as a vector file of the suite")  # fmt: skip
     add("--tensor", action="append", default=[], metavar="NAME",
         help="a tensor of a safetensors file, or AS=NAME; repeatable (all)")  # fmt: skip
     add("--shape", help="of a file without a header, as in 50,512")
@@ -153,7 +155,9 @@ def _add_report(report: argparse.ArgumentParser) -> None:
     add("--positions", help="position of each row, as in 0,5,9:20:2")
     add("--query", default="", help=f"other parameters of /{endpoint}, with & between them")
     add("--json", action="store_true", help="write the whole report as JSON")
-    report.set_defaults(command=_report, endpoint=endpoint, to=None, layer=None, rotated=None)
+    report.set_defaults(
+        command=_report, endpoint=endpoint, to=None, layer=None, rotated=None, write_case=None
+    )
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -103,7 +103,7 @@ def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
         raise InvalidAnswer(f"arrays are {_listed(sent)}, and must be {_listed(names)}")
     shape = case.expected.shape
     return AnswerArrays(
-        dtype, sent, {name: _without_batch(each, shape)[None] for name, each in sent.items()}
+        dtype, sent, {name: without_batch(each, shape)[None] for name, each in sent.items()}
     )
 
 
@@ -164,7 +164,7 @@ def stored(array: Elements, dtype: str) -> StoredTable:
     return StoredTable(elements.reshape(array.shape), real)
 
 
-def _without_batch(array: Elements, shape: tuple[int, ...]) -> Elements:
+def without_batch(array: Elements, shape: tuple[int, ...]) -> Elements:
     """Return an array without leading axes of length 1 that the expected shape has not."""
     while array.ndim > len(shape) and array.shape[0] == 1:
         array = array[0]
@@ -191,7 +191,7 @@ def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Cop
             rule = f"has the shape {sent[each].shape}, and not that of pack={name}"
             raise InvalidAnswer(f"{each} {rule}") from error
         for lane in range(split.shape[-2]):
-            copy = _without_batch(split[..., lane, :], case.expected.shape)
+            copy = without_batch(split[..., lane, :], case.expected.shape)
             copies[components[lane // packing.repeats]].append(copy)
     stacked = {part: np.stack(several) for part, several in copies.items()}
     if stacked["cos"].shape[1:] != stacked["sin"].shape[1:]:
@@ -206,7 +206,9 @@ def _lanes(packing: Pack, components: int, array: Elements, question: Question) 
     """
     lanes = components * packing.repeats
     if packing.paired:
-        array = array.reshape(*array.shape[:-2], -1, order="C")
+        if array.shape[-1:] != (lanes,):
+            raise ValueError
+        array = array.reshape(*array.shape[:-2], -1)
     rows, width = array.shape[:-1], (array.shape or (0,))[-1]
     pairs = width // lanes or -1
     if packing.by_axis:

@@ -13,24 +13,27 @@ import numpy as np
 
 MISTAKE, DTYPE, PACK = (*sys.argv[1:], *("", "float32", "compact")[len(sys.argv) - 1 :])
 NARROW = {"bfloat16": ml_dtypes.bfloat16}
+REAL: Any = np.float64 if DTYPE == "float64" else np.float32
 
 
 def frequencies(base: float, width: int) -> Any:
-    exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
-    return np.float32(1) / np.float32(base) ** exponents
+    exponents = np.arange(0, width, 2, dtype=REAL) / REAL(width)
+    return REAL(1) / REAL(base) ** exponents
 
 
 def angles_of(keys: dict[str, Any], listed: list[int]) -> Any:
     width, base = keys["head_dim"], float(keys["rope_theta"])
-    positions = np.array(listed, np.float32)
+    positions = np.array(listed, REAL)
     if MISTAKE == "wrong-base":
         base = 10000.0
+    if MISTAKE == "twice-the-base":
+        base *= 2
     if MISTAKE == "position-offset":
-        positions += np.float32(1)
+        positions += 1
     if MISTAKE == "not-rotated":
-        positions *= np.float32(0)
+        positions *= 0
     if MISTAKE == "narrow-positions":
-        positions = positions.astype(ml_dtypes.bfloat16).astype(np.float32)
+        positions = positions.astype(ml_dtypes.bfloat16).astype(REAL)
     if MISTAKE == "iterated":
         ratio, steps = np.float32(base ** (-2 / width)), [positions]
         for _ in range(width // 2 - 1):
