@@ -13,7 +13,7 @@ from service.conformance.implementations import Implementation, ImplementationFa
 from service.conformance.judging import InvalidAnswer, Judgement, read_answer
 from service.conformance.naming import names_of
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
-from service.conformance.run_report import Outcome, RunReport, plain
+from service.conformance.run_report import UNLISTED, Outcome, RunReport, plain
 from service.errors import PosrefError
 
 OK, REFUSED = 0, 2
@@ -112,7 +112,7 @@ def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
     """Ask a case; return what became of it, or raise ImplementationFailed."""
     question = case.question
     if not implementation.offers(question.kind, question.resource, question.parameters):
-        return Outcome(case, "unsupported", "it is not listed in hello")
+        return Outcome(case, "unsupported", UNLISTED)
     message = implementation.ask(case.message)
     match message["type"]:
         case "answer":

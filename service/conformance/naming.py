@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -42,6 +43,7 @@ from service.settings import default_settings
 
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
+_MOST_DIAGNOSED = 5
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,18 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
 
     Args:
         judgements: of all cases of a run.
-        diagnoses: whether ``/diagnose`` is asked about the first case of a file that has no name.
+        diagnoses: whether ``/diagnose`` is asked about cases that no numbers name: of each file a
+            few, as long as it names them, since it takes a good part of a second.
     """
     search = _NameSearch(judgements)
     named = {}
     for failing in search.failing.values():
-        is_asked = diagnoses
+        asked = _MOST_DIAGNOSED if diagnoses else 0
         for each in failing:
             found = _iterated(each) or search.best(each)
-            if found is None and is_asked:
-                found, is_asked = _diagnosed(each), False
+            if found is None and asked:
+                found = _diagnosed(each)
+                asked = asked - 1 if found else 0
             named[each.case.id] = found or _UNEXPLAINED
     return named
 
@@ -103,7 +107,10 @@ class _NameSearch:
         self._fits: dict[str, list[str]] = {}
         self._in_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for each in judgements:
-            (self._passing if each.has_passed else self.failing)[each.case.file].append(each)
+            if each.has_passed:
+                self._passing[each.case.file].append(each)
+            else:
+                self.failing[each.case.file].append(_finite(each))
         for file, failing in self.failing.items():
             for each in failing:
                 # Names that fit a case before are tried first, and the others where none does.
@@ -169,6 +176,43 @@ class _NameSearch:
             for judgement in self._passing[file]
             for made in [self._made(name, judgement.case)]
         )
+
+
+def _finite(judgement: Judgement) -> Judgement:
+    """Return the judgement of the rows that are finite, if these are wrong as well.
+
+    Where a narrow type overflows, rows are not numbers. The others show the mistake.
+    """
+    case, answer = judgement.case, judgement.answer
+    question, expected = case.question, case.expected
+    positions, shape = question.positions, expected.shape
+    if positions is None or not judgement.has_shape or shape[-2] != len(positions):
+        return judgement
+    finite = np.isfinite(np.stack([*answer.copies.values()])).all(axis=-1)
+    rows = np.flatnonzero(finite.reshape(-1, len(positions)).all(axis=0))
+    if len(rows) in {0, len(positions)}:
+        return judgement
+
+    def part(array: Any) -> Any:
+        return array[..., rows, :] if np.ndim(array) > 1 else array
+
+    some = replace(
+        case,
+        question=replace(
+            question,
+            positions=tuple(positions[row] for row in rows),
+            x=None if question.x is None else part(np.array(question.x)).tolist(),
+        ),
+        expected=replace(
+            expected,
+            arrays={name: part(each) for name, each in expected.arrays.items()},
+            angle=part(expected.angle),
+            scale=part(expected.scale),
+        ),
+    )
+    copies = {name: part(each) for name, each in answer.copies.items()}
+    found = Judgement(some, AnswerArrays(answer.dtype, answer.sent, copies))
+    return judgement if found.has_passed else found
 
 
 def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:

@@ -17,6 +17,8 @@ from service.errors import InvalidBody
 
 # What a table says beside its cosines and sines.
 _DETAILS = ("inv_freq", "attention_factor")
+# The kinds whose answers are cosines and sines.
+_TABLES = ("table", "model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ class RecordedCase:
             message["positions"] = question.positions
         if question.x is not None:
             message["x"] = question.x
-        if question.kind not in {"table", "model"}:
+        if question.kind not in _TABLES:
             message["shape"] = self.expected.shape
         return message
 
@@ -77,7 +79,7 @@ class RecordedCase:
 def _expectation(content: Mapping[str, Any]) -> Expectation:
     found = {name: np.array(each) for name, each in content["expected"].items()}
     names = [*found]
-    if content["kind"] in {"table", "model"}:
+    if content["kind"] in _TABLES:
         names = ["cos", "sin"]
     elif len(found) > 1:
         shape = tuple(content["shape"])
@@ -86,13 +88,16 @@ def _expectation(content: Mapping[str, Any]) -> Expectation:
     tolerance = content["tolerance"]
     if "exact" in tolerance:
         return Expectation(arrays, details=found)
+    listed = tolerance["scale"]
+    is_listed = isinstance(listed, list)
     return Expectation(
         arrays,
         np.array(tolerance["angle"], dtype=np.float64),
-        np.array(tolerance["scale"], dtype=np.float64),
+        np.array(listed, dtype=np.float64) if is_listed else float(listed),
         float(found.get("attention_factor", 1.0)),
         found,
-        is_rotation=content["kind"] == "rotate",
+        # What consists of products and sums has a scale for each number.
+        is_rotation=is_listed and content["kind"] not in _TABLES,
     )
 
 

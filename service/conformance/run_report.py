@@ -27,6 +27,7 @@ from service.conformance.recorded_cases import RecordedCase
 Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
 
 PASSED, FAILED, UNSUPPORTED, BROKEN = 0, 1, 2, 3
+UNLISTED = "not listed in hello"
 _STATUSES: tuple[Status, ...] = ("passes", "fails", "errs", "unsupported", "not_asked")
 _TEXTS = {
     "passes": "pass",
@@ -115,8 +116,16 @@ class RunReport:
         for each in self.outcomes:
             files.setdefault(each.case.file, []).append(each)
         told = set[str]()
+        unlisted = [
+            name
+            for name, outcomes in files.items()
+            if all(each.reason == UNLISTED for each in outcomes)
+        ]
         for name, outcomes in files.items():
-            yield from self._lines_of(name, outcomes, told)
+            if name not in unlisted:
+                yield from self._lines_of(name, outcomes, told)
+        if unlisted:
+            yield f"{'-':<6}{UNLISTED}: {', '.join(unlisted)}"
         counts = [f"{count} {_TEXTS[name]}" for name, count in self.counts.items() if count]
         yield ", ".join(counts) or "no case was asked"
         if self.passed_over:

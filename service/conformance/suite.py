@@ -97,6 +97,9 @@ class Case:
         details = {
             name: np.asarray(each).tolist() for name, each in (expected.details or {}).items()
         }
+        if expected.factor != 1:
+            # The tolerance depends on it.
+            details.setdefault("attention_factor", expected.factor)
         content["expected"] = {**details, **arrays}
         content["tolerance"] = (
             {"exact": True}

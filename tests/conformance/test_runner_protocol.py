@@ -316,7 +316,7 @@ def test_what_is_not_listed_in_hello_is_not_asked(run: Callable[..., Any]) -> No
         code, text, report = run(f"hear(); say(**HELLO, {listed}){serve}")
         assert code == 2
         assert report["summary"]["unsupported"] == 3
-        assert "3 are not supported" in text
+        assert "-     not listed in hello: tiny/far, tiny/near\n3 are not supported" in text
     code, _, _ = run(f"hear(); say(**HELLO, kinds=['table'], resources=[]){serve}")
     assert code == 0
 
