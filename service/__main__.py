@@ -1,4 +1,4 @@
-"""The command line: serve, get, model, compare, diagnose, identify, ready, openapi.
+"""The command line: serve, get, model, compare, diagnose, identify, conformance, ready, openapi.
 
 Each command imports what it needs: the processes that the server starts import this module, too.
 """
@@ -33,6 +33,7 @@ _REPORTS = {
 }
 _CODES = "The exit code is 0 if the arrays agree with a table, 1 if not, and 2 if they are refused."
 _REFUSED = 2
+_MOST_SECONDS = 86400
 # A list that begins with a minus, or -1e-3: argparse would take it for an option.
 _NUMBERS = re.compile(r"-\.?[0-9].*[,:e]")
 _READABLE = orjson.OPT_INDENT_2
@@ -41,7 +42,10 @@ _READABLE = orjson.OPT_INDENT_2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args([f" {each}" if _NUMBERS.match(each) else each for each in given])
+    # What follows is the command of somebody else.
+    own = given.index("--") if "--" in given else len(given)
+    named = [f" {each}" if _NUMBERS.match(each) else each for each in given[:own]]
+    options = _parser().parse_args([*named, *given[own:]])
     try:
         code: int = options.command(options)
     except InvalidSettings as error:
@@ -87,9 +91,45 @@ def _parser() -> argparse.ArgumentParser:
     for name, meaning in _REPORTS.items():
         _add_report(commands.add_parser(name, help=meaning, description=f"{meaning}. {_CODES}"))
 
+    meaning = "test vectors for implementations, and the runner that judges one"
+    conformance = commands.add_parser("conformance", help=meaning, description=f"{meaning}.")
+    _add_conformance(conformance.add_subparsers(required=True, metavar="command"))
+
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
     openapi.set_defaults(command=_openapi)
     return parser
+
+
+def _add_conformance(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands of the conformance suite."""
+    write = commands.add_parser("write", help="write the files of the suite to a folder")
+    write.add_argument("folder", type=Path, metavar="DIR", help="the folder")
+    write.add_argument("--full", type=int, default=0, metavar="COUNT",
+        help="draw so many more cases for each file (0)")  # fmt: skip
+    write.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
+    write.set_defaults(command=_conformance, action="write")
+
+    codes = (
+        "The exit code is 0 if all that the command supports passes, 1 if a case fails, 2 if it "
+        "supports nothing, and 3 if it does not start, ends early or is silent."
+    )
+    run = commands.add_parser("run", help="judge an implementation", description=codes)
+    run.add_argument("--suite", type=Path, metavar="DIR", help="a folder, or one file (the core)")
+    run.add_argument("--only", metavar="GLOB", help="ids of cases or names of files, as in rope/*")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    run.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
+    run.add_argument("--no-diagnosis", action="store_true",
+        help="do not diagnose what is no mistake of the suite, which takes seconds")  # fmt: skip
+    run.add_argument("--timeout", type=_seconds, default=60.0, help="seconds for an answer (60)")
+    run.add_argument("program", nargs="+", metavar="COMMAND", help="after --: the implementation")
+    run.set_defaults(command=_conformance, action="run")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < _MOST_SECONDS:
+        raise ValueError(text)
+    return seconds
 
 
 def _add_report(report: argparse.ArgumentParser) -> None:
@@ -105,6 +145,8 @@ def _add_report(report: argparse.ArgumentParser) -> None:
         add("--layer", type=int, help="the layer whose table is expected, of a model in --to")
     if endpoint == "diagnose":
         add("--rotated", metavar="FILE", help="what the array was rotated to")
+        add("--write-case", type=Path, metavar="FILE",
+            help="write rows that are wrong as a vector file of the suite")  # fmt: skip
     add("--tensor", action="append", default=[], metavar="NAME",
         help="a tensor of a safetensors file, or AS=NAME; repeatable (all)")  # fmt: skip
     add("--shape", help="of a file without a header, as in 50,512")
@@ -113,7 +155,9 @@ def _add_report(report: argparse.ArgumentParser) -> None:
     add("--positions", help="position of each row, as in 0,5,9:20:2")
     add("--query", default="", help=f"other parameters of /{endpoint}, with & between them")
     add("--json", action="store_true", help="write the whole report as JSON")
-    report.set_defaults(command=_report, endpoint=endpoint, to=None, layer=None, rotated=None)
+    report.set_defaults(
+        command=_report, endpoint=endpoint, to=None, layer=None, rotated=None, write_case=None
+    )
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -202,6 +246,12 @@ def _report(options: argparse.Namespace) -> int:
     from service.array_command import run
 
     return _caught(run, options, _REFUSED)
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    from service import conformance_command
+
+    return _caught(getattr(conformance_command, options.action), options, _REFUSED)
 
 
 def _openapi(_options: argparse.Namespace) -> int:

@@ -8,9 +8,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from urllib.parse import urlencode
 
 import orjson
 
+from service.conformance.own_cases import own_case
 from service.delivery.endpoints import Endpoint, Report
 from service.delivery.parameters import most_similar, parse_query, read_parameters
 from service.delivery.plans import read_query
-from service.encodings.family import refuse
+from service.encodings.family import Parameters, refuse
 from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError, shortened
 from service.formats.format import Block, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
@@ -34,6 +36,7 @@ from service.numerics.tables import StoredTable
 from service.routes import ENDPOINTS
 from service.routes.compare import CompareReport
 from service.routes.diagnose import DiagnoseReport
+from service.routes.diagnosed_models import ModelDiagnoseParameters
 from service.routes.expected_layers import LayerParameters, expected_url
 from service.routes.identify import IdentifyReport
 from service.routes.table_urls import pointing_at_to, table_at, table_request, url_of
@@ -52,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the report about the arrays of a file; return the exit code.
 
     0: they agree with the table, or are identified; 1: they are not; 2: the arrays, the table or a
-    parameter are refused, as standard error says.
+    parameter are refused, or no case can be made of what is wrong, as standard error says.
 
     Raises:
         OSError: a file cannot be read, or the report cannot be written.
@@ -60,14 +63,21 @@ def run(options: argparse.Namespace) -> int:
     try:
         endpoint = ENDPOINTS[f"/{options.endpoint}"]
         are_tables = endpoint.by_get is not None and _is_url(options.have or "")
-        report = (_report_of_tables if are_tables else _report)(endpoint, options)
+        report, write_case = (_report_of_tables if are_tables else _report)(endpoint, options)
     except PosrefError as error:
         sys.stderr.writelines(f"{line}\n" for line in _refusal(error))
         return REFUSED
     content = orjson.dumps(report.content(), option=_READABLE) + b"\n"
     sys.stdout.buffer.write(content if options.json else report.text().encode())
     sys.stdout.flush()
-    return AGREES if _agrees(report, is_logged=bool(options.at)) else DIFFERS
+    code = AGREES if _agrees(report, is_logged=bool(options.at)) else DIFFERS
+    try:
+        if write_case is not None:
+            write_case()
+    except PosrefError as error:
+        sys.stderr.writelines(f"{options.write_case}: {line}\n" for line in _refusal(error))
+        return code and REFUSED
+    return code
 
 
 def _agrees(report: Report, *, is_logged: bool) -> bool:
@@ -99,8 +109,10 @@ def _naming(file: str) -> Iterator[None]:
         raise
 
 
-def _report(endpoint: Endpoint, options: argparse.Namespace) -> Report:
-    """Return the report of an endpoint; raises PosrefError or OSError."""
+def _report(
+    endpoint: Endpoint, options: argparse.Namespace
+) -> tuple[Report, Callable[[], None] | None]:
+    """Return the report of an endpoint, and what writes a case; raises PosrefError or OSError."""
     if bool(options.at) == (options.have is not None):
         raise InvalidParameters(Fault(None, None, "name one file, or give rows with --at"))
     if len([each for each in (options.at, options.positions, options.start) if each]) > 1:
@@ -124,10 +136,22 @@ def _report(endpoint: Endpoint, options: argparse.Namespace) -> Report:
     arguments = endpoint.inputs.arguments(parameters, content)
     report = endpoint.answer_to(parameters, arguments, default_settings())
     assert isinstance(report, Report)
-    return report
+    if options.write_case is None:
+        return report, None
+    return report, partial(_write_case, options.write_case, parameters, content)
 
 
-def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> Report:
+def _write_case(file: Path, parameters: Parameters, content: Input) -> None:
+    """Write a vector file of rows that are wrong; raises PosrefError or OSError."""
+    assert isinstance(parameters, ModelDiagnoseParameters)
+    url = expected_url(parameters, content, parameters.to, default_settings())
+    if parameters.positions is not None:
+        request = table_request(url).without("start", "seq_len")
+        url = url_of(request.with_parameters(positions=str(parameters.positions)))
+    file.write_text(own_case(file.stem, url, content.arrays), "utf-8")
+
+
+def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> tuple[Report, None]:
     """Return the report about two tables; raises PosrefError."""
     of_files = ("at", "layer", "tensor", "shape", "dtype", "start", "positions")
     rule = "goes with a file, but have is the URL of a table"
@@ -139,7 +163,7 @@ def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> Report
     parameters = read_parameters(endpoint.by_get.parameters, {**query, **given})
     report = endpoint.by_get.answer_to(parameters, (), default_settings())
     assert isinstance(report, Report)
-    return report
+    return report, None
 
 
 def _row(position: str, numbers: str) -> tuple[str, tuple[float, ...]]:

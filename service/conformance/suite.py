@@ -6,7 +6,7 @@ two writes are equal to the last byte.
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -95,6 +95,9 @@ class Case:
         details = {
             name: np.asarray(each).tolist() for name, each in (expected.details or {}).items()
         }
+        if expected.factor != 1:
+            # The tolerance depends on it.
+            details.setdefault("attention_factor", expected.factor)
         content["expected"] = {**details, **arrays}
         content["tolerance"] = (
             {"exact": True}
@@ -148,14 +151,18 @@ def cases_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> Iterator[Case]:
 
 def text_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> str:
     """Return the text of a vector file."""
-    cases = [*cases_of(file, drawn, seed)]
+    return text_of_cases(file.name, [*cases_of(file, drawn, seed)])
+
+
+def text_of_cases(name: str, cases: Sequence[Case]) -> str:
+    """Return the text of a vector file that has these cases."""
     document = cases[0].question.request.document()
     names = dict.fromkeys(flag.name for case in cases for flag in case.flags)
     content = {
         "$schema": "schema.json",
         "suite": SUITE,
         "format": FORMAT,
-        "name": file.name,
+        "name": name,
         "revision": {"kind": document.kind, "table": document.revision},
         "unit_roundoff": dict(UNIT_ROUNDOFF),
         "flags": {name: about(name) for name in names},

@@ -101,7 +101,7 @@ class Expectation:
         """
         shares = []
         for name, want in self.arrays.items():
-            with np.errstate(invalid="ignore", divide="ignore"):
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 apart = np.abs(np.asarray(arrays[name]) - want)
                 share = np.where(apart == 0, 0.0, apart / self.allowed(name, dtype))
             shares.append(np.where(np.isnan(share), np.inf, share))

@@ -1,0 +1,395 @@
+"""Judging an answer: its arrays are read and unpacked, and every number is held to the rule.
+
+Copies of a cosine or of a sine, as some packings have, must be equal.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.conformance.questions import Question
+from service.conformance.recorded_cases import RecordedCase
+from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+from service.delivery.parameters import parse_query, read_parameters
+from service.encodings.rotary.angles import CONSUMERS, PACKS, Pack, PackedTable
+from service.errors import PosrefError, shortened
+from service.formats.format import MAX_RANK
+from service.formats.npy import NPY
+from service.numerics.dtypes import (
+    REAL_DTYPES,
+    Elements,
+    round_into,
+    to_float64,
+)
+from service.numerics.phase import Float64s
+from service.numerics.tables import StoredTable
+from service.routes import ENDPOINTS
+
+Copies: TypeAlias = Mapping[str, Elements]
+"""Arrays by name, each with a leading axis of its copies."""
+
+_INTEGER = re.compile(r"u?int(8|16|32|64)|bool")
+# A file for a case, of which the largest has a few thousand numbers.
+_MOST_FILE_BYTES = 2**28
+# Of a few ulp: cosines and sines of a good library, rounded once or twice.
+_FEW_ULP = 4
+
+
+class InvalidAnswer(Exception):
+    """The answer has no numbers that could be judged."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerArrays:
+    """The arrays of an answer.
+
+    Attributes:
+        dtype: the name of their element type.
+        sent: as they were sent, by name, rounded to that type.
+        copies: unpacked, under the names of the case.
+    """
+
+    dtype: str
+    sent: Mapping[str, Elements]
+    copies: Copies
+
+    @property
+    def arrays(self) -> dict[str, Elements]:
+        """The first copy of each array."""
+        return {name: each[0] for name, each in self.copies.items()}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the arrays."""
+        return next(iter(self.arrays.values())).shape
+
+
+def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
+    """Return the answer to a case; raises InvalidAnswer."""
+    if (given := message.get("id", case.id)) != case.id:
+        raise InvalidAnswer(f"its id is {shortened(given)}, and {case.id} was asked")
+    dtype = message.get("dtype")
+    is_exact = case.expected.angle is None
+    is_known = isinstance(dtype, str) and (
+        dtype in UNIT_ROUNDOFF or (is_exact and _INTEGER.fullmatch(dtype))
+    )
+    if not is_known:
+        rule = ", ".join([*UNIT_ROUNDOFF, *(["or integers, as int64"] if is_exact else [])])
+        raise InvalidAnswer(f"dtype is {shortened(dtype)}, and must be one of {rule}")
+    assert isinstance(dtype, str)
+    listed, files = message.get("arrays", {}), message.get("npy", {})
+    if not (isinstance(listed, dict) and isinstance(files, dict)):
+        raise InvalidAnswer("arrays and npy must be objects")
+    sent = {name: _numbers(name, each) for name, each in listed.items()}
+    sent |= {name: _from_file(name, each) for name, each in files.items()}
+    for name, each in sent.items():
+        if not each.size:
+            raise InvalidAnswer(f"{shortened(name)} has no numbers")
+    sent = {name: _rounded(each, dtype) for name, each in sent.items()}
+    if case.question.kind in {"table", "model"}:
+        pack = message.get("pack", "compact")
+        return AnswerArrays(dtype, sent, unpacked(pack, sent, case))
+    names = [*case.expected.arrays]
+    if len(names) == len(sent) == 1:
+        sent = {names[0]: next(iter(sent.values()))}
+    if sent.keys() != set(names):
+        raise InvalidAnswer(f"arrays are {_listed(sent)}, and must be {_listed(names)}")
+    shape = case.expected.shape
+    return AnswerArrays(
+        dtype, sent, {name: without_batch(each, shape)[None] for name, each in sent.items()}
+    )
+
+
+def _listed(names: Any) -> str:
+    return shortened(", ".join(names)) or "none"
+
+
+def _numbers(name: str, value: Any) -> Elements:
+    """Return the numbers of nested lists; null is NaN."""
+    try:
+        array = np.array(value)
+        numbers = array.ravel().tolist() if array.dtype.kind == "O" else []
+        if numbers and all(each is None or type(each) in {float, int} for each in numbers):
+            array = array.astype(np.float64)
+    except (ValueError, TypeError, OverflowError):
+        array = np.array("")
+    if array.dtype.kind not in "biuf" or array.ndim > MAX_RANK:
+        raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
+    return array
+
+
+def _from_file(name: str, path: Any) -> Elements:
+    """Return the array of an npy file, complex numbers as pairs; nothing is ever unpickled."""
+    try:
+        # Opening a pipe would wait for its writer.
+        if not (isinstance(path, str) and Path(path).is_file()):
+            raise InvalidAnswer(f"{shortened(name)}: {shortened(path)} is no file")
+        with Path(path).open("rb") as file:
+            body = file.read(_MOST_FILE_BYTES + 1)
+        if len(body) > _MOST_FILE_BYTES:
+            rule = f"has more than {_MOST_FILE_BYTES} bytes"
+            raise InvalidAnswer(f"{shortened(name)}: {shortened(path)} {rule}")
+        ((_, table),) = NPY.read(body, ()).arrays.items()
+    except (OSError, ValueError) as error:
+        raise InvalidAnswer(f"{shortened(name)}: {shortened(path)}: {error}") from error
+    except PosrefError as error:
+        raise InvalidAnswer(f"{shortened(name)}: {shortened(path)}: {error.detail}") from error
+    elements = table.elements
+    if elements.dtype.kind == "c":
+        return np.stack([elements.real, elements.imag], axis=-1)
+    return elements
+
+
+def _rounded(array: Elements, dtype: str) -> Elements:
+    """Return numbers rounded to the type that an answer has: few digits are enough for that."""
+    if dtype not in REAL_DTYPES or array.dtype.kind in "iub":
+        return array
+    held = stored(array, dtype)
+    return to_float64(held.elements, held.dtype)
+
+
+def stored(array: Elements, dtype: str) -> StoredTable:
+    """Return numbers as a table of a real type."""
+    real = REAL_DTYPES[dtype]
+    elements = np.empty(array.size, dtype=real.storage)
+    with np.errstate(over="ignore", invalid="ignore"):
+        round_into(np.array(array, dtype=np.float64).ravel(), elements, real)
+    return StoredTable(elements.reshape(array.shape), real)
+
+
+def without_batch(array: Elements, shape: tuple[int, ...]) -> Elements:
+    """Return an array without leading axes of length 1 that the expected shape has not."""
+    while array.ndim > len(shape) and array.shape[0] == 1:
+        array = array[0]
+    return array
+
+
+def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Copies:
+    """Return cosines and sines, (copies, …, pairs) each, of a packing; raises InvalidAnswer."""
+    name = CONSUMERS.get(pack, pack) if isinstance(pack, str) else ""
+    packing = PACKS.get(name)
+    if not isinstance(packing, Pack):
+        known = ", ".join(each for each, other in PACKS.items() if isinstance(other, Pack))
+        raise InvalidAnswer(f"pack is {shortened(pack)}, and must be one of {known}")
+    parts = packing.parts
+    if len(parts) == len(sent) == 1:
+        sent = dict(zip(parts, sent.values(), strict=True))
+    if sent.keys() != parts.keys():
+        raise InvalidAnswer(f"arrays are {_listed(sent)}, and of pack={name} {_listed(parts)}")
+    copies: dict[str, list[Elements]] = {"cos": [], "sin": []}
+    for each, components in parts.items():
+        try:
+            split = _lanes(packing, len(components), sent[each], case.question)
+        except (ValueError, PosrefError) as error:
+            rule = f"has the shape {sent[each].shape}, and not that of pack={name}"
+            raise InvalidAnswer(f"{each} {rule}") from error
+        for lane in range(split.shape[-2]):
+            copy = without_batch(split[..., lane, :], case.expected.shape)
+            copies[components[lane // packing.repeats]].append(copy)
+    stacked = {part: np.stack(several) for part, several in copies.items()}
+    if stacked["cos"].shape[1:] != stacked["sin"].shape[1:]:
+        raise InvalidAnswer("cosines and sines have different shapes")
+    return stacked
+
+
+def _lanes(packing: Pack, components: int, array: Elements, question: Question) -> Elements:
+    """Return an array as (…, lanes, pairs), a lane for each copy of each component.
+
+    Raises ValueError for another shape.
+    """
+    lanes = components * packing.repeats
+    if packing.paired:
+        if array.shape[-1:] != (lanes,):
+            raise ValueError
+        array = array.reshape(*array.shape[:-2], -1)
+    rows, width = array.shape[:-1], (array.shape or (0,))[-1]
+    pairs = width // lanes or -1
+    if packing.by_axis:
+        array = array[..., _pair_by_pair(question, pairs)]
+    if packing.interleaved or packing.by_axis:
+        return np.moveaxis(array.reshape(*rows, pairs, lanes), -1, -2)
+    split = array.reshape(*rows, components, pairs, packing.repeats)
+    return np.moveaxis(split, -1, -2).reshape(*rows, lanes, pairs)
+
+
+def _pair_by_pair(question: Question, pairs: int) -> Elements:
+    """Return the channels of ``half_by_axis`` in the order of ``interleaved``.
+
+    Raises ValueError for another number of pairs.
+    """
+    order = [*range(pairs)] * 2
+    if question.kind == "table":
+        query = question.request.url.partition("?")[2]
+        parameters = read_parameters(
+            ENDPOINTS[question.resource].parameters, parse_query(query.encode())
+        )
+        assert isinstance(parameters, PackedTable)
+        axes = parameters.rotary_angles().along()
+        order = [*chain.from_iterable(axis.places * 2 for axis in axes)]
+    if len(order) != 2 * pairs:
+        raise ValueError
+    return np.argsort(order, kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """An answer, held to what is expected.
+
+    Attributes:
+        case: the case.
+        answer: the answer.
+    """
+
+    case: RecordedCase
+    answer: AnswerArrays
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the arrays have the expected shape."""
+        return self.answer.shape == self.case.expected.shape
+
+    @cached_property
+    def shares(self) -> Float64s:
+        """The distances in shares of what is allowed, of the worst copy; (arrays, …)."""
+        return distances(self.case.expected, self.answer)
+
+    @cached_property
+    def wrong(self) -> NDArray[np.bool_]:
+        """Which numbers are wrong, or have a copy that is not equal to them; (arrays, …)."""
+        return (self.shares > 1) | _differing(self.answer)
+
+    @cached_property
+    def has_passed(self) -> bool:
+        """Whether the answer is right."""
+        return self.has_shape and not self.wrong.any()
+
+    @property
+    def untold(self) -> int:
+        """How many numbers are allowed any phase, so that nothing can be told of them."""
+        return int(self._is_untold.sum()) * len(self.case.expected.arrays)
+
+    @property
+    def _is_untold(self) -> NDArray[np.bool_]:
+        expected = self.case.expected
+        if expected.angle is None:
+            return np.zeros(expected.shape, dtype=np.bool_)
+        untold: NDArray[np.bool_] = expected.angle >= np.maximum(expected.scale, 1)
+        return untold
+
+    @property
+    def worst_share(self) -> float:
+        """The largest share of what is allowed, of the numbers of which something can be told."""
+        return float(self.shares[:, ~self._is_untold].max(initial=0.0))
+
+    @property
+    def grade(self) -> str:
+        """``exact``, ``ulp`` or ``float32``, for an answer that passes.
+
+        Exact is the expected number, rounded once; ulp is within four units in the last place.
+        """
+        dtype = self.answer.dtype
+        wanted = self.case.expected.arrays
+        got = self.answer.arrays
+        if all(np.array_equal(got[name], _rounded(want, dtype)) for name, want in wanted.items()):
+            return "exact"
+        unit = 2 * UNIT_ROUNDOFF[dtype]
+        few = all(
+            (np.abs(got[name] - want) <= _FEW_ULP * unit * 2.0 ** (np.frexp(want)[1] - 1)).all()
+            for name, want in wanted.items()
+        )
+        return "ulp" if few else "float32"
+
+    @property
+    def first_wrong(self) -> "WrongNumber":
+        """The first wrong number: of the first position where there is one, if rows have them."""
+        expected, positions = self.case.expected, self.case.question.positions
+        places = np.argwhere(self.wrong)
+        has_rows = positions is not None and self.wrong.shape[-2] == len(positions)
+        order = places[:, -2].argsort(kind="stable") if has_rows else [0]
+        array, *index = (int(each) for each in places[order[0]])
+        name = [*expected.arrays][array]
+        got = np.moveaxis(self.answer.copies[name], 0, -1)[*index]
+        want = expected.arrays[name][*index]
+        worst = np.nan_to_num(np.abs(got - want), nan=np.inf).argmax()
+        return WrongNumber(
+            name,
+            tuple(index),
+            positions[index[-2]] if has_rows and positions is not None else None,
+            float(got[worst]),
+            float(want),
+            float(expected.allowed(name, _rule_of(self.answer.dtype))[*index]),
+        )
+
+    @property
+    def summary(self) -> str:
+        """What is wrong, from which position on, in a line."""
+        if not self.has_shape:
+            return f"the shape is {self.answer.shape}, and must be {self.case.expected.shape}"
+        first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"
+        are_equal = not _differing(self.answer).any()
+        return f"{first.text}; {several}{'' if are_equal else '; copies differ'}"
+
+
+@dataclass(frozen=True)
+class WrongNumber:
+    """A number that is further from what is expected than is allowed.
+
+    Attributes:
+        array: its array.
+        index: its place there.
+        position: that of its row, if rows have positions.
+        got: the number.
+        want: what is expected.
+        allowed: how far it may be from that.
+    """
+
+    array: str
+    index: tuple[int, ...]
+    position: int | None
+    got: float
+    want: float
+    allowed: float
+
+    @property
+    def text(self) -> str:
+        """The place, and the numbers."""
+        is_row = self.position is not None and len(self.index) == 2
+        place = f"channel {self.index[-1]}" if is_row else f"at {[*self.index]}"
+        start = "" if self.position is None else f"from position {self.position}, "
+        within = f" ± {self.allowed:.2g}" if self.allowed else ""
+        return f"{start}{self.array} {place}: {self.got:.9g} for {self.want:.9g}{within}"
+
+
+def distances(expected: Expectation, answer: AnswerArrays) -> Float64s:
+    """Return how far an answer of that shape is from numbers, in shares of what is allowed."""
+    several = max(len(each) for each in answer.copies.values())
+    found = [
+        expected.distances(
+            {name: each[min(copy, len(each) - 1)] for name, each in answer.copies.items()},
+            _rule_of(answer.dtype),
+        )
+        for copy in range(several)
+    ]
+    worst: Float64s = np.max(found, axis=0)
+    return worst
+
+
+def _rule_of(dtype: str) -> str:
+    """Return the type whose rule an answer is held to; integers are exact in any."""
+    return dtype if dtype in UNIT_ROUNDOFF else "float64"
+
+
+def _differing(answer: AnswerArrays) -> NDArray[np.bool_]:
+    """Return where copies differ, (arrays, …)."""
+    found = []
+    for each in answer.copies.values():
+        is_same = (each == each[0]) | (np.isnan(each) & np.isnan(each[0]))
+        found.append(~is_same.all(axis=0))
+    return np.stack(found)

@@ -1,0 +1,313 @@
+"""Naming mistakes: what makes the wrong numbers of an implementation.
+
+An answer is held to the numbers of every mistake that its question can show, with the tolerance of
+those numbers: an implementation with a mistake computes in float32 as well. Of several names, that
+one is given which fits most failing cases of the file, goes with the cases that pass, fits most
+cases of the run, and is made most often.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from service.analysis.explanation.catalogue import CATALOGUE
+from service.conformance import suite
+from service.conformance.judging import (
+    AnswerArrays,
+    InvalidAnswer,
+    Judgement,
+    distances,
+    stored,
+    unpacked,
+)
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import Wrong
+from service.conformance.questions import Question, Request
+from service.conformance.recorded_cases import RecordedCase
+from service.conformance.tolerance import UNIT
+from service.delivery.parameters import read_parameters
+from service.encodings.rotary.angles import PACKS
+from service.errors import PosrefError
+from service.formats.format import Input, check_shape
+from service.grammar import to_query
+from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, Elements
+from service.numerics.phase import Float64s
+from service.numerics.tables import StoredTable
+from service.routes.diagnose import DiagnoseParameters, diagnose_arrays
+from service.settings import default_settings
+
+ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
+_OTHER_PACK = "layout-swapped"
+_MOST_DIAGNOSED = 5
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of what makes an answer wrong.
+
+    Attributes:
+        name: in the catalogue, ITERATED or UNEXPLAINED.
+        sentence: what it is.
+        effect: what goes wrong for users; "" if the suite does not know.
+        threads: where it happened.
+        by: ``numbers`` of the mistake, ``arithmetic``, ``diagnosis``; "" if nothing explains it.
+        others: further names that fit as well.
+        request: the request that a posref server answers with the wrong numbers.
+    """
+
+    name: str
+    sentence: str
+    effect: str = ""
+    threads: tuple[str, ...] = ()
+    by: str = ""
+    others: tuple[str, ...] = ()
+    request: Request | None = None
+
+
+_UNEXPLAINED = Named(UNEXPLAINED, "No mistake that is known explains these numbers.")
+
+
+def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, Named]:
+    """Return the name of each failing case by its id.
+
+    Args:
+        judgements: of all cases of a run.
+        diagnoses: whether ``/diagnose`` is asked about cases that no numbers name: of each file a
+            few, as long as it names them, since it takes a good part of a second.
+    """
+    search = _NameSearch(judgements)
+    named = {}
+    for failing in search.failing.values():
+        asked = _MOST_DIAGNOSED if diagnoses else 0
+        for each in failing:
+            found = _iterated(each) or search.best(each)
+            if found is None and asked:
+                found = _diagnosed(each)
+                asked = asked - 1 if found else 0
+            named[each.case.id] = found or _UNEXPLAINED
+    return named
+
+
+class _NameSearch:
+    """The names that fit the failing cases of a run.
+
+    Attributes:
+        failing: the failing cases by file.
+    """
+
+    def __init__(self, judgements: Iterable[Judgement]) -> None:
+        self.failing: defaultdict[str, list[Judgement]] = defaultdict(list)
+        self._passing: defaultdict[str, list[Judgement]] = defaultdict(list)
+        self._wrongs: dict[tuple[str, str], list[Wrong]] = {}
+        self._fits: dict[str, list[str]] = {}
+        self._in_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for each in judgements:
+            if each.has_passed:
+                self._passing[each.case.file].append(each)
+            else:
+                self.failing[each.case.file].append(_finite(each))
+        for file, failing in self.failing.items():
+            for each in failing:
+                # Names that fit a case before are tried first, and the others where none does.
+                known = [*self._in_file[file]]
+                others = (name for name in MAKERS if name not in self._in_file[file])
+                fitting = self._fitting(each, known) or self._fitting(each, others)
+                self._fits[each.case.id] = fitting
+                self._in_file[file].update(fitting)
+        self._in_run = sum(self._in_file.values(), Counter[str]())
+
+    def best(self, judgement: Judgement) -> Named | None:
+        """Return the name of a failing case; None if none fits."""
+        fitting, file = self._fits[judgement.case.id], judgement.case.file
+        counts = self._in_file[file]
+        most = max((counts[name] for name in fitting), default=0)
+        tied = [name for name in fitting if counts[name] == most]
+        misses = {name: self._misses(name, file) for name in tied} if len(tied) > 1 else {}
+        if not fitting:
+            return None
+        first = min(
+            fitting,
+            key=lambda name: (
+                -counts[name],
+                misses.get(name, 0),
+                -self._in_run[name],
+                CATALOGUE[name].bits,
+            ),
+        )
+        about = suite.about(first)
+        others = tuple(name for name in fitting if name != first)
+        threads = tuple(about["threads"])
+        made = self._made(first, judgement.case)
+        request = next((each.request for each in made if _fits(each, judgement.answer)), None)
+        return Named(first, about["mistake"], about["effect"], threads, "numbers", others, request)
+
+    def _fitting(self, judgement: Judgement, names: Iterable[str]) -> list[str]:
+        found = [
+            name
+            for name in names
+            if any(_fits(each, judgement.answer) for each in self._made(name, judgement.case))
+        ]
+        if not found and _is_of_other_pack(judgement):
+            return [_OTHER_PACK]
+        return found
+
+    def _made(self, name: str, case: RecordedCase) -> list[Wrong]:
+        """Return the wrong numbers of a mistake."""
+        key = name, case.id
+        if key not in self._wrongs:
+            makers = MAKERS.get(name, ())
+            try:
+                made = [*chain.from_iterable(m(case.question, case.expected) for m in makers)]
+            except PosrefError:
+                # The question is that of another version of the service.
+                made = []
+            self._wrongs[key] = made
+        return self._wrongs[key]
+
+    def _misses(self, name: str, file: str) -> int:
+        """Return how many passing cases of a file an implementation with the mistake fails."""
+        return sum(
+            bool(made) and not any(_fits(each, judgement.answer) for each in made)
+            for judgement in self._passing[file]
+            for made in [self._made(name, judgement.case)]
+        )
+
+
+def _finite(judgement: Judgement) -> Judgement:
+    """Return the judgement of the rows that are finite, if these are wrong as well.
+
+    Where a narrow type overflows, rows are not numbers. The others show the mistake.
+    """
+    case, answer = judgement.case, judgement.answer
+    question, expected = case.question, case.expected
+    positions, shape = question.positions, expected.shape
+    if positions is None or not judgement.has_shape or shape[-2] != len(positions):
+        return judgement
+    finite = np.isfinite(np.stack([*answer.copies.values()])).all(axis=-1)
+    rows = np.flatnonzero(finite.reshape(-1, len(positions)).all(axis=0))
+    if len(rows) in {0, len(positions)}:
+        return judgement
+
+    def part(array: Any) -> Any:
+        return array[..., rows, :] if np.ndim(array) > 1 else array
+
+    some = replace(
+        case,
+        question=replace(
+            question,
+            positions=tuple(positions[row] for row in rows),
+            x=None if question.x is None else part(np.array(question.x)).tolist(),
+        ),
+        expected=replace(
+            expected,
+            arrays={name: part(each) for name, each in expected.arrays.items()},
+            angle=part(expected.angle),
+            scale=part(expected.scale),
+        ),
+    )
+    copies = {name: part(each) for name, each in answer.copies.items()}
+    found = Judgement(some, AnswerArrays(answer.dtype, answer.sent, copies))
+    return judgement if found.has_passed else found
+
+
+def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:
+    expected = wrong.expectation
+    is_one = expected.shape == answer.shape and expected.arrays.keys() == answer.copies.keys()
+    return is_one and bool((distances(expected, answer) <= 1).all())
+
+
+def _is_of_other_pack(judgement: Judgement) -> bool:
+    """Return whether the answer is right in another packing than it says."""
+    case, answer = judgement.case, judgement.answer
+    if case.question.kind not in {"table", "model"}:
+        return False
+    for pack in PACKS:
+        try:
+            copies = unpacked(pack, answer.sent, case)
+        except InvalidAnswer:
+            continue
+        if Judgement(case, AnswerArrays(answer.dtype, answer.sent, copies)).has_passed:
+            return True
+    return False
+
+
+def _iterated(judgement: Judgement) -> Named | None:
+    """Return that frequencies are multiplied on and on, where these numbers are the answer."""
+    case, answer = judgement.case, judgement.answer
+    if not judgement.has_shape:
+        return None
+    for arrays in iterated(case.question):
+        scaled = {name: case.expected.factor * each for name, each in arrays.items()}
+        made = replace(case.expected, arrays=scaled, angle=np.full(answer.shape, 2 * UNIT))
+        if scaled.keys() == answer.copies.keys() and (distances(made, answer) <= 1).all():
+            cost = float(judgement.shares.max())
+            rule = "the right convention; its iterated frequencies cost"
+            return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
+    return None
+
+
+def iterated(question: Question) -> Iterator[dict[str, Float64s]]:
+    """Yield cosines and sines whose angles, or frequencies, are multiplied on and on in float32."""
+    keys, positions = question.parameters, question.positions
+    is_plain = keys.keys() <= {"head_dim", "rotary_dim", "rope_theta"}
+    if question.kind != "table" or positions is None or not is_plain:
+        return
+    width = int(keys.get("rotary_dim") or keys["head_dim"])
+    exact = np.float32(float(keys.get("rope_theta", 1e4)) ** (-2 / width))
+    places = np.array(positions, dtype=np.float32)
+    # Powers are within an ulp.
+    for ratio in (exact, np.nextafter(exact, np.float32(0)), np.nextafter(exact, np.float32(1))):
+        for first, last in ((places, None), (np.float32(1), places)):
+            steps = [first]
+            for _ in range(width // 2 - 1):
+                steps.append(steps[-1] * ratio)
+            angles = np.stack(steps, axis=-1)
+            if last is not None:
+                angles = last[:, None] * angles
+            wide = angles.astype(np.float64)
+            yield {"cos": np.cos(wide), "sin": np.sin(wide)}
+
+
+def _diagnosed(judgement: Judgement) -> Named | None:
+    """Return what ``/diagnose`` finds; None if it finds nothing, or refuses."""
+    question, answer = judgement.case.question, judgement.answer
+    request, dtype = question.request, answer.dtype
+    if question.kind == "rotate":
+        query = {**question.parameters, "positions": question.positions}
+        given = {name: to_query(each) for name, each in query.items() if each is not None}
+        url = f"{question.resource}?{urlencode(given, safe=',:')}"
+    elif request.method == "GET":
+        url = request.url
+    else:
+        return None
+    if not all(np.isfinite(each).all() for each in answer.arrays.values()):
+        return None
+    tables = {name: _sent(each, dtype) for name, each in answer.arrays.items()}
+    if question.kind == "rotate":
+        tables = {"x": stored(np.array(question.x), FLOAT64.name), "rotated": tables["rotated"]}
+    elif len(tables) == 1:
+        tables = {"x": next(iter(tables.values()))}
+    try:
+        for name, table in tables.items():
+            check_shape(name, table.shape)
+        parameters = read_parameters(DiagnoseParameters, {"to": url})
+        report = diagnose_arrays(parameters, Input(tables), default_settings())
+    except PosrefError:
+        return None
+    if report.verdict != "diagnosed":
+        return None
+    first, *others = (each.name for each in report.mistakes)
+    about = suite.about(first)
+    threads = tuple(about["threads"])
+    return Named(first, report.sentence, about["effect"], threads, "diagnosis", tuple(others))
+
+
+def _sent(array: Elements, dtype: str) -> StoredTable:
+    if array.dtype.kind in "iub":
+        return StoredTable(array.astype(np.int64), INT64)
+    return stored(array, dtype if dtype in REAL_DTYPES else FLOAT64.name)

@@ -1,0 +1,135 @@
+"""Cases as vector files have them: what is asked, and the numbers and tolerances that judge."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from service.conformance import suite
+from service.conformance.questions import Question
+from service.conformance.tolerance import Expectation
+from service.errors import InvalidBody
+
+# What a table says beside its cosines and sines.
+_DETAILS = ("inv_freq", "attention_factor")
+# The kinds whose answers are cosines and sines.
+_TABLES = ("table", "model")
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCase:
+    """A case of a vector file.
+
+    Attributes:
+        id: as in ``rope/llama3/4``.
+        file: the name of its file, as in ``rope/llama3``.
+        comment: what it is about.
+        question: what is asked.
+        expected: the numbers and the tolerances of the file.
+    """
+
+    id: str
+    file: str
+    comment: str
+    question: Question
+    expected: Expectation
+
+    @classmethod
+    def of(cls, file: str, content: Mapping[str, Any]) -> "RecordedCase":
+        """Return a case from its JSON object; raises KeyError, TypeError or ValueError."""
+        positions = content.get("positions")
+        question = Question(
+            content["kind"],
+            content["resource"],
+            content["parameters"],
+            None if positions is None else tuple(positions),
+            content.get("x"),
+        )
+        return cls(content["id"], file, content["comment"], question, _expectation(content))
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message that asks an implementation."""
+        question = self.question
+        message: dict[str, Any] = {
+            "type": "case",
+            "id": self.id,
+            "kind": question.kind,
+            "resource": question.resource,
+            "parameters": question.parameters,
+        }
+        if question.positions is not None:
+            message["positions"] = question.positions
+        if question.x is not None:
+            message["x"] = question.x
+        if question.kind not in _TABLES:
+            message["shape"] = self.expected.shape
+        return message
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern of the shell matches the id, or the name of the file."""
+        return fnmatchcase(self.id, pattern) or fnmatchcase(self.file, pattern)
+
+
+def _expectation(content: Mapping[str, Any]) -> Expectation:
+    found = {name: np.array(each) for name, each in content["expected"].items()}
+    names = [*found]
+    if content["kind"] in _TABLES:
+        names = ["cos", "sin"]
+    elif len(found) > 1:
+        shape = tuple(content["shape"])
+        names = [each for each in found if each not in _DETAILS and found[each].shape == shape]
+    arrays = {name: found.pop(name) for name in names}
+    tolerance = content["tolerance"]
+    if "exact" in tolerance:
+        return Expectation(arrays, details=found)
+    listed = tolerance["scale"]
+    is_listed = isinstance(listed, list)
+    return Expectation(
+        arrays,
+        np.array(tolerance["angle"], dtype=np.float64),
+        np.array(listed, dtype=np.float64) if is_listed else float(listed),
+        float(found.get("attention_factor", 1.0)),
+        found,
+        # What consists of products and sums has a scale for each number.
+        is_rotation=is_listed and content["kind"] not in _TABLES,
+    )
+
+
+def texts_of(place: Path | None) -> dict[str, str]:
+    """Return the text of each vector file by its name: of a file, of a folder, or of the package.
+
+    Raises:
+        OSError: the file or the folder cannot be read.
+        InvalidBody: a file is no text.
+    """
+    if place is None:
+        vectors = files("service.conformance") / "vectors"
+        packaged = [*vectors.iterdir()] if vectors.is_dir() else []
+        found = {each.name: each.read_text("utf-8") for each in packaged}
+        return found or suite.core()
+    names = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    try:
+        texts = {each.name: each.read_text("utf-8") for each in names}
+    except UnicodeDecodeError as error:
+        raise InvalidBody(f"{place}: a file is no text: {error}") from error
+    return {name: text for name, text in texts.items() if '"cases"' in text and '"flags"' in text}
+
+
+def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:
+    """Yield the cases of vector files; raises InvalidBody, with the name of the file."""
+    for name, text in texts.items():
+        try:
+            content = orjson.loads(text)
+            if content.get("suite") != suite.SUITE:
+                continue
+            if content["format"] != suite.FORMAT:
+                raise InvalidBody(f"{name}: has the format {content['format']}, not {suite.FORMAT}")
+            yield from (RecordedCase.of(content["name"], each) for each in content["cases"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidBody(f"{name}: is no vector file: {error!r}") from error

@@ -1,0 +1,254 @@
+"""The report of a run: as text, as JSON, and as JUnit XML.
+
+The JSON has ``suite``, ``protocol``, ``implementation`` (name, version, language), ``exit_code``,
+``failure`` (how the command failed, or null), ``passed_over`` and ``unasked`` (lines that are no
+messages, and messages that nothing asked for), ``summary`` (the number of cases by status) and
+``cases``. A case has ``id``, ``file``, ``status`` (a key of the summary) and ``reason``; if it was
+judged, ``dtype``, ``share`` (the largest, of what is allowed), ``untold`` (numbers of which nothing
+can be told) and ``numbers``; if it passes, ``grade``; if it fails, ``wrong`` (how many numbers),
+``first`` (array, index, position, got, want, allowed) and ``mistake`` (name, sentence, effect,
+threads, by, others, request). What is not finite is null.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+from xml.etree import ElementTree as ET
+
+import orjson
+
+from service.conformance.implementations import PROTOCOL
+from service.conformance.judging import Judgement
+from service.conformance.naming import Named
+from service.conformance.recorded_cases import RecordedCase
+
+Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
+
+PASSED, FAILED, UNSUPPORTED, BROKEN = 0, 1, 2, 3
+UNLISTED = "not listed in hello"
+_STATUSES: tuple[Status, ...] = ("passes", "fails", "errs", "unsupported", "not_asked")
+_TEXTS = {
+    "passes": "pass",
+    "fails": "fail",
+    "errs": "err",
+    "unsupported": "are not supported",
+    "not_asked": "were not asked",
+}
+# A terminal would obey most of these, and XML cannot have them.
+_UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INDENT = " " * 6
+
+
+def plain(text: object) -> str:
+    """Return what an implementation says in one line that can be printed."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(text).split()))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        case: the case.
+        status: what became of it.
+        reason: why it errs, or is not supported or not asked.
+        judgement: of its answer.
+    """
+
+    case: RecordedCase
+    status: Status
+    reason: str = ""
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """The outcomes of a run.
+
+    Attributes:
+        version: of the suite.
+        hello: what the implementation says of itself.
+        outcomes: one for each case.
+        names: those of the mistakes of failing cases, by the id of the case.
+        failure: how the command failed; None if it did not.
+        passed_over: how many lines on its standard output are no messages.
+        first_passed_over: the first of them.
+        unasked: how many messages came that nothing had asked for.
+        code: its exit code.
+    """
+
+    version: str
+    hello: Mapping[str, Any]
+    outcomes: Sequence[Outcome]
+    names: Mapping[str, Named] = field(default_factory=dict)
+    failure: str | None = None
+    passed_over: int = 0
+    first_passed_over: str = ""
+    unasked: int = 0
+    code: int | None = None
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """The number of cases by status."""
+        found = Counter(each.status for each in self.outcomes)
+        return {status: found[status] for status in _STATUSES}
+
+    @property
+    def exit_code(self) -> int:
+        """0: all that is supported passes; 1: a case fails or errs; 2: none; 3: it failed."""
+        counts = self.counts
+        if self.failure is not None:
+            return BROKEN
+        if counts["fails"] or counts["errs"] or self.unasked:
+            return FAILED
+        return PASSED if counts["passes"] else UNSUPPORTED
+
+    def text(self) -> str:
+        """Return the report as text: a line for each file, and two for each case that fails."""
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        named = [plain(self.hello[name]) for name in ("name", "version") if name in self.hello]
+        yield f"{' '.join(named) or 'it has no name'}, suite {self.version}"
+        files: dict[str, list[Outcome]] = {}
+        for each in self.outcomes:
+            files.setdefault(each.case.file, []).append(each)
+        told = set[str]()
+        unlisted = [
+            name
+            for name, outcomes in files.items()
+            if all(each.reason == UNLISTED for each in outcomes)
+        ]
+        for name, outcomes in files.items():
+            if name not in unlisted:
+                yield from self._lines_of(name, outcomes, told)
+        if unlisted:
+            yield f"{'-':<6}{UNLISTED}: {', '.join(unlisted)}"
+        counts = [f"{count} {_TEXTS[name]}" for name, count in self.counts.items() if count]
+        yield ", ".join(counts) or "no case was asked"
+        if self.passed_over:
+            rule = "on its standard output are no messages and were passed over, the first"
+            yield f"{self.passed_over} lines {rule}: {plain(self.first_passed_over)}"
+        if self.unasked:
+            rule = "came that nothing had asked for: answers may be those to other questions"
+            yield f"{self.unasked} messages {rule}"
+        if self.code:
+            yield f"it left with exit code {self.code}"
+        if self.failure is not None:
+            yield f"FAILED: {plain(self.failure)}"
+
+    def _lines_of(self, file: str, outcomes: Sequence[Outcome], told: set[str]) -> Iterator[str]:
+        """Yield the lines of a file; a mistake that was told of before is only named."""
+        by_status: dict[Status, list[Outcome]] = {status: [] for status in _STATUSES}
+        for each in outcomes:
+            by_status[each.status].append(each)
+        passing = [each.judgement for each in by_status["passes"] if each.judgement]
+        bad = [*by_status["fails"], *by_status["errs"]]
+        asked = len(passing) + len(bad)
+        parts = [f"{len(passing)} of {asked}"] if asked else []
+        if passing:
+            worst = max(each.worst_share for each in passing)
+            grades = Counter(each.grade for each in passing)
+            parts.append(f"at most {worst:.2g} of what is allowed")
+            parts.append(", ".join(f"{count} {grade}" for grade, count in grades.items()))
+        if untold := sum(each.untold for each in passing):
+            parts.append(f"nothing can be told of {untold} numbers")
+        for status in ("unsupported", "not_asked"):
+            if rest := by_status[status]:
+                reason = f" ({rest[0].reason})" if rest[0].reason else ""
+                parts.append(f"{len(rest)} {_TEXTS[status]}{reason}")
+        mark = "FAIL" if bad else "pass" if passing else "-"
+        yield f"{mark:<6}{file:<24}{'; '.join(parts)}"
+        for each in bad:
+            first, *others = self._about(each)
+            yield f"{'FAIL' if each.status == 'fails' else 'ERROR':<6}{each.case.id:<24}{first}"
+            for line in others:
+                yield f"{_INDENT}{line.partition(':')[0] if line in told else line}"
+            told.update(others)
+
+    def _about(self, outcome: Outcome) -> Iterator[str]:
+        """Yield what is wrong in a case, and which mistake it looks like."""
+        if outcome.judgement is None:
+            yield outcome.reason
+            return
+        yield outcome.judgement.summary
+        if named := self.names.get(outcome.case.id):
+            texts = [f"{named.name}: {named.sentence}", named.effect, *named.threads]
+            yield " ".join(filter(None, texts))
+
+    def json_bytes(self) -> bytes:
+        """Return the report as JSON."""
+        content = {
+            "suite": self.version,
+            "protocol": PROTOCOL,
+            "implementation": {
+                name: plain(self.hello[name])
+                for name in ("name", "version", "language")
+                if name in self.hello
+            },
+            "exit_code": self.exit_code,
+            "failure": self.failure,
+            "passed_over": self.passed_over,
+            "unasked": self.unasked,
+            "summary": self.counts,
+            "cases": [self._content(each) for each in self.outcomes],
+        }
+        return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
+
+    def _content(self, outcome: Outcome) -> dict[str, Any]:
+        content: dict[str, Any] = {
+            "id": outcome.case.id,
+            "file": outcome.case.file,
+            "status": outcome.status,
+            "reason": outcome.reason,
+        }
+        judgement = outcome.judgement
+        if judgement is None:
+            return content
+        content |= {"dtype": judgement.answer.dtype, "reason": outcome.reason}
+        if not judgement.has_shape:
+            content["reason"] = judgement.summary
+        else:
+            content |= {
+                "share": judgement.worst_share,
+                "untold": judgement.untold,
+                "numbers": judgement.wrong.size,
+            }
+            if judgement.has_passed:
+                content["grade"] = judgement.grade
+            else:
+                content["wrong"] = int(judgement.wrong.sum())
+                content["first"] = asdict(judgement.first_wrong)
+        if named := self.names.get(outcome.case.id):
+            content["mistake"] = asdict(named)
+        return content
+
+    def junit(self) -> bytes:
+        """Return the report as JUnit XML: a file is a class, a case a test."""
+        suite = ET.Element("testsuite", name=f"posref conformance {self.version}")
+        for each in self.outcomes:
+            test = ET.SubElement(suite, "testcase", classname=each.case.file, name=each.case.id)
+            if each.status in {"unsupported", "not_asked"}:
+                ET.SubElement(test, "skipped", message=each.reason)
+            elif each.status != "passes":
+                tag = "failure" if each.status == "fails" else "error"
+                first, *others = self._about(each)
+                told = ET.SubElement(test, tag, message=others[0] if others else first)
+                told.text = "\n".join([first, *others])
+        if self.failure is not None:
+            test = ET.SubElement(suite, "testcase", classname="posref", name="command")
+            ET.SubElement(test, "error", message=plain(self.failure)).text = plain(self.failure)
+        for name, tag in (
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
+            suite.set(name, str(len(suite.findall(f".//{tag}"))))
+        root = ET.Element("testsuites")
+        root.append(suite)
+        ET.indent(root)
+        body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        return body + b"\n"

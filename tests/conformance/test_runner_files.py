@@ -1,0 +1,206 @@
+"""Files that commands write: the suite, and cases of one's own."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service import conformance_command
+from service.__main__ import main
+from service.conformance.files.vector_file import Asked, VectorFile
+from service.conformance.questions import Question
+from service.conformance.recorded_cases import RecordedCase, cases_in
+
+ENGINE = Path(__file__).parent / "engines" / "rotary.py"
+TABLE = "/rope?head_dim=8&rope_theta=10000&seq_len=64&pack=concat"
+
+
+def table(width: int) -> Question:
+    return Question("table", "/rope", {"head_dim": width, "rope_theta": 10000.0}, (0, 1, 5))
+
+
+def asked() -> Iterator[Asked]:
+    yield "eight channels", table(8)
+
+
+def drawn(random: Random) -> Asked:
+    return "some channels", table(2 * random.randrange(1, 20))
+
+
+@pytest.fixture(autouse=True)
+def _two_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the suite have two small files."""
+    small = (VectorFile("rope/a", asked, drawn), VectorFile("rope/b", asked))
+    monkeypatch.setattr(conformance_command, "FILES", small)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
+def test_two_writes_are_equal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "one", "two"):
+        assert main(["conformance", "write", str(tmp_path / name)]) == 0
+
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert {"rope_a.json", "rope_b.json"} <= contents(tmp_path / "one").keys()
+    line = capfd.readouterr().out.splitlines()[-1]
+    assert line.startswith(f"{tmp_path / 'two'}: suite ")
+    assert ", 2 cases, " in line
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+
+
+def test_more_cases_are_drawn_from_a_seed(tmp_path: Path) -> None:
+    for name, seed in (("one", "1"), ("two", "1"), ("three", "2")):
+        given = ["--full", "3", "--seed", seed]
+        assert main(["conformance", "write", str(tmp_path / name), *given]) == 0
+
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert contents(tmp_path / "one") != contents(tmp_path / "three")
+    cases = json.loads((tmp_path / "one" / "rope_a.json").read_bytes())["cases"]
+    assert [each["id"] for each in cases] == ["rope/a/1", "rope/a/2", "rope/a/3", "rope/a/4"]
+
+
+def test_a_write_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write = Path.write_bytes
+
+    def without_room(path: Path, body: bytes) -> int:
+        if path.name == "rope_b.json":
+            write(path, body[:10])
+            raise OSError(28, "No space left on device", str(path))
+        return write(path, body)
+
+    monkeypatch.setattr(Path, "write_bytes", without_room)
+
+    assert main(["conformance", "write", str(tmp_path / "suite")]) == 2
+    assert "No space left on device" in capfd.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_other_files_of_a_folder_are_not_mixed_with_the_suite(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rope_old.json").write_text("{}")
+
+    assert main(["conformance", "write", str(tmp_path)]) == 2
+    assert "has other files: rope_old.json" in capfd.readouterr().err
+    assert contents(tmp_path) == {"rope_old.json": b"{}"}
+
+
+def rope(rows: int, base: float = 10000.0, width: int = 8) -> Any:
+    angles = np.arange(rows)[:, None] * base ** (-np.arange(0, width, 2) / width)
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder, with arrays of an implementation that ignores the base."""
+    monkeypatch.chdir(tmp_path)
+    np.save("right.npy", np.concatenate(rope(64), axis=1))
+    wrong = rope(64, 20000.0)
+    np.save("wrong.npy", np.concatenate(wrong, axis=1))
+    x = np.random.default_rng(0).standard_normal((2, 3, 16, 8)).astype(np.float32)
+    np.save("x.npy", x)
+    cos, sin = rope(16)
+    one, other = x[..., :4], x[..., 4:]
+    np.save("rotated.npy", np.concatenate([one * cos + other * sin, other * cos - one * sin], -1))
+    cos, sin = rope(3000, 20000.0, 128)
+    np.save("wide.npy", np.concatenate([cos, cos, sin, sin], axis=1))
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4}
+    more = {"num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0}
+    Path("config.json").write_text(json.dumps(config | more))
+    return tmp_path
+
+
+def written() -> RecordedCase:
+    (case,) = cases_in({"case.json": Path("case.json").read_text()})
+    return case
+
+
+def own(*arguments: str) -> RecordedCase:
+    assert main(["diagnose", *arguments, "--write-case", "case.json"]) == 1
+    assert Path("case.json").stat().st_size < 10_000
+    return written()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("to", [TABLE, "config.json", TABLE.replace("concat", "half")])
+def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(to: str) -> None:
+    case = own("wrong.npy", "--to", to)
+
+    assert case.question.kind == "table"
+    assert case.question.positions is not None
+    assert case.question.positions[:2] == (0, 1)
+    assert case.question.positions[-1] == 63
+    rows = [*case.question.positions]
+    np.testing.assert_allclose(case.expected.arrays["cos"], rope(64)[0][rows], atol=1e-5)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_case_fails_with_the_implementation_and_passes_once_it_is_mended() -> None:
+    for file, to in (("wrong.npy", TABLE), ("wide.npy", "/rope?head_dim=128&pack=half_concat")):
+        own(file, "--to", to)
+        run = ["conformance", "run", "--suite", "case.json", "--", sys.executable, str(ENGINE)]
+        assert main([*run, "twice-the-base"]) == 1
+        assert main(run) == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_positions_of_rows_are_those_of_the_command() -> None:
+    case = own("right.npy", "--to", TABLE, "--start", "100")
+    assert case.question.positions is not None
+    assert case.question.positions[0] == 100
+    case = own("right.npy", "--to", "config.json", "--positions", "7:71")
+    assert case.question.positions is not None
+    assert (case.question.positions[0], case.question.positions[-1]) == (7, 70)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_rotation_has_a_case_of_one_head() -> None:
+    to = "/rope/apply?head_dim=8&rope_theta=10000&layout=half"
+    case = own("x.npy", "--rotated", "rotated.npy", "--to", to)
+
+    assert case.question.kind == "rotate"
+    assert np.shape(case.question.x) == case.expected.shape
+    np.testing.assert_array_equal(case.question.x[0], np.load("x.npy")[0, 0, 0])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_right_array_has_no_case(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "right.npy", "--to", TABLE, "--write-case", "case.json"]) == 0
+
+    printed = capfd.readouterr()
+    assert "verdict: equal" in printed.out
+    assert printed.err.startswith("case.json: no number is further off")
+    assert not Path("case.json").exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["slopes.npy", "--to", "/relative/alibi/slopes?num_heads=8"],
+            "to: a case needs a table whose rows have one position each, not /relative/alibi",
+        ),
+        (
+            ["x.npy", "--rotated", "rotated.npy", "--to", "/rope?head_dim=8&seq_len=16"],
+            "to: name the rotation by its layout, as in /rope/apply?layout=half",
+        ),
+    ],
+)
+def test_other_tables_are_refused(
+    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    np.save("slopes.npy", np.arange(8.0))
+
+    assert main(["diagnose", *arguments, "--write-case", "case.json"]) == 2
+    assert capfd.readouterr().err.startswith(f"case.json: {told}")
+    assert not Path("case.json").exists()

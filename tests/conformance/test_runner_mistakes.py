@@ -1,0 +1,298 @@
+"""The names that ``posref conformance run`` gives to the mistakes of implementations."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from service.__main__ import main
+from service.conformance import naming, suite
+from service.conformance.expected import expectation
+from service.conformance.files.vector_file import Asked, VectorFile
+from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, read_answer
+from service.conformance.naming import names_of
+from service.conformance.questions import Question, numbers_of
+from service.conformance.recorded_cases import RecordedCase, cases_in
+from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+from service.encodings.rotary.angles import PACKS
+from service.numerics.tables import size
+from service.routes.table_urls import read_url
+
+ENGINE = Path(__file__).parent / "engines" / "rotary.py"
+PLACES = (0, 1, 257, 2049, 4097)
+
+
+def table(base: float, width: int = 16, places: tuple[int, ...] = PLACES) -> Question:
+    return Question("table", "/rope", {"head_dim": width, "rope_theta": base}, places)
+
+
+def asked() -> Iterator[Asked]:
+    yield "Llama 2", table(10000.0)
+    yield "Llama 3", table(500000.0)
+    yield "negative positions", table(1e6, 8, (-257, -1, 0, 1))
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small suite."""
+    file = tmp_path_factory.mktemp("vectors") / "rope.json"
+    file.write_text(suite.text_of(VectorFile("rope/some", asked)))
+    return file
+
+
+Run = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def run(vectors: Path, tmp_path: Path) -> Run:
+    """Run a suite against the engine with a mistake; return the exit code and the JSON."""
+
+    def run_(*engine: str, options: Sequence[str] = (), of: Path = vectors) -> Any:
+        report = tmp_path / "report.json"
+        given = ["--suite", str(of), "--json", str(report), *options]
+        command = [sys.executable, str(ENGINE), *engine]
+        code = main(["conformance", "run", *given, "--", *command])
+        return code, json.loads(report.read_bytes())
+
+    return run_
+
+
+@pytest.mark.parametrize("pack", ["compact", "half"])
+@pytest.mark.parametrize("dtype", [*UNIT_ROUNDOFF])
+def test_an_honest_implementation_passes(dtype: str, pack: str, run: Run) -> None:
+    code, report = run("", dtype, pack)
+
+    assert code == 0
+    assert report["summary"]["passes"] == 3
+    assert all(each["share"] < 1 for each in report["cases"])
+    assert {each["dtype"] for each in report["cases"]} == {dtype}
+
+
+NAMED = {
+    "wrong-base": (2, "numbers"),
+    "sine-sign": (3, "numbers"),
+    "halves-swapped": (3, "numbers"),
+    "layout-swapped": (3, "numbers"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("mistake", NAMED)
+def test_a_mistake_is_named_in_every_case_that_shows_it(mistake: str, dtype: str, run: Run) -> None:
+    failing, by = NAMED[mistake]
+
+    code, report = run(mistake, dtype, "half" if mistake == "layout-swapped" else "compact")
+
+    assert code == 1
+    named = [each["mistake"] for each in report["cases"] if each["status"] == "fails"]
+    assert len(named) == report["summary"]["fails"] == failing
+    assert {each["name"] for each in named} == {mistake}
+    assert {each["by"] for each in named} == {by}
+    assert all(each["effect"] for each in named)
+
+
+def test_a_mistake_says_which_request_gives_the_wrong_numbers(run: Run) -> None:
+    _, report = run("wrong-base")
+
+    request = report["cases"][1]["mistake"]["request"]
+    assert "rope_theta=10000" in request["url"]
+    assert report["cases"][1]["first"]["position"] == 1
+
+
+def test_what_no_numbers_name_is_diagnosed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "MAKERS", {})
+    monkeypatch.setattr(naming, "_MOST_DIAGNOSED", 2)
+
+    _, report = run("not-rotated")
+
+    names = [(each["mistake"]["name"], each["mistake"]["by"]) for each in report["cases"]]
+    assert names == [("not-rotated", "diagnosis")] * 2 + [("unexplained", "")]
+    _, report = run("not-rotated", options=["--no-diagnosis"])
+    assert {each["mistake"]["name"] for each in report["cases"]} == {"unexplained"}
+
+
+def test_a_number_that_is_none_is_wrong_and_unexplained(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, report = run("nan")
+
+    assert code == 1
+    assert report["cases"][0]["first"] == {
+        "array": "cos",
+        "index": [1, 0],
+        "position": 1,
+        "got": None,
+        "want": 0.5403023058681398,
+        "allowed": pytest.approx(6.4e-8, rel=0.01),
+    }
+    assert report["cases"][0]["mistake"]["name"] == "unexplained"
+    told = "from position 1, cos channel 0: nan for 0.540302306 ± 6.4e-08; 1 of 80 numbers\n"
+    assert told in capfd.readouterr().out
+
+
+def test_another_shape_fails(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    code, report = run("truncated")
+
+    assert code == 1
+    assert report["cases"][0]["status"] == "fails"
+    assert "the shape is (4, 8), and must be (5, 8)" in capfd.readouterr().out
+
+
+def test_iterated_frequencies_are_a_notice_where_they_cost_too_much(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wide = VectorFile("rope/wide", lambda: iter([("128 channels", table(10000.0, 128))]))
+    (tmp_path / "wide.json").write_text(suite.text_of(wide))
+
+    code, report = run("iterated", of=tmp_path / "wide.json")
+
+    assert code == 1
+    mistake = report["cases"][0]["mistake"]
+    assert mistake["name"] == "iterated-frequencies"
+    assert mistake["by"] == "arithmetic"
+    assert "the right convention; its iterated frequencies cost 1." in capfd.readouterr().out
+    assert run("", of=tmp_path / "wide.json")[0] == 0
+
+
+def test_junit_has_a_class_for_a_file_and_says_from_which_position(
+    run: Run, tmp_path: Path
+) -> None:
+    run("wrong-base", options=["--junit", str(tmp_path / "junit.xml")])
+
+    suites = ET.parse(tmp_path / "junit.xml").getroot()
+    (found,) = suites
+    assert suites.tag == "testsuites"
+    assert found.attrib.items() >= {("tests", "3"), ("failures", "2"), ("errors", "0")}
+    assert {each.get("classname") for each in found} == {"rope/some"}
+    failures = found.findall("testcase/failure")
+    assert [str(each.text).partition(",")[0] for each in failures] == [
+        "from position 1",
+        "from position -257",
+    ]
+    assert all("wrong-base" in str(each.get("message")) for each in failures)
+
+
+def recorded(question: Question, expected: Expectation | None = None) -> RecordedCase:
+    return RecordedCase("a/1", "a", "", question, expected or expectation(question))
+
+
+HALVES = {"head_dim": 8, "layout": "half"}
+SECTIONS = {
+    "head_dim": 16,
+    "mrope_section": [2, 3, 3],
+    "positions_t": [0, 1, 5],
+    "positions_h": [0, 1, 2],
+    "positions_w": [3, 1, 2],
+}
+
+
+@pytest.mark.parametrize("sections", [False, True])
+@pytest.mark.parametrize("pack", [each for each in PACKS if each != "angle"])
+def test_every_packing_is_unpacked_and_its_copies_must_be_equal(pack: str, sections: bool) -> None:
+    question = Question("table", "/rope", SECTIONS) if sections else table(10000.0)
+    url = question.request.url
+    right = {name: numbers_of(each) for name, each in read_url(url).document.arrays.items()}
+    case = recorded(question, Expectation(right, np.zeros(right["cos"].shape)))
+    sent = {}
+    for name, each in read_url(url.replace("=compact", f"={pack}")).document.arrays.items():
+        elements = each.read(0, size(each)).reshape(each.shape)
+        is_complex = elements.dtype.kind == "c"
+        sent[name] = np.stack([elements.real, elements.imag], -1) if is_complex else elements
+
+    def judged() -> Judgement:
+        arrays = {name: each[None].tolist() for name, each in sent.items()}
+        message = {"dtype": "float64", "pack": pack, "arrays": arrays}
+        return Judgement(case, read_answer(message, case))
+
+    assert judged().has_passed
+    assert judged().grade == "exact"
+    next(iter(sent.values())).reshape(len(right["cos"]), -1)[1, -1] += 1e-9
+    assert judged().wrong.sum() == 1
+    assert ("copies differ" in judged().summary) == ("half" in pack or "interleaved" in pack)
+
+
+def test_a_numbers_place_is_that_of_the_first_listed_position() -> None:
+    x = [[[1.0] * 8] * 3] * 2
+    question = Question("rotate", "/rope/apply", HALVES, (9, 4, 5), x)
+    case = recorded(question)
+    rotated = np.array(case.expected.arrays["rotated"])
+    rotated[0, 2, 1] = rotated[1, 1, 3] = 7
+    answer = read_answer({"dtype": "float32", "arrays": {"y": rotated.tolist()}}, case)
+
+    first = Judgement(case, answer).first_wrong
+
+    assert (first.position, first.index, first.got) == (4, (1, 1, 3), 7.0)
+    assert first.text.startswith("from position 4, rotated at [1, 1, 3]: 7 for ")
+
+
+def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:
+    right = [recorded(table(base)) for base in (10000.0, 500000.0)]
+    cases = [RecordedCase(f"a/{n}", "a", "", c.question, c.expected) for n, c in enumerate(right)]
+    copies = {name: each[None] for name, each in cases[0].expected.arrays.items()}
+    judgements = [Judgement(case, AnswerArrays("float64", {}, copies)) for case in cases]
+
+    named = names_of(judgements, diagnoses=False)
+
+    assert judgements[0].has_passed
+    assert named["a/1"].name == "wrong-base"
+
+
+def test_rows_that_are_numbers_name_the_mistake_of_rows_that_are_none() -> None:
+    case = recorded(table(500000.0))
+    copies = {name: each[None].copy() for name, each in expectation(table(1e6)).arrays.items()}
+    copies["cos"][0, 2] = np.nan
+    judgement = Judgement(case, AnswerArrays("float64", {}, copies))
+
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
+    assert judgement.first_wrong.position == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_answer_stops_the_judge(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-8, 8, (1, 3, 8)).tolist()
+    cases = [
+        recorded(table(10000.0)),
+        recorded(
+            Question("rotate", "/rope/apply", {"head_dim": 8, "layout": "half"}, (0, 1, 5), x)
+        ),
+        recorded(Question("array", "/relative/t5", {"query_len": 4, "key_len": 4})),
+    ]
+    judgements = []
+    for case in cases:
+        right = case.expected.shape
+        for shape in (right, (1, *right), right[::-1], (*right, 2), (2, 3, 4), (1,), ()):
+            numbers = rng.standard_normal(shape) * 10.0 ** rng.integers(-320, 300)
+            sent = np.where(rng.random(shape) < 0.1, np.nan, numbers).tolist()
+            names = (("cos", "sin"), ("rope",), ("array",))[rng.integers(3)]
+            message = {
+                "dtype": rng.choice([*UNIT_ROUNDOFF, "int64"]),
+                "pack": rng.choice([*PACKS]),
+                "arrays": dict.fromkeys(names, sent),
+            }
+            try:
+                judgements.append(Judgement(case, read_answer(message, case)))
+            except InvalidAnswer:
+                continue
+
+    named = names_of(judgements, diagnoses=True)
+
+    assert named.keys() == {each.case.id for each in judgements if not each.has_passed}
+    assert all(each.summary for each in judgements if not each.has_passed)
+
+
+def test_files_say_all_that_the_rule_needs() -> None:
+    questions = [each for _, each in asked()]
+    texts = {"a.json": suite.text_of(VectorFile("rope/some", asked))}
+
+    for question, case in zip(questions, cases_in(texts), strict=True):
+        own = expectation(question)
+        assert case.question == question
+        for name in own.arrays:
+            for dtype in UNIT_ROUNDOFF:
+                assert (case.expected.allowed(name, dtype) == own.allowed(name, dtype)).all()
