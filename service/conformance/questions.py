@@ -6,7 +6,7 @@ request. The numbers are those of the server, in float64.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
@@ -84,7 +84,7 @@ class Question:
         kept = {name: each for name, each in self.parameters.items() if name not in without}
         return replace(self, parameters={**kept, **parameters})
 
-    @property
+    @cached_property
     def as_table(self) -> "Question":
         """The question itself, or for a model the question for the table of its config.
 
@@ -92,12 +92,21 @@ class Question:
         """
         if self.kind != "model":
             return self
-        config, length = self.parameters["config"], self.parameters.get("context_length")
-        tables = tables_of(orjson.dumps(config), length)
+        tables = self._tables_of_layers
         label = self.parameters.get("layer_type", next(iter(tables)))
         return Question("table", "/rope", tables[label], self.positions)
 
     @property
+    def layer_types(self) -> tuple[str, ...]:
+        """The layer types of a model; () otherwise."""
+        return tuple(self._tables_of_layers) if self.kind == "model" else ()
+
+    @property
+    def _tables_of_layers(self) -> Mapping[str, Mapping[str, Any]]:
+        config, length = self.parameters["config"], self.parameters.get("context_length")
+        return _tables_of(orjson.dumps(config), length)
+
+    @cached_property
     def request(self) -> Request:
         """The request that a posref server answers with the numbers, in float64."""
         if self.kind == "model":
@@ -138,7 +147,7 @@ _OF_LINKS = {"seq_len", "start", "pack", "part", "dtype"}
 
 
 @cache
-def tables_of(config: bytes, context_length: int | None = None) -> Mapping[str, Mapping[str, Any]]:
+def _tables_of(config: bytes, context_length: int | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Return the parameters of the rotary tables of a config, by layer type; raises PosrefError.
 
     Args:
@@ -165,6 +174,15 @@ def numbers_of(table: Table) -> Numbers:
     return to_float64(elements, table.dtype)
 
 
-def arrays_of(request: Request) -> dict[str, Numbers]:
-    """Return the arrays of a server's answer by name; raises PosrefError."""
+def arrays_of(request: Request) -> Mapping[str, Numbers]:
+    """Return the arrays of a server's answer by name, not to be written to; raises PosrefError."""
+    if request.body is None:
+        return _arrays_at(request.url)
     return {name: numbers_of(table) for name, table in request.document().arrays.items()}
+
+
+# A case asks for the same frequencies again and again.
+@lru_cache(maxsize=64)
+def _arrays_at(url: str) -> Mapping[str, Numbers]:
+    document = Request("GET", url).document()
+    return {name: numbers_of(table) for name, table in document.arrays.items()}

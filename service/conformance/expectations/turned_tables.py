@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.conformance.questions import Numbers, Question, Request, arrays_of
+from service.conformance.questions import Numbers, Question, arrays_of
 from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expected, rounded_up
 from service.encodings.rotary.rules import ROPE_TYPES
 from service.numerics.phase import Float64s
@@ -35,7 +35,7 @@ def table_expectation(question: Question) -> Expectation:
     found = arrays_of(question.request)
     frequencies = frequencies_of(question)
     factor = float(frequencies["attention_factor"])
-    angles = np.abs(arrays_of(_angles(question))["rope"])
+    angles = np.abs(_turned(question, frequencies["inv_freq"]))
     counted = _roundings(question.parameters, frequencies)
     is_far = angles > frequencies["inv_freq"] * (_MOST_COUNTED + 0.5)
     allowed = UNIT * angles * (counted + is_far)
@@ -52,19 +52,27 @@ def table_expectation(question: Question) -> Expectation:
     )
 
 
-def frequencies_of(question: Question) -> dict[str, Numbers]:
+def frequencies_of(question: Question) -> Mapping[str, Numbers]:
     """Return the frequencies of a rotary table, and intermediate numbers; raises PosrefError."""
     names = ENDPOINTS["/rope/frequencies"].parameters.model_fields
     kept = {name: each for name, each in question.parameters.items() if name in names}
     return arrays_of(Question("array", "/rope/frequencies", kept).request)
 
 
-def _angles(question: Question) -> Request:
-    """Return the request for the angles of a table."""
+def _turned(question: Question, omega: Numbers) -> Float64s:
+    """Return the angles of a rotary table, but for a few roundings."""
+    if question.positions is None or "mrope_section" in question.parameters:
+        return angles_of(question)
+    return np.multiply.outer(np.array(question.positions, dtype=np.float64), omega)
+
+
+def angles_of(question: Question) -> Float64s:
+    """Return the angles of a rotary table, (…, S, r/2); raises PosrefError."""
     given = {
         name: each for name, each in question.parameters.items() if not name.startswith("xpos")
     }
-    return Question("array", "/rope", {**given, "pack": "angle"}, question.positions).request
+    asked = Question("array", "/rope", {**given, "pack": "angle"}, question.positions)
+    return arrays_of(asked.request)["rope"].astype(np.float64)
 
 
 def _roundings(keys: Mapping[str, Any], frequencies: Mapping[str, Numbers]) -> Float64s:
@@ -167,18 +175,21 @@ def _grown(found: Mapping[str, Numbers], omega: Numbers) -> tuple[Float64s, Floa
 
 def rotation_expectation(question: Question) -> Expectation:
     """Return x, rotated, of the shape of x; raises PosrefError."""
-    names = ENDPOINTS["/rope"].parameters.model_fields
-    kept = {
-        name: each for name, each in question.parameters.items() if name in names and name != "axes"
-    }
-    has_positions = question.positions is not None or {"positions_h", "cu_seqlens"} & kept.keys()
-    if not has_positions and "grid" not in kept:
-        kept["seq_len"] = np.shape(question.x)[-2]
-    table = table_expectation(Question("table", "/rope", kept, question.positions))
+    table = table_expectation(table_of(question))
     layout = str(question.parameters.get("layout", "interleaved"))
     output = str(question.parameters.get("output_layout", layout))
     width = 2 * table.shape[-1]
     return rotated(question, table, pairs(layout, width), pairs(output, width))
+
+
+def table_of(question: Question) -> Question:
+    """Return the question for the table that a rotation multiplies by."""
+    names = {*ENDPOINTS["/rope"].parameters.model_fields} - {"axes"}
+    kept = {name: each for name, each in question.parameters.items() if name in names}
+    rows = {"positions_h", "cu_seqlens", "grid"} & kept.keys()
+    if question.positions is None and not rows:
+        kept["seq_len"] = np.shape(question.x)[-2]
+    return Question("table", "/rope", kept, question.positions)
 
 
 def rotated(question: Question, table: Expectation, read: Pairs, written: Pairs) -> Expectation:
@@ -195,7 +206,9 @@ def rotated(question: Question, table: Expectation, read: Pairs, written: Pairs)
     (result,) = arrays_of(question.request).values()
     assert table.angle is not None
     offset = question.parameters.get("rotary_offset", 0)
-    x = np.asarray(question.x, dtype=np.float64)
+    axes = question.parameters.get("axes", ())
+    row_axis = axes.index("seq") - len(axes) if "seq" in axes else -2
+    x = np.moveaxis(np.asarray(question.x, dtype=np.float64), row_axis, -2)
     rows = (-1, *table.shape[-2:])
     flat = np.abs(x).reshape(prod(x.shape[:-2]), *x.shape[-2:])
     both = flat[..., offset + read[0]] + flat[..., offset + read[1]]
@@ -205,13 +218,8 @@ def rotated(question: Question, table: Expectation, read: Pairs, written: Pairs)
         size[..., offset + channels] = scale * both
         turned[..., offset + channels] = both * table.angle.reshape(rows)
     allowed = rounded_up(np.minimum(turned + 4 * UNIT * size, np.maximum(size, 1) * MOST_ANGLE))
-    return Expectation(
-        {"rotated": result},
-        allowed.reshape(x.shape),
-        size.reshape(x.shape),
-        table.factor,
-        is_rotation=True,
-    )
+    angle, size = (np.moveaxis(each.reshape(x.shape), -2, row_axis) for each in (allowed, size))
+    return Expectation({"rotated": result}, angle, size, table.factor, is_rotation=True)
 
 
 def pairs(layout: str, width: int) -> Pairs:

@@ -92,7 +92,6 @@ def _rotate() -> Iterator[Asked]:
         return Question("rotate", "/rope/axial/apply", parameters, None, x)
 
     yield "Qwen2-VL's vision: pairs (k, k + r/2)", axial("qwen2_vl", "half", [2, 3], 16)
-    yield "Pixtral: pairs (k, k + r/2)", axial("pixtral", "half", [2, 3], 8)
     yield "SAM 2: pairs (2k, 2k + 1), columns first", axial("sam2", "interleaved", [2, 3], 8)
     yield "the halves of each axis", axial("allegro", "half_by_axis", [2, 1, 2], 12)
 

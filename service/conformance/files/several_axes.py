@@ -35,11 +35,7 @@ def _mrope() -> Iterator[Asked]:
         mrope(_VIDEO, rope_theta=1000000.0, mrope_section=[2, 3, 3]),
     )
     yield (
-        "Qwen3-VL: the axes alternate",
-        mrope(MEDIA, rope_theta=5000000.0, mrope_section=[4, 2, 2], mrope_interleaved=True),
-    )
-    yield (
-        "the axes alternate, and a rule scales the frequencies",
+        "Qwen3-VL: the axes alternate; a rule scales the frequencies",
         mrope(
             _VIDEO,
             rope_theta=5000000.0,
@@ -70,20 +66,14 @@ def _axial() -> Iterator[Asked]:
     yield "Qwen2-VL: rows first, then columns", axial("qwen2_vl", [2, 5])
     yield "Pixtral: one series of frequencies for both axes", axial("pixtral", [2, 4])
     yield "Llama 4: columns first, counted from 1", axial("llama4", [2, 4])
-    yield "DINOv3: centres of patches", axial("dinov3", [2, 4])
     yield (
-        "DINOv3: the longer side has the coordinates −1 to 1",
-        axial("dinov3", [2, 5], normalize_coords="max"),
+        "DINOv3: centres of patches; the longer side has the coordinates −1 to 1",
+        axial("dinov3", [2, 4], normalize_coords="max"),
     )
     yield "EVA-02: scaled to the grid of training", axial("timm", [3, 4], reference_grid=[16, 16])
     yield "timm: bands of pixels in equal ratios", axial("timm_pixels", [2, 4])
-    yield (
-        "rotary-embedding-torch: bands of pixels, evenly",
-        axial("rotary_embedding_torch_pixel", [2, 4]),
-    )
     yield "Lumina: the axes alternate", axial("lumina", [2, 4])
     yield "CogVideoX: a video", axial("cogvideox", [2, 2, 3])
-    yield "SAM 2: columns first", axial("sam2", [2, 4])
     yield "EfficientLoFTR: alternating, counted from 1", axial("efficientloftr", [2, 4])
     yield (
         "Flux: positions along three axes of unequal widths",
