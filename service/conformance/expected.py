@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
-from service.conformance.expectations import turned_tables
+from service.conformance.expectations import turned_axes, turned_tables
 from service.conformance.questions import Question, arrays_of
 from service.conformance.tolerance import Expectation, Expected
 from service.errors import Fault, InvalidParameters
 
-_BY_RESOURCE: Mapping[str, Expected] = {**turned_tables.EXPECTED}
+_BY_RESOURCE: Mapping[str, Expected] = {
+    **turned_tables.EXPECTED,
+    **turned_axes.EXPECTED,
+}
 
 
 def expectation(question: Question) -> Expectation:

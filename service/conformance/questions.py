@@ -6,6 +6,7 @@ request. The numbers are those of the server, in float64.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
@@ -42,19 +43,17 @@ class Request:
     body: Mapping[str, Any] | None = None
 
     def content(self) -> dict[str, Any]:
-        """Return the request as a JSON object."""
-        body = {} if self.body is None else {"body": self.body}
-        return {"method": self.method, "url": self.url, **body}
+        """Return the request as a JSON object, without x, which is that of the case."""
+        content: dict[str, Any] = {"method": self.method, "url": self.url}
+        if self.body is not None:
+            content["body"] = {name: each for name, each in self.body.items() if name != "x"}
+        return content
 
     def document(self) -> Document:
         """Return what a server answers, before any number is computed; raises PosrefError."""
         if self.body is None:
             return read_url(self.url).document
-        endpoint = ENDPOINTS[self.url.partition("?")[0]]
-        values, content = endpoint.inputs.read(JSON, orjson.dumps(self.body))
-        parameters = read_parameters(endpoint.parameters, values)
-        arguments = endpoint.inputs.arguments(parameters, content)
-        answer = endpoint.answer_to(parameters, arguments, default_settings())
+        answer = _answer(self.url.partition("?")[0], {}, orjson.dumps(self.body))
         assert isinstance(answer, Document)
         return answer
 
@@ -69,7 +68,7 @@ class Question:
             other table; ``positions`` are position ids; ``resize`` is x, resized.
         resource: the path of the server's resource.
         parameters: of the resource, under the names of published configs; for a model, ``config``
-            and, where there are several, ``layer_type``.
+            and, where there are several, ``layer_type`` and ``context_length``.
         positions: of the rows, where the resource takes them.
         x: the array that is rotated or resized, as nested lists.
     """
@@ -85,9 +84,33 @@ class Question:
         kept = {name: each for name, each in self.parameters.items() if name not in without}
         return replace(self, parameters={**kept, **parameters})
 
+    @cached_property
+    def as_table(self) -> "Question":
+        """The question itself, or for a model the question for the table of its config.
+
+        It is the table that ``/rope/config`` links to, at the positions of the question.
+        """
+        if self.kind != "model":
+            return self
+        tables = self._tables_of_layers
+        label = self.parameters.get("layer_type", next(iter(tables)))
+        return Question("table", "/rope", tables[label], self.positions)
+
     @property
+    def layer_types(self) -> tuple[str, ...]:
+        """The layer types of a model; () otherwise."""
+        return tuple(self._tables_of_layers) if self.kind == "model" else ()
+
+    @property
+    def _tables_of_layers(self) -> Mapping[str, Mapping[str, Any]]:
+        config, length = self.parameters["config"], self.parameters.get("context_length")
+        return _tables_of(orjson.dumps(config), length)
+
+    @cached_property
     def request(self) -> Request:
         """The request that a posref server answers with the numbers, in float64."""
+        if self.kind == "model":
+            return self.as_table.request
         given = dict(self.parameters)
         if self.positions is not None:
             given["positions"] = self.positions
@@ -110,6 +133,39 @@ class Question:
         return not ENDPOINTS[self.resource].has_get
 
 
+def _answer(path: str, query: Mapping[str, Any], body: bytes) -> Any:
+    """Return the answer of an endpoint to a POST of JSON; raises PosrefError."""
+    endpoint = ENDPOINTS[path]
+    values, content = endpoint.inputs.read(JSON, body)
+    parameters = read_parameters(endpoint.parameters, {**query, **values})
+    arguments = endpoint.inputs.arguments(parameters, content)
+    return endpoint.answer_to(parameters, arguments, default_settings())
+
+
+# Of a table that a config links to: its rows, and how they are packed.
+_OF_LINKS = {"seq_len", "start", "pack", "part", "dtype"}
+
+
+@cache
+def _tables_of(config: bytes, context_length: int | None = None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the parameters of the rotary tables of a config, by layer type; raises PosrefError.
+
+    Args:
+        config: JSON.
+        context_length: that the model runs with.
+    """
+    query = {} if context_length is None else {"context_length": context_length}
+    report = _answer("/rope/config", query, config)
+    return {
+        name: {
+            key: each
+            for key, each in read_url(entry.table).request.parameters.items()
+            if key not in _OF_LINKS
+        }
+        for name, entry in report.rope.items()
+    }
+
+
 def numbers_of(table: Table) -> Numbers:
     """Return all numbers of a table as float64, or as int64 if they are indices."""
     elements = table.read(0, size(table)).reshape(table.shape)
@@ -118,6 +174,15 @@ def numbers_of(table: Table) -> Numbers:
     return to_float64(elements, table.dtype)
 
 
-def arrays_of(request: Request) -> dict[str, Numbers]:
-    """Return the arrays of a server's answer by name; raises PosrefError."""
+def arrays_of(request: Request) -> Mapping[str, Numbers]:
+    """Return the arrays of a server's answer by name, not to be written to; raises PosrefError."""
+    if request.body is None:
+        return _arrays_at(request.url)
     return {name: numbers_of(table) for name, table in request.document().arrays.items()}
+
+
+# A case asks for the same frequencies again and again.
+@lru_cache(maxsize=64)
+def _arrays_at(url: str) -> Mapping[str, Numbers]:
+    document = Request("GET", url).document()
+    return {name: numbers_of(table) for name, table in document.arrays.items()}

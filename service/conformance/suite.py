@@ -166,9 +166,21 @@ def text_of_cases(name: str, cases: Sequence[Case]) -> str:
         "revision": {"kind": document.kind, "table": document.revision},
         "unit_roundoff": dict(UNIT_ROUNDOFF),
         "flags": {name: about(name) for name in names},
-        "cases": [case.content() for case in cases],
+        "cases": [*_contents(cases)],
     }
     return "".join(_lines(content, "")) + "\n"
+
+
+def _contents(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
+    """Yield the cases of a file; the request of a flag is in the first case that has the flag."""
+    seen: set[str] = set()
+    for case in cases:
+        content = case.content()
+        for flag in content["flags"]:
+            if flag["name"] in seen:
+                flag.pop("request", None)
+        seen |= {flag["name"] for flag in content["flags"] if "request" in flag}
+        yield content
 
 
 @cache
@@ -194,7 +206,9 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     is_list, is_object = isinstance(value, list), isinstance(value, dict)
     is_row = is_list and not any(isinstance(each, list | dict) for each in value)
-    is_short = is_object and len(text) < _WIDTH
+    # A flag is one line, whatever its request.
+    is_flag = is_object and ("times" in value or value.get("shape") is True)
+    is_short = is_flag or (is_object and len(text) < _WIDTH)
     if is_row or is_short or not (is_list or is_object):
         yield text
         return

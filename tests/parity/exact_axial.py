@@ -13,19 +13,24 @@ Exacts: TypeAlias = list[Any]
 
 mpf = mpmath.mpf
 
-_REVERSED = {"diffusers_2d", "sam2", "kimi_k25"}
+_REVERSED = {"diffusers_2d", "sam2", "kimi_k25", "llama4"}
 _ALTERNATING = {"lumina", "kimi_k25", "efficientloftr"}
-_OFFSETS = {"efficientloftr": 1}
+_OFFSETS = {"efficientloftr": 1, "llama4": 1}
 
 
 def axial_angles(query: Query) -> list[Exacts]:
-    """Evaluate the angles of every token of a grid, the last axis fastest."""
+    """Evaluate the angles of every token of a grid, the last axis fastest, or of a list."""
+    if "axes_dim" in query:
+        return _listed(query)
     grid, name = list(query["grid"]), query["convention"]
     along = [_along(query, axis) for axis in range(len(grid))]
     order = list(range(len(grid)))
     if (name in _REVERSED) != (query.get("grid_indexing") == "xy"):
         order.reverse()
     rates = [_rates(query, width) for width in _widths(query)]
+    if name == "pixtral":
+        series = _rates(query, query["head_dim"])
+        rates = [series[axis :: len(grid)] for axis in range(len(grid))]
     rows = []
     for token in np.ndindex(*grid):
         blocks = [
@@ -37,8 +42,19 @@ def axial_angles(query: Query) -> list[Exacts]:
     return rows
 
 
+def _listed(query: Query) -> list[Exacts]:
+    tokens = zip(*(query[f"positions_{axis}"] for axis in "thw"), strict=True)
+    rates = [_rates(query, width) for width in query["axes_dim"]]
+    return [
+        [place * rate for place, own in zip(token, rates, strict=True) for rate in own]
+        for token in tokens
+    ]
+
+
 def _widths(query: Query) -> list[int]:
     head_dim, axes = query["head_dim"], len(query["grid"])
+    if query["convention"] == "wan":
+        return [head_dim - 4 * (head_dim // 6), 2 * (head_dim // 6), 2 * (head_dim // 6)]
     if query["convention"] == "cogvideox":
         return [head_dim // 4, 3 * head_dim // 8, 3 * head_dim // 8]
     return [head_dim // axes] * axes

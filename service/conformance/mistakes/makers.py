@@ -3,13 +3,28 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from service.conformance.mistakes import arrays, other_settings
+from service.conformance.mistakes import (
+    arrays,
+    exchanged_axes,
+    moved_rows,
+    narrow_types,
+    other_frequencies,
+    other_settings,
+)
 from service.conformance.mistakes.wrong import Maker
 
 
 def _all() -> Mapping[str, tuple[Maker, ...]]:
     found: defaultdict[str, tuple[Maker, ...]] = defaultdict(tuple)
-    for module in (other_settings, arrays):
+    modules = (
+        other_settings,
+        other_frequencies,
+        moved_rows,
+        exchanged_axes,
+        arrays,
+        narrow_types,
+    )
+    for module in modules:
         for name, makers in module.MAKERS.items():
             found[name] += makers
     return dict(found)

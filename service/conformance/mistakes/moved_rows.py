@@ -1,0 +1,114 @@
+"""Mistakes of positions: rows that have those of others."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from service.conformance.mistakes.rotary_questions import rows_of
+from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.questions import Question
+from service.conformance.tolerance import Expectation
+from service.encodings.rotary.angles import AXES
+
+Rows: TypeAlias = tuple[int, ...]
+Move: TypeAlias = Callable[[Rows], Iterator[Rows]]
+
+_LENGTHS = (2048, 4096, 8192, 32768)
+
+
+def _at(move: Move) -> Maker:
+    """Return the maker of a mistake that gives the rows of a sequence other positions."""
+
+    def made(question: Question, _: Expectation) -> Iterator[Wrong]:
+        question = question.as_table
+        rows = rows_of(question)
+        if rows is not None:
+            plain = question.changed("start")
+            moved = (each for each in move(rows) if each != rows)
+            yield from answers_to(*(replace(plain, positions=each) for each in moved))
+
+    return made
+
+
+def _is_run(rows: Rows) -> bool:
+    return len(rows) > 1 and rows == tuple(range(rows[0], rows[0] + len(rows)))
+
+
+def _offset(rows: Rows) -> Iterator[Rows]:
+    for offset in (1, -1, 2):
+        yield tuple(each + offset for each in rows)
+
+
+def _cache_offset(rows: Rows) -> Iterator[Rows]:
+    if _is_run(rows) and rows[0] > 0:
+        for offset in (-rows[0], rows[0]):
+            yield tuple(each + offset for each in rows)
+
+
+def _reversed(rows: Rows) -> Iterator[Rows]:
+    yield rows[::-1]
+
+
+def _stuck(rows: Rows) -> Iterator[Rows]:
+    for most in (sorted(rows)[len(rows) // 2], *(length - 1 for length in _LENGTHS)):
+        yield tuple(min(each, most) for each in rows)
+
+
+def _reset(rows: Rows) -> Iterator[Rows]:
+    half = len(rows) // 2
+    if _is_run(rows):
+        yield (*rows[:half], *rows[: len(rows) - half])
+    for length in _LENGTHS:
+        yield tuple(each % length for each in rows)
+
+
+def _others(rows: Rows) -> Iterator[Rows]:
+    if not _is_run(rows):
+        yield tuple(range(len(rows)))
+        yield tuple(sorted(rows))
+        yield tuple(abs(each) for each in rows)
+
+
+def _not_rotated(rows: Rows) -> Iterator[Rows]:
+    yield (0,) * len(rows)
+
+
+def _next_sequence(question: Question, _: Expectation) -> Iterator[Wrong]:
+    offsets = question.parameters.get("seqlen_offsets")
+    if offsets:
+        yield from answers_to(question.changed(seqlen_offsets=[*offsets[1:], offsets[0]]))
+
+
+def _cached_rows_of_sequences(question: Question, _: Expectation) -> Iterator[Wrong]:
+    offsets = question.parameters.get("seqlen_offsets")
+    if offsets:
+        for times in (0, 2):
+            moved = [times * each for each in offsets]
+            yield from answers_to(question.changed(seqlen_offsets=moved))
+
+
+def _sequences_not_rotated(question: Question, _: Expectation) -> Iterator[Wrong]:
+    listed = [name for name in question.parameters if name.startswith("positions_")]
+    if listed:
+        still = {name: [0] * len(question.parameters[name]) for name in listed}
+        yield from answers_to(question.changed(**still))
+
+
+def _along_axes(question: Question, _: Expectation) -> Iterator[Wrong]:
+    """Positions along axes that are one too far; all three of them."""
+    names = [f"positions_{axis}" for axis in AXES]
+    if all(name in question.parameters for name in names):
+        moved = {name: [each + 1 for each in question.parameters[name]] for name in names}
+        yield from answers_to(question.changed(**moved))
+
+
+MAKERS: Mapping[str, tuple[Maker, ...]] = {
+    "position-offset": (_at(_offset), _along_axes),
+    "cache-offset": (_at(_cache_offset), _cached_rows_of_sequences),
+    "positions-reversed": (_at(_reversed),),
+    "positions-stuck": (_at(_stuck),),
+    "positions-reset": (_at(_reset),),
+    "other-positions": (_at(_others),),
+    "not-rotated": (_at(_not_rotated), _sequences_not_rotated),
+    "next-sequence": (_next_sequence,),
+}

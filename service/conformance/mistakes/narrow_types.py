@@ -1,0 +1,150 @@
+"""Mistakes of arithmetic: positions, frequencies or angles in a narrow type; and iterated ones.
+
+Each is emulated step by step. A step that an implementation rounds may come out one step of the
+narrow type away where the number before it, of float32, is nearly in the middle of two: there the
+tolerance is the distance of the two.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from service.analysis.precision import rounded
+from service.conformance.expectations.turned_tables import angles_of, table_of
+from service.conformance.mistakes.arrays import NARROW_TYPES, Turning
+from service.conformance.mistakes.rotary_questions import (
+    frequencies,
+    of_sequences,
+    turned_by,
+    unscaled,
+)
+from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.questions import Question
+from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation
+from service.numerics.dtypes import DType
+from service.numerics.phase import Float64s
+
+# Of an angle in float32: the roundings of the frequency, and of the product.
+_MOST_ROUNDINGS = 48
+
+
+@of_sequences
+def _positions(question: Question, _: Expectation) -> Iterator[Wrong]:
+    rows = question.positions
+    if rows is None:
+        return
+    for dtype in NARROW_TYPES:
+        narrow = rounded(np.array(rows, dtype=np.float64), dtype)
+        if np.isfinite(narrow).all():
+            yield from answers_to(replace(question, positions=tuple(map(int, narrow))))
+
+
+@of_sequences
+def _frequencies(question: Question, right: Expectation) -> Iterator[Wrong]:
+    omega = frequencies(question)
+    for dtype in NARROW_TYPES:
+        yield from turned_by(question, rounded(omega, dtype), right)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Numbers after some steps of an implementation, and how far off they may be."""
+
+    values: Float64s
+    error: Float64s
+
+    def stored(self, dtype: DType) -> "Steps":
+        """Return the numbers in a narrow type: nearly in the middle of two, they may be either."""
+        # Numbers beyond the type are infinite, and their differences no numbers.
+        with np.errstate(invalid="ignore"):
+            low, high = (rounded(self.values + sign * self.error, dtype) for sign in (-1, 1))
+            return Steps(rounded(self.values, dtype), high - low)
+
+    def waves(self) -> "tuple[Steps, Steps]":
+        """Return the cosines and sines of angles."""
+        return Steps(np.cos(self.values), self.error), Steps(np.sin(self.values), self.error)
+
+
+def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
+    angles = angles_of(_table(question))
+    exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
+    for dtype in NARROW_TYPES:
+        narrow = exact.stored(dtype)
+        if np.isfinite(narrow.values).all():
+            yield from _made_of(question, right, *narrow.waves())
+
+
+def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
+    table = _table(question)
+    if table.positions is None or "mrope_section" in table.parameters:
+        return
+    rows, omega = np.array(table.positions, dtype=np.float64)[:, None], frequencies(question)
+    for dtype in NARROW_TYPES:
+        narrow = rounded(rows, dtype)
+        if not np.isfinite(narrow).all():
+            continue
+        # Products of narrow numbers are exact in float64.
+        product = narrow * rounded(omega, dtype)
+        angles = Steps(product, UNIT * np.abs(product)).stored(dtype)
+        if np.isfinite(angles.values).all():
+            yield from _made_of(question, right, *(each.stored(dtype) for each in angles.waves()))
+
+
+def _table(question: Question) -> Question:
+    return table_of(question) if question.kind == "rotate" else question
+
+
+def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> Iterator[Wrong]:
+    """Yield the table of cosines and sines, or x rotated by it."""
+    assert right.angle is not None
+    factor = right.factor
+    error: Float64s = np.minimum(factor * np.maximum(cos.error, sin.error), MOST_ANGLE)
+    if question.kind != "rotate":
+        arrays = {"cos": factor * cos.values, "sin": factor * sin.values}
+        yield Wrong(replace(right, arrays=arrays, angle=error))
+        return
+    turning = Turning.of(question, right)
+    if turning is not None:
+        result = turning.by(factor * cos.values, factor * sin.values)
+        size = np.asarray(right.scale)
+        angle = size * (error.max(axis=-1, keepdims=True) + 4 * UNIT)
+        yield Wrong(replace(right, arrays={"rotated": result}, angle=angle))
+
+
+@of_sequences
+def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """Yield the answers with frequencies, or angles, that float32 multiplies on and on.
+
+    ggml does so. It is no mistake, but costs more than a power. The ratio is that of the first two
+    frequencies, in float32, or one step away. Only rules that divide all frequencies alike have
+    one.
+    """
+    keys = question.parameters
+    rows = _table(question).positions
+    if keys.get("rope_type", "default") not in {"default", "linear"} or rows is None:
+        return
+    plain = unscaled(question)
+    if {"inv_freq", "mrope_section"} & keys.keys():
+        return
+    one, ratio, *_ = (*frequencies(plain), 1.0)
+    own, places = np.float32(ratio / one), np.array(rows).astype(np.float32)[:, None]
+    divisor = (frequencies(plain) / frequencies(question)).astype(np.float32)
+    for each in (own, np.nextafter(own, np.float32(0)), np.nextafter(own, np.float32(1))):
+        ratios = np.full(len(divisor), each)
+        ratios[0] = 1
+        omega = np.multiply.accumulate(ratios) / divisor
+        of_rows = np.repeat(ratios[None], len(places), axis=0)
+        of_rows[:, :1] = places
+        angles = np.multiply.accumulate(of_rows, axis=1) / divisor
+        for turned in (places * omega, angles):
+            exact = turned.astype(np.float64)
+            yield from _made_of(question, right, *Steps(exact, 4 * UNIT * np.abs(exact)).waves())
+
+
+MAKERS: Mapping[str, tuple[Maker, ...]] = {
+    "narrow-positions": (_positions,),
+    "narrow-frequencies": (_frequencies,),
+    "narrow-angles": (of_sequences(_angles),),
+    "narrow-throughout": (of_sequences(_throughout),),
+}

@@ -1,0 +1,117 @@
+"""Mistakes in the formula of frequencies, which no rule of the service has: they are given."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from math import ceil, floor, pi, sqrt
+
+import numpy as np
+
+from service.conformance.expectations.turned_tables import frequencies_of
+from service.conformance.mistakes.rotary_questions import (
+    base_of,
+    frequencies,
+    of_sequences,
+    rotary_dim,
+    turned_by,
+    unscaled,
+)
+from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.questions import Question
+from service.conformance.tolerance import Expectation
+from service.errors import PosrefError
+
+_DEGREES = (pi / 180, 180 / pi)
+
+
+@of_sequences
+def _yarn_betas_exchanged(question: Question, right: Expectation) -> Iterator[Wrong]:
+    if question.parameters.get("rope_type") != "yarn":
+        return
+    found, omega = frequencies_of(question), frequencies(unscaled(question))
+    # beta_fast belongs to the low end, so the ends change places.
+    high, low = (float(each) for each in found["range_raw"])
+    if question.parameters.get("truncate", True):
+        low, high = floor(low), ceil(high)
+    low, high = max(low, 0), min(high, 2 * len(omega) - 1)
+    ramp = np.clip((np.arange(len(omega)) - low) / ((high - low) or 0.001), 0, 1)
+    yield from turned_by(question, omega * (1 - ramp) + omega / _factor(question) * ramp, right)
+
+
+def _factor(question: Question) -> float:
+    """Return the factor of a rule, or what it follows from."""
+    keys = question.parameters
+    lengths = ("max_position_embeddings", "original_max_position_embeddings")
+    return float(keys["factor"] if "factor" in keys else keys[lengths[0]] / keys[lengths[1]])
+
+
+@of_sequences
+def _llama3_band(question: Question, right: Expectation) -> Iterator[Wrong]:
+    keys = question.parameters
+    if keys.get("rope_type") == "llama3":
+        omega = frequencies(unscaled(question))
+        length = keys["original_max_position_embeddings"]
+        longest, shortest = length / keys["low_freq_factor"], length / keys["high_freq_factor"]
+        kept = np.clip((longest - 2 * pi / omega) / (longest - shortest), 0, 1)
+        yield from turned_by(question, kept * omega + (1 - kept) * omega / keys["factor"], right)
+
+
+@of_sequences
+def _tutorial_slip(question: Question, right: Expectation) -> Iterator[Wrong]:
+    if "inv_freq" in question.parameters:
+        return
+    base, count = base_of(question), rotary_dim(question) // 2
+    exact = Decimal(base)
+    bases = (
+        # k/d and 2·(2k)/d for 2k/d; the logarithm to base 10; k/(n − 1) for k/n.
+        sqrt(base),
+        base * base,
+        float(exact.log10().exp()),
+        float(exact ** (Decimal(count) / max(count - 1, 1))),
+    )
+    yield from answers_to(*(question.changed(rope_theta=each) for each in bases))
+    omega = frequencies(question)
+    ratio = float(exact ** (Decimal(-1) / count))
+    for slipped in (omega * ratio, omega * sqrt(ratio), omega[::-1]):
+        yield from turned_by(question, slipped, right)
+
+
+@of_sequences
+def _angles_in_degrees(question: Question, right: Expectation) -> Iterator[Wrong]:
+    for degrees in _DEGREES:
+        if question.parameters.get("rope_type", "default") == "default":
+            yield from answers_to(question.changed(rope_type="linear", factor=1 / degrees))
+        yield from turned_by(question, degrees * frequencies(question), right)
+
+
+@of_sequences
+def _wrong_denominator(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """The exponents have the channels of the whole head."""
+    keys = question.parameters
+    width, head_dim = rotary_dim(question), keys.get("head_dim", 0)
+    if head_dim <= width or "inv_freq" in keys:
+        return
+    if keys.get("rope_type", "default") in {"default", "linear"}:
+        base = Decimal(base_of(question)) ** (Decimal(width) / head_dim)
+        yield from answers_to(question.changed(rope_theta=float(base)))
+    else:
+        wide = question.changed("partial_rotary_factor", rotary_dim=head_dim)
+        yield from _first_of(replace(wide, x=None), question, right)
+
+
+def _first_of(wide: Question, question: Question, right: Expectation) -> Iterator[Wrong]:
+    try:
+        omega = frequencies(wide)
+    except PosrefError:
+        # The lists of a rule are as long as the table.
+        return
+    yield from turned_by(question, omega[: rotary_dim(question) // 2], right)
+
+
+MAKERS: Mapping[str, tuple[Maker, ...]] = {
+    "yarn-betas-exchanged": (_yarn_betas_exchanged,),
+    "llama3-band": (_llama3_band,),
+    "tutorial-slip": (_tutorial_slip,),
+    "angles-in-degrees": (_angles_in_degrees,),
+    "wrong-denominator": (_wrong_denominator,),
+}

@@ -1,0 +1,113 @@
+"""Mistakes that are made on purpose: each flag of a rotary case is seen by far."""
+
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from service.analysis.explanation.catalogue import CATALOGUE
+from service.conformance.expected import expectation
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.narrow_types import iterated
+from service.conformance.mistakes.wrong import Wrong
+from service.conformance.questions import Numbers, Question, Request, arrays_of
+from service.conformance.suite import LEAST_TIMES, Flag, flags_of
+from service.conformance.tolerance import Expectation
+from tests.conformance.honest_rotary import WAYS, Honest
+from tests.conformance.honest_rotary import iterated as iterated_powers
+from tests.conformance.rotary_cases import CASES, right
+
+_NUMBERS = range(len(CASES))
+_FIRST = 3
+_IDS = [case.id for case in CASES]
+# Mistakes that no rotary array of the core shows.
+_OF_OTHER_FAMILIES = {"wrong-heads", "padding-counted", "downscale-shift", "another-table"}
+
+_ITERATED = Question("table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071))
+
+
+@cache
+def flags(number: int) -> tuple[Flag, ...]:
+    return tuple(flags_of(CASES[number].question, right(number)))
+
+
+@cache
+def wrongs(number: int) -> list[tuple[str, Wrong]]:
+    """Return the first wrong answers of each maker to a case that are seen, by name."""
+    question, expected = CASES[number].question, right(number)
+    return [
+        (name, wrong)
+        for name, makers in MAKERS.items()
+        for maker in makers
+        for wrong in islice(maker(question, expected), _FIRST)
+        if wrong.expectation.shape != expected.shape
+        or expected.distances(wrong.expectation.arrays).max() >= LEAST_TIMES
+    ]
+
+
+def test_every_maker_has_the_name_of_a_mistake() -> None:
+    assert MAKERS.keys() <= {name.partition("/")[0] for name in CATALOGUE}
+
+
+def test_every_mistake_of_rotary_arrays_is_a_flag() -> None:
+    names = {name.partition("/")[0] for name in CATALOGUE} - _OF_OTHER_FAMILIES
+
+    assert names == {flag.name for number in _NUMBERS for flag in flags(number)}
+
+
+@pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)
+def test_requests_of_wrong_answers_give_their_numbers(number: int) -> None:
+    for name, wrong in wrongs(number):
+        if wrong.request is not None:
+            arrays = numbers_of(wrong.request, wrong.expectation)
+            for part, numbers in arrays.items():
+                assert np.array_equal(numbers, wrong.expectation.arrays[part]), name
+
+
+def numbers_of(request: Request, wrong: Expectation) -> dict[str, Numbers]:
+    """Return the arrays of a request, under the names of an expectation."""
+    found = arrays_of(request)
+    return dict(zip(wrong.arrays, found.values(), strict=True))
+
+
+@pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)
+def test_wrong_answers_have_tolerances_of_their_own_shape(number: int) -> None:
+    for name, wrong in wrongs(number):
+        expected = wrong.expectation
+        assert expected.angle is not None
+        for part in expected.arrays:
+            allowed = expected.allowed(part, "bfloat16")
+            assert allowed.shape == expected.arrays[part].shape, name
+            assert (allowed >= 0).all(), name
+        assert expected.distances(expected.arrays).max() == 0, name
+
+
+@pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)
+def test_flags_start_at_a_listed_position(number: int) -> None:
+    positions = CASES[number].question.positions
+    for flag in flags(number):
+        assert flag.first is None or (positions is not None and flag.first in positions)
+        assert flag.times is None or flag.times >= LEAST_TIMES
+
+
+def test_iterated_frequencies_are_recognised_where_they_are_too_far_off() -> None:
+    question = Question(
+        "table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071)
+    )
+    expected = expectation(question)
+    answer = Honest(iterated_powers).answer(question)
+    emulated = iterated(question, expected)
+
+    assert expected.distances(answer).max() > 1
+    assert min(each.expectation.distances(answer).max() for each in emulated) <= 1
+
+
+def test_powers_are_not_taken_for_iterated_frequencies() -> None:
+    question = Question(
+        "table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071)
+    )
+    answer = Honest(WAYS["power"]).answer(question)
+    emulated = iterated(question, expectation(question))
+
+    assert min(each.expectation.distances(answer).max() for each in emulated) > 1

@@ -1,0 +1,72 @@
+"""Honest implementations pass every rotary case: in float32, float16 and bfloat16."""
+
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from service.conformance.expected import expectation
+from service.conformance.files import several_axes
+from service.conformance.files.scaling_rules import FAR, FILES
+from service.conformance.files.vector_file import VectorFile
+from service.conformance.questions import Question
+from service.conformance.tolerance import Expectation
+from tests.conformance.honest_rotary import FORMULAS, WAYS, Honest, iterated
+from tests.conformance.rotary_cases import CASES, right
+
+_BASES = (10000.0, 100000.0, 500000.0, 1000042.0, 1e7)
+_WIDTHS = (32, 64, 80, 96, 128, 256)
+_DTYPES = ("float32", "float16", "bfloat16")
+_BLENDS = ("llama3", "yarn", "longrope")
+_DRAWN: list[tuple[VectorFile, int]] = [
+    (file, seed)
+    for file in (*FILES, several_axes.FILES[0])
+    if file.drawn is not None
+    for seed in range(6)
+]
+
+
+def worst_share(question: Question, expected: Expectation) -> tuple[float, str]:
+    """Return the largest share of what is allowed that one of them takes, and which."""
+    shares = []
+    for (name, way), formula, dtype in product(WAYS.items(), FORMULAS, _DTYPES):
+        rule = question.as_table.parameters.get("rope_type")
+        if formula and rule not in _BLENDS:
+            continue
+        answer = Honest(way, formula, dtype).answer(question)
+        share = float(expected.distances(answer, dtype).max())
+        shares.append((share, f"{name}, {formula}, {dtype}"))
+    return max(shares)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.id for case in CASES])
+def test_honest_implementations_pass_every_case(number: int) -> None:
+    share, whose = worst_share(CASES[number].question, right(number))
+
+    assert share <= 1, whose
+
+
+@pytest.mark.parametrize(("base", "width"), [*product(_BASES, _WIDTHS)])
+def test_honest_implementations_pass_at_other_bases_and_widths(base: float, width: int) -> None:
+    question = Question("table", "/rope", {"head_dim": width, "rope_theta": base}, FAR)
+    share, whose = worst_share(question, expectation(question))
+
+    assert share <= 1, whose
+
+
+@pytest.mark.parametrize(("file", "seed"), _DRAWN, ids=lambda each: getattr(each, "name", each))
+def test_honest_implementations_pass_drawn_cases(file: object, seed: int) -> None:
+    _, question = file.drawn(Random(seed))  # type: ignore[attr-defined]
+    share, whose = worst_share(question, expectation(question))
+
+    assert share <= 1, whose
+
+
+def test_iterated_frequencies_fail_at_128_channels_and_base_10000() -> None:
+    question = Question(
+        "table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071)
+    )
+    share = expectation(question).distances(Honest(iterated).answer(question))
+
+    assert np.max(share) > 1
