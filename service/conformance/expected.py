@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 
-from service.conformance.expectations import turned_tables
+from service.conformance.expectations import biases, copies, features, sinusoids, turned_tables
 from service.conformance.questions import Question, arrays_of
 from service.conformance.tolerance import Expectation, Expected
 
-_BY_RESOURCE: Mapping[str, Expected] = {**turned_tables.EXPECTED}
+_BY_RESOURCE: Mapping[str, Expected] = {
+    **turned_tables.EXPECTED,
+    **sinusoids.EXPECTED,
+    **features.EXPECTED,
+    **biases.EXPECTED,
+    **copies.EXPECTED,
+}
 
 
 def expectation(question: Question) -> Expectation:
