@@ -15,7 +15,7 @@ import orjson
 from service.delivery.parameters import read_parameters
 from service.formats.json_text import JSON
 from service.grammar import to_query
-from service.numerics.dtypes import to_float64
+from service.numerics.dtypes import INDEX_DTYPES, to_float64
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 from service.numerics.tables import Document, Table, size
@@ -113,7 +113,8 @@ class Question:
 def numbers_of(table: Table) -> Numbers:
     """Return all numbers of a table as float64, or as int64 if they are indices."""
     elements = table.read(0, size(table)).reshape(table.shape)
-    if elements.dtype.kind in "iu":
+    # The bits of bfloat16 are stored as integers.
+    if table.dtype.name in INDEX_DTYPES:
         return elements.astype(np.int64)
     return to_float64(elements, table.dtype)
 

@@ -54,12 +54,15 @@ def _slope_roundings(keys: _Keys) -> Float64s:
     power[full:] = 2 * np.arange(heads - full) + 1
     steps = np.where(np.arange(heads) < full, full, 2 * full)
     exponent = most * power / steps * np.log(2)
-    return np.maximum(3 * exponent, power) + 3
+    roundings: Float64s = np.maximum(3 * exponent, power) + 3
+    return roundings
 
 
 def _slopes(question: Question) -> Expectation:
     name, slopes = _found(question)
-    return Expectation({name: slopes}, rounded_up(slopes * _slope_roundings(question.parameters) * UNIT))
+    return Expectation(
+        {name: slopes}, rounded_up(slopes * _slope_roundings(question.parameters) * UNIT)
+    )
 
 
 def _alibi(question: Question) -> Expectation:
@@ -144,7 +147,7 @@ def _swin_v2(question: Question) -> Expectation:
     size = np.abs(numbers)
     if question.parameters.get("mode") == "cr":
         return Expectation({name: numbers}, rounded_up(2 * size * UNIT))
-    # The quotient and the product move the argument of the sum; a logarithm to base 2 is a quotient.
+    # A product and a quotient move the argument; a logarithm to base 2 has a quotient more.
     argument = 8.0**size - 1
     sums = _of_logarithm(argument, np.full(size.shape, 2.0)) / np.log(8)
     return Expectation({name: numbers}, rounded_up((sums + 5 * size) * UNIT))
@@ -154,7 +157,8 @@ def _dynamic(question: Question) -> Expectation:
     """Return distances, which are exact, or their logarithms."""
     name, numbers = _found(question)
     is_log = question.parameters.get("log_distance", False)
-    return Expectation({name: numbers}, rounded_up((2.0 if is_log else 0.0) * np.abs(numbers) * UNIT))
+    size = np.abs(numbers.astype(np.float64))
+    return Expectation({name: numbers}, rounded_up((2 * UNIT if is_log else 0.0) * size))
 
 
 def _temperature(question: Question) -> Expectation:

@@ -50,9 +50,7 @@ def _mask(question: Question) -> Expectation:
     return Expectation({name: numbers_of(table)}, allowed(np.concatenate(parts, axis=1)))
 
 
-def _along(
-    counts: Float64s, axis: int, keys: Mapping[str, object], rule: Geometric
-) -> Float64s:
+def _along(counts: Float64s, axis: int, keys: Mapping[str, object], rule: Geometric) -> Float64s:
     """Return the errors of one half of the channels, (image, channel, height, width)."""
     waves = Waves.of(rule)
     if keys.get("normalize"):

@@ -18,6 +18,7 @@ from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expecte
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.grid.sincos import GridTable, Layout, lanes
 from service.numerics.axes import AxesTable
+from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import (
     Float64s,
     FrequencyRule,
@@ -114,7 +115,7 @@ def _of_layout(layout: Layout, width: int) -> Float64s:
         positions, place = axis.distinct(0, tokens)
         waves, unit = Waves.of(axis.rule), float(axis.unit)
         is_end_to_end = isinstance(axis.rule, PixelBands)
-        coordinates = positions * unit
+        coordinates: Float64s = positions * np.float64(unit)
         if lane.content == "coordinate":
             errors = np.full((len(positions), 1), _END_TO_END * UNIT)
         else:
@@ -128,7 +129,7 @@ def _of_layout(layout: Layout, width: int) -> Float64s:
 def _expected(question: Question) -> Expectation:
     """Return a table of sinusoids of one array; raises PosrefError."""
     ((name, table),) = question.request.document().arrays.items()
-    if table.dtype.name.startswith("int"):
+    if table.dtype.name in INDEX_DTYPES:
         return Expectation({name: numbers_of(table)})
     scale = float(getattr(table, "scale", 1.0))
     errors = scale * errors_of(table)

@@ -36,8 +36,9 @@ def _t5() -> Iterator[Asked]:
             path, query_positions=[0, 200], key_positions=[0, 1, 199, 200, 201], bidirectional=False
         ),
     )
-    yield "few buckets, and a block of queries and keys", _array(
-        path, query_len=4, key_len=6, num_buckets=8, max_distance=20
+    yield (
+        "few buckets, and a block of queries and keys",
+        _array(path, query_len=4, key_len=6, num_buckets=8, max_distance=20),
     )
     yield (
         "biases of a learned table, one query after four cached keys",
@@ -54,9 +55,7 @@ def _t5() -> Iterator[Asked]:
 
 def _t5_drawn(random: Random) -> Asked:
     far = sorted(random.sample([each for each in range(400) if each not in {16, 32, 64}], 12))
-    return "drawn: distances of T5", _array(
-        "/relative/t5", query_positions=[0], key_positions=far
-    )
+    return "drawn: distances of T5", _array("/relative/t5", query_positions=[0], key_positions=far)
 
 
 def _deberta() -> Iterator[Asked]:
@@ -85,8 +84,9 @@ def _alibi() -> Iterator[Asked]:
         "symmetric: for an encoder",
         _array(path, convention="x-transformers", num_heads=4, query_len=3, key_len=4),
     )
-    yield "BLOOM: slope times the key's position", _array(
-        path, convention="bloom", num_heads=4, key_len=6
+    yield (
+        "BLOOM: slope times the key's position",
+        _array(path, convention="bloom", num_heads=4, key_len=6),
     )
     yield "MPT: the last key has 0", _array(path, convention="mpt", num_heads=12, key_len=5)
     yield (
@@ -108,11 +108,13 @@ def _alibi_drawn(random: Random) -> Asked:
 def _swin() -> Iterator[Asked]:
     path = "/relative/swin"
     yield "a window that is no square", _array(path, window_size=[2, 3])
-    yield "a class token with three indices of its own", _array(
-        path, window_size=[2, 2], class_token=True
+    yield (
+        "a class token with three indices of its own",
+        _array(path, window_size=[2, 2], class_token=True),
     )
-    yield "biases of a learned table", _array(
-        f"{path}/bias", window_size=[2, 3], weight=_eighths(15, 2)
+    yield (
+        "biases of a learned table",
+        _array(f"{path}/bias", window_size=[2, 3], weight=_eighths(15, 2)),
     )
 
 
@@ -139,19 +141,32 @@ def _shaw() -> Iterator[Asked]:
             max_after=2,
         ),
     )
-    yield "rows of a learned table", _array(
-        f"{path}/embeddings", query_len=3, key_len=4, max_relative_position=2, weight=_eighths(5, 4)
+    yield (
+        "rows of a learned table",
+        _array(
+            f"{path}/embeddings",
+            query_len=3,
+            key_len=4,
+            max_relative_position=2,
+            weight=_eighths(5, 4),
+        ),
     )
 
 
 def _kerple() -> Iterator[Asked]:
     path, far = "/relative/kerple", {"query_positions": [0, 257], "key_positions": [0, 1, 256, 257]}
-    yield "a logarithm", _array(path, convention="log", num_heads=2, a=[0.5, 2.0], p=[1.5, 0.25], **far)
+    yield (
+        "a logarithm",
+        _array(path, convention="log", num_heads=2, a=[0.5, 2.0], p=[1.5, 0.25], **far),
+    )
     yield (
         "a power",
         _array(path, convention="power", num_heads=2, a=[0.5, 2.0], p=[1.5, 0.25], **far),
     )
-    yield "NeMo: slopes of ALiBi times a logarithm", _array(path, convention="nemo", num_heads=4, **far)
+    yield (
+        "NeMo: slopes of ALiBi times a logarithm",
+        _array(path, convention="nemo", num_heads=4, **far),
+    )
     yield (
         "learned numbers, of which some are clamped",
         _array(
@@ -179,7 +194,9 @@ def _sandwich() -> Iterator[Asked]:
     path = "/relative/sandwich"
     yield (
         "k and h begin at 1",
-        _array(path, num_heads=4, head_dim=8, query_positions=[0, 257], key_positions=[0, 1, 255, 257]),
+        _array(
+            path, num_heads=4, head_dim=8, query_positions=[0, 257], key_positions=[0, 1, 255, 257]
+        ),
     )
     yield (
         "both directions",
@@ -196,8 +213,9 @@ def _dynamic() -> Iterator[Asked]:
 def _shift() -> Iterator[Asked]:
     path, x = "/relative/transformer-xl/shift", _eighths(3, 5)
     yield "scores by distance become scores by key", Question("array", path, {}, x=x)
-    yield "XLNet adds no zeros", Question(
-        "array", path, {"convention": "xlnet", "key_len": 3}, x=_eighths(3, 7)
+    yield (
+        "XLNet adds no zeros",
+        Question("array", path, {"convention": "xlnet", "key_len": 3}, x=_eighths(3, 7)),
     )
 
 

@@ -42,6 +42,18 @@ def _sinusoids() -> Iterator[Asked]:
     yield "logarithms of frequencies, evenly spaced", _rows("mlx", d_model=8, min_freq=0.001)
     yield "an odd width: exponents 2k/(d + 1)", _rows("positional-encodings", d_model=9)
     yield (
+        "eight tokens after a hundred cached ones",
+        _rows("vaswani", tuple(range(100, 108)), d_model=8, base=500.0),
+    )
+    yield (
+        "two packed sequences, each of which begins at 0",
+        _rows("vaswani", (*range(6), *range(9)), d_model=6, base=500.0),
+    )
+    yield (
+        "padding on the left, at position 1, is not counted",
+        _rows("vaswani", (1, 1, 1, *range(10)), d_model=6, base=500.0),
+    )
+    yield (
         "coordinates from −1 to 1 and evenly spaced bands",
         _array("/encoding", convention="perceiver", d_model=9, max_resolution=20, seq_len=6),
     )
@@ -103,7 +115,10 @@ def _grids() -> Iterator[Asked]:
         "MAE: the first half encodes columns; a row of zeros for the class token",
         _grid("mae", height=2, width=3, d_model=16, cls_token=True),
     )
-    yield "RT-DETR: the first half encodes rows", _grid("transformers", height=2, width=3, d_model=8)
+    yield (
+        "RT-DETR: the first half encodes rows",
+        _grid("transformers", height=2, width=3, d_model=8),
+    )
     yield (
         "MoCo v3: tokens are numbered column by column",
         _grid("moco-v3", height=3, width=2, d_model=8),
@@ -124,7 +139,9 @@ def _grids() -> Iterator[Asked]:
     )
     yield (
         "CogVideoX: a quarter of the channels for time",
-        _grid("diffusers", depth=2, height=2, width=3, d_model=16, temporal_interpolation_scale=2.0),
+        _grid(
+            "diffusers", depth=2, height=2, width=3, d_model=16, temporal_interpolation_scale=2.0
+        ),
     )
     yield (
         "three axes, the last of which is cut",

@@ -3,13 +3,19 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from service.conformance.mistakes import arrays, other_settings
+from service.conformance.mistakes import (
+    arrays,
+    other_settings,
+    table_numbers,
+    table_positions,
+    table_settings,
+)
 from service.conformance.mistakes.wrong import Maker
 
 
 def _all() -> Mapping[str, tuple[Maker, ...]]:
     found: defaultdict[str, tuple[Maker, ...]] = defaultdict(tuple)
-    for module in (other_settings, arrays):
+    for module in (other_settings, arrays, table_settings, table_positions, table_numbers):
         for name, makers in module.MAKERS.items():
             found[name] += makers
     return dict(found)
