@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.conformance.expectations.sinusoids import Waves
+from service.conformance.expectations.sinusoids import RoundedRates
 from service.conformance.questions import Numbers, Question, numbers_of
 from service.conformance.tolerance import UNIT, Expectation, Expected, rounded_up
 from service.numerics.phase import Float64s, Geometric
@@ -135,7 +135,7 @@ def _sandwich(question: Question) -> Expectation:
     half = width // 2
     rule = Geometric(keys.get("base", 10000.0), width, half + 1)
     far = _lengths(keys, is_causal=keys.get("causal", True))
-    angles = Waves.of(rule).errors(far.reshape(-1))[:, 1:].sum(axis=-1).reshape(far.shape)
+    angles = RoundedRates.of(rule).errors(far.reshape(-1))[:, 1:].sum(axis=-1).reshape(far.shape)
     sums = np.where(far > 0, angles + (2 * half + (half - 1) * half) * UNIT, 0.0)
     factors = heads / (8 * np.arange(1, heads + 1))[:, np.newaxis, np.newaxis]
     return Expectation({name: biases}, rounded_up(factors * sums + 2 * UNIT * np.abs(biases)))
@@ -164,9 +164,10 @@ def _dynamic(question: Question) -> Expectation:
 def _temperature(question: Question) -> Expectation:
     """Return 1 + s·ln(1 + n) of a whole n, or beam's power: three steps of the part beyond 1."""
     name, numbers = _found(question)
+    beyond: Float64s = 5 * (numbers.astype(np.float64) - 1) + 1
     if question.parameters.get("convention") == "beam":
-        return Expectation({name: numbers}, rounded_up((3 * np.log(numbers) + 3) * numbers * UNIT))
-    return Expectation({name: numbers}, rounded_up((5 * (numbers - 1) + 1) * UNIT))
+        beyond = (3 * np.log(numbers) + 3) * numbers
+    return Expectation({name: numbers}, rounded_up(beyond * UNIT))
 
 
 EXPECTED: Mapping[str, Expected] = {

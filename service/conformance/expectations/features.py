@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.conformance.expectations.sinusoids import Waves, allowed
+from service.conformance.expectations.sinusoids import RoundedRates, allowed
 from service.conformance.questions import Question, numbers_of
 from service.conformance.tolerance import UNIT, Expectation, Expected
 from service.numerics.phase import Float64s, Geometric, TimesTwoPi
@@ -17,8 +17,8 @@ def _boxes(question: Question) -> Expectation:
     count = keys["embed_dim"]
     boxes = np.array(keys["boxes"], dtype=np.float64).reshape(-1, 4)
     # The frequencies rise by the same factors by which those of the reciprocal base fall.
-    falling = Waves.of(Geometric(keys.get("temperature", 100.0), 2 * count, count))
-    rising = Waves(1 / falling.frequencies, falling.roundings)
+    falling = RoundedRates.of(Geometric(keys.get("temperature", 100.0), 2 * count, count))
+    rising = RoundedRates(1 / falling.frequencies, falling.roundings)
     # Coordinates are exact, although they are fractions.
     errors = np.stack([rising.errors(boxes[:, place]) for place in range(4)], axis=-1)
     both = np.concatenate([errors, errors], axis=-1)
@@ -52,12 +52,12 @@ def _mask(question: Question) -> Expectation:
 
 def _along(counts: Float64s, axis: int, keys: Mapping[str, object], rule: Geometric) -> Float64s:
     """Return the errors of one half of the channels, (image, channel, height, width)."""
-    waves = Waves.of(rule)
+    waves = RoundedRates.of(rule)
     if keys.get("normalize"):
         scale = keys.get("scale")
         last = np.take(counts, [-1], axis=axis)
         counts = counts / (last + 1e-6) * (1.0 if scale is None else float(str(scale)))
-        waves = Waves.of(TimesTwoPi(rule)) if scale is None else waves
+        waves = RoundedRates.of(TimesTwoPi(rule)) if scale is None else waves
     # A normalized count is a sum, a quotient and a product with the scale.
     errors = waves.errors(counts.reshape(-1), 4.0 if keys.get("normalize") else 0.0)
     shaped = np.repeat(errors, 2, axis=-1).reshape(*counts.shape, -1)

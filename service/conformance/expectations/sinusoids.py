@@ -41,14 +41,14 @@ _MOST_COUNTED = 2.0**24
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class RoundedRates:
     """The frequencies of a rule, and the roundings of the product of each with a position."""
 
     frequencies: Float64s
     roundings: Float64s
 
     @classmethod
-    def of(cls, rule: FrequencyRule) -> "Waves":
+    def of(cls, rule: FrequencyRule) -> "RoundedRates":
         """Return the waves of a rule."""
         if isinstance(rule, ScaledFrequencies | TimesTwoPi):
             frequencies = np.array([float(each) for each in rule.exact()])
@@ -96,12 +96,12 @@ def errors_of(table: Table) -> Float64s:
         return found.reshape(table.shape)
     if isinstance(table, AxesTable):
         (axis,) = table.axes
-        found = Waves.of(axis.rule).errors(axis.positions.at(0, rows))
+        found = RoundedRates.of(axis.rule).errors(axis.positions.at(0, rows))
         return in_channels(found, table.channels).reshape(table.shape)
     assert isinstance(table, PhasorTable | RealPhasorTable)
     positions = table.positions
     numbers = positions if isinstance(positions, np.ndarray) else positions.at(0, rows)
-    found = Waves.of(table.rule).errors(numbers)
+    found = RoundedRates.of(table.rule).errors(numbers)
     return in_channels(found, table.channels).reshape(table.shape)
 
 
@@ -113,7 +113,7 @@ def _of_layout(layout: Layout, width: int) -> Float64s:
     for lane in lanes(layout.blocks, width):
         axis = along[lane.axis]
         positions, place = axis.distinct(0, tokens)
-        waves, unit = Waves.of(axis.rule), float(axis.unit)
+        waves, unit = RoundedRates.of(axis.rule), float(axis.unit)
         is_end_to_end = isinstance(axis.rule, PixelBands)
         coordinates: Float64s = positions * np.float64(unit)
         if lane.content == "coordinate":
@@ -162,10 +162,10 @@ def _two_directions(question: Question) -> Expectation:
     return Expectation({name: numbers_of(table)}, np.stack([one.angle] * 2, axis=1))
 
 
-def _series(keys: Mapping[str, Any]) -> Waves:
+def _series(keys: Mapping[str, Any]) -> RoundedRates:
     """Return the waves of d_model channels and a base."""
     d_model, base = keys["d_model"], keys.get("base", 10000.0)
-    return Waves.of(Geometric(base, d_model, d_model // 2))
+    return RoundedRates.of(Geometric(base, d_model, d_model // 2))
 
 
 def _operator(question: Question) -> Expectation:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from service.conformance.mistakes import (
     arrays,
     other_settings,
-    table_numbers,
-    table_positions,
-    table_settings,
+    numbers_of_tables,
+    shifted_ids,
+    settings_of_tables,
 )
 from service.conformance.mistakes.wrong import Maker
 
 
 def _all() -> Mapping[str, tuple[Maker, ...]]:
     found: defaultdict[str, tuple[Maker, ...]] = defaultdict(tuple)
-    for module in (other_settings, arrays, table_settings, table_positions, table_numbers):
+    for module in (other_settings, arrays, settings_of_tables, shifted_ids, numbers_of_tables):
         for name, makers in module.MAKERS.items():
             found[name] += makers
     return dict(found)
