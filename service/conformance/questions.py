@@ -93,13 +93,13 @@ class Question:
             given["positions"] = self.positions
         if self.kind == "table":
             given |= {"pack": "compact"}
+        fields = ENDPOINTS[self.resource].parameters.model_fields
+        if "dtype" in fields and given.get("part") != "position_ids":
+            is_index = "int64" in str(fields["dtype"].annotation)
+            given.setdefault("dtype", "int64" if is_index else "float64")
         if self.is_posted:
             arrays = {} if self.x is None else {"x": self.x}
             return Request("POST", self.resource, given | arrays)
-        fields = ENDPOINTS[self.resource].parameters.model_fields
-        if "dtype" in fields and self.kind != "positions":
-            is_index = "int64" in str(fields["dtype"].annotation)
-            given.setdefault("dtype", "int64" if is_index else "float64")
         # The commas of lists, and the colons of ranges, are legible.
         query = urlencode({name: to_query(each) for name, each in given.items()}, safe=",:")
         return Request("GET", f"{self.resource}?{query}" if query else self.resource)

@@ -27,8 +27,6 @@ def _positions(question: Question) -> Expectation:
 def _weights(question: Question) -> Expectation:
     """Return the weights of one axis: a place, which is relative to the side, and the kernel."""
     ((name, weights),) = arrays_of(question.request).items()
-    if weights.dtype.kind == "i":
-        return Expectation({name: weights})
     sides = [*question.parameters["old_size"], *question.parameters["size"]]
     errors = np.full(weights.shape, (_SLOPE * _PLACE * max(sides) + _KERNEL) * UNIT)
     return Expectation({name: weights}, rounded_up(errors))

@@ -15,7 +15,7 @@ def _ids(convention: str, **parameters: Any) -> Question:
 def _positions() -> Iterator[Asked]:
     yield (
         "padding on the left is not counted, and has position 0",
-        _ids("mask", attention_mask=[[0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]]),
+        _ids("mask", masked=0, attention_mask=[[0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]]),
     )
     yield (
         "RoBERTa counts from padding_idx + 1",
@@ -24,18 +24,14 @@ def _positions() -> Iterator[Asked]:
     yield "OPT adds 2", _ids("opt", attention_mask=[[0, 0, 1, 1], [1, 1, 1, 1]])
     yield "packed sequences each begin at 0", _ids("packed", lengths=[3, 1, 4])
     yield (
-        "Qwen2-VL: an image between texts, beside a shorter prompt",
-        _ids(
-            "qwen2_vl",
-            padding_side="left",
-            rows=[[{"text": 2}, {"image": [1, 4, 6]}, {"text": 2}], [{"text": 6}]],
-        ),
+        "Qwen2-VL: an image between texts, beside a prompt of text",
+        _ids("qwen2_vl", rows=[[{"text": 2}, {"image": [1, 4, 6]}, {"text": 2}], [{"text": 10}]]),
     )
     yield (
-        "Qwen2.5-VL: a video of 1.5 seconds a frame",
+        "Qwen2.5-VL: a video of one second a frame, which moves on by two",
         _ids(
             "qwen2_5_vl",
-            rows=[[{"text": 1}, {"video": [3, 4, 4], "seconds_per_grid": 1.5}, {"text": 2}]],
+            rows=[[{"text": 1}, {"video": [2, 6, 6], "seconds_per_grid": 1.0}, {"text": 2}]],
         ),
     )
     yield "one token after three cached ones", _ids("arange", rows=[[{"text": 4}]], past=3)
@@ -47,29 +43,15 @@ def _positions_drawn(random: Random) -> Asked:
 
 
 def _weights() -> Iterator[Asked]:
-    for part in ("height_weight", "height_index"):
-        yield (
-            f"four taps of each new place: {part}",
-            Question(
-                "array",
-                "/resize",
-                {"old_size": [4], "size": [6], "mode": "bicubic", "part": part},
-            ),
-        )
-    yield (
-        "fewer places, with antialias",
-        Question(
-            "array",
-            "/resize",
-            {
-                "old_size": [6],
-                "size": [4],
-                "mode": "bilinear",
-                "antialias": True,
-                "part": "height_weight",
-            },
-        ),
-    )
+    """The matrix of an axis: the weight of each old place in every new one."""
+    keys = {"old_size": [4], "size": [6], "part": "height"}
+    fewer = {"old_size": [6], "size": [4], "part": "height"}
+    for comment, parameters in (
+        ("bilinear", {**keys, "mode": "bilinear"}),
+        ("bicubic: four taps, and the border for those outside", {**keys, "mode": "bicubic"}),
+        ("fewer places, with antialias", {**fewer, "mode": "bicubic", "antialias": True}),
+    ):
+        yield comment, Question("array", "/resize", parameters)
 
 
 def _table(height: int, width: int) -> list[list[list[float]]]:

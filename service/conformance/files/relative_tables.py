@@ -71,6 +71,18 @@ def _deberta() -> Iterator[Asked]:
     )
 
 
+def _deberta_drawn(random: Random) -> Asked:
+    far = sorted(random.sample(range(511), 12))
+    question = _array(
+        "/relative/deberta",
+        query_positions=far,
+        key_positions=[0],
+        bucket_size=256,
+        max_position=512,
+    )
+    return "drawn: distances of DeBERTa", question
+
+
 def _alibi() -> Iterator[Asked]:
     path = "/relative/alibi"
     yield "slopes of a power of two", _array(f"{path}/slopes", num_heads=16)
@@ -153,6 +165,12 @@ def _shaw() -> Iterator[Asked]:
     )
 
 
+def _shaw_drawn(random: Random) -> Asked:
+    most = random.randint(1, 16)
+    question = _array("/relative/shaw", query_len=8, key_len=12, max_relative_position=most)
+    return "drawn: clipped distances", question
+
+
 def _kerple() -> Iterator[Asked]:
     path, far = "/relative/kerple", {"query_positions": [0, 257], "key_positions": [0, 1, 256, 257]}
     yield (
@@ -181,6 +199,20 @@ def _kerple() -> Iterator[Asked]:
     )
 
 
+def _block(random: Random) -> dict[str, list[int]]:
+    """Return a few queries and keys."""
+    queries, keys = (sorted(random.sample(range(4096), each)) for each in (2, 4))
+    return {"query_positions": queries, "key_positions": keys}
+
+
+def _kerple_drawn(random: Random) -> Asked:
+    name = random.choice(("log", "power"))
+    a, p = ([random.randint(1, 16) / 8 for _ in range(3)] for _ in range(2))
+    return f"drawn: {name}", _array(
+        "/relative/kerple", convention=name, num_heads=3, a=a, p=p, **_block(random)
+    )
+
+
 def _fire() -> Iterator[Asked]:
     path, far = "/relative/fire", {"query_positions": [0, 1, 511, 513, 2049]}
     yield "below and beyond the threshold", _array(path, **far, key_positions=[0, 1, 510, 2049])
@@ -188,6 +220,12 @@ def _fire() -> Iterator[Asked]:
         "other learned numbers",
         _array(path, **far, key_positions=[0, 256], c=0.5, threshold=64.0),
     )
+
+
+def _fire_drawn(random: Random) -> Asked:
+    c, threshold = random.randint(1, 16) / 8, float(random.randint(1, 1024))
+    question = _array("/relative/fire", c=c, threshold=threshold, **_block(random))
+    return "drawn: another threshold", question
 
 
 def _sandwich() -> Iterator[Asked]:
@@ -202,6 +240,12 @@ def _sandwich() -> Iterator[Asked]:
         "both directions",
         _array(path, num_heads=2, head_dim=16, query_len=3, key_len=5, causal=False, base=500.0),
     )
+
+
+def _sandwich_drawn(random: Random) -> Asked:
+    heads, width = random.randint(1, 12), 2 * random.randint(2, 32)
+    question = _array("/relative/sandwich", num_heads=heads, head_dim=width, **_block(random))
+    return f"drawn: {heads} heads", question
 
 
 def _dynamic() -> Iterator[Asked]:
@@ -221,14 +265,14 @@ def _shift() -> Iterator[Asked]:
 
 FILES = (
     VectorFile("relative/t5", _t5, _t5_drawn),
-    VectorFile("relative/deberta", _deberta),
+    VectorFile("relative/deberta", _deberta, _deberta_drawn),
     VectorFile("relative/alibi", _alibi, _alibi_drawn),
     VectorFile("relative/swin", _swin),
     VectorFile("relative/swin-v2", _swin_v2),
-    VectorFile("relative/shaw", _shaw),
-    VectorFile("relative/kerple", _kerple),
-    VectorFile("relative/fire", _fire),
-    VectorFile("relative/sandwich", _sandwich),
+    VectorFile("relative/shaw", _shaw, _shaw_drawn),
+    VectorFile("relative/kerple", _kerple, _kerple_drawn),
+    VectorFile("relative/fire", _fire, _fire_drawn),
+    VectorFile("relative/sandwich", _sandwich, _sandwich_drawn),
     VectorFile("relative/dynamic", _dynamic),
     VectorFile("relative/shift", _shift),
 )

@@ -284,6 +284,11 @@ def _farthest_first() -> Iterator[Asked]:
     yield "distances beyond 3 are 3", _array(path, d_model=8, key_len=6, clamp_len=3, base=500.0)
 
 
+def _farthest_first_drawn(random: Random) -> Asked:
+    keys = {"d_model": 2 * random.randint(2, 64), "key_len": random.randint(2, 12)}
+    return "drawn: distances", _array("/relative/transformer-xl", **keys)
+
+
 def _from_key_len() -> Iterator[Asked]:
     path = "/relative/xlnet"
     yield (
@@ -303,6 +308,11 @@ def _both_sides() -> Iterator[Asked]:
     )
 
 
+def _both_sides_drawn(random: Random) -> Asked:
+    keys = {"d_model": 2 * random.randint(2, 64), "seq_len": random.randint(2, 8)}
+    return "drawn: both sides", _array("/relative/conformer", **keys)
+
+
 FILES = (
     VectorFile("encoding/sinusoid", _sinusoids, _sinusoid_drawn),
     VectorFile("encoding/timesteps", _timesteps, _timesteps_drawn),
@@ -315,7 +325,7 @@ FILES = (
     VectorFile("attention/temperature", _temperatures),
     VectorFile("relative/operator", _operators),
     VectorFile("relative/similarity", _similarities),
-    VectorFile("relative/transformer-xl", _farthest_first),
+    VectorFile("relative/transformer-xl", _farthest_first, _farthest_first_drawn),
     VectorFile("relative/xlnet", _from_key_len),
-    VectorFile("relative/conformer", _both_sides),
+    VectorFile("relative/conformer", _both_sides, _both_sides_drawn),
 )

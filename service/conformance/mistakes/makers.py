@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from service.conformance.mistakes import (
     arrays,
-    other_settings,
     numbers_of_tables,
-    shifted_ids,
+    other_settings,
     settings_of_tables,
+    shifted_ids,
 )
 from service.conformance.mistakes.wrong import Maker
 
