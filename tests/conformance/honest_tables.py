@@ -27,7 +27,8 @@ def _exponential(base: float, exponents: Array) -> Array:
 
 
 def _exponential_of_two(base: float, exponents: Array) -> Array:
-    return np.exp2(-exponents * np.log2(F(base)))
+    exponent: Array = -exponents * np.log2(F(base))
+    return np.asarray(np.exp2(exponent))
 
 
 def _rounded_step(base: float, exponents: Array) -> Array:

@@ -207,7 +207,7 @@ def _block(random: Random) -> dict[str, list[int]]:
 
 def _kerple_drawn(random: Random) -> Asked:
     name = random.choice(("log", "power"))
-    a, p = ([random.randint(1, 16) / 8 for _ in range(3)] for _ in range(2))
+    a, p = ([random.randint(1, 8) / 8 for _ in range(3)] for _ in range(2))
     return f"drawn: {name}", _array(
         "/relative/kerple", convention=name, num_heads=3, a=a, p=p, **_block(random)
     )
