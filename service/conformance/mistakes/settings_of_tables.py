@@ -40,7 +40,6 @@ _OTHERS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     ),
     "/encoding/grid": (
         {"base": 1000.0},
-        {"convention": "mae"},
         {"convention": "simple-vit"},
         {"channels_first": False},
         {"interleave_sin_cos": True},
@@ -124,13 +123,11 @@ def _config_key_ignored(question: Question, _: Expectation) -> Iterator[Wrong]:
 
 
 def _another_table(question: Question, _: Expectation) -> Iterator[Wrong]:
-    """Of other timescales, of fewer axes, or of another limit of distances."""
+    """Of another timescale, of fewer axes, or of another model."""
     if question.resource == "/encoding" and "min_timescale" in question.parameters:
         yield from answers_to(question.changed("min_timescale"))
     if question.resource == "/encoding/grid" and "depth" in question.parameters:
         yield from answers_to(question.changed("depth"))
-    if question.resource == "/relative/shaw" and "max_after" in question.parameters:
-        yield from answers_to(question.changed(max_relative_position=2))
     if question.resource == "/attention/temperature":
         kept = question.parameters["positions"]
         for convention in ("llama4", "beam"):
@@ -148,7 +145,9 @@ def _tutorial_slip(question: Question, right: Expectation) -> Iterator[Wrong]:
     bases = [float((Decimal(base).ln() / Decimal(10).ln()).exp())]
     if pairs > 1 and question.resource != "/encoding/timesteps":
         bases += [_power(base, pairs, pairs - 1), _power(base, pairs - 1, pairs)]
-    yield from answers_to(*(question.changed(**{key: each}) for each in bases))
+    # Such a base of another formula is more often just another base.
+    others = [each for each in bases if round(each, 6) not in _USUAL]
+    yield from answers_to(*(question.changed(**{key: each}) for each in others))
 
 
 def _power(base: float, numerator: int, denominator: int) -> float:
