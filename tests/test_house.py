@@ -65,6 +65,7 @@ def is_registered(module: Path) -> bool:
     kinds = ("absolute", "grid", "rotary", "relative", "positions", "resize")
     folders = (
         "formats",
+        "conformance/expectations",
         "conformance/files",
         "conformance/mistakes",
         *(f"encodings/{kind}" for kind in kinds),

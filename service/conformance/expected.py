@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from service.conformance.expectations import turned_axes, turned_tables
+from service.conformance.expectations import (
+    biases,
+    copies,
+    features,
+    sinusoids,
+    turned_axes,
+    turned_tables,
+)
 from service.conformance.questions import Question, arrays_of
 from service.conformance.tolerance import Expectation, Expected
 from service.errors import Fault, InvalidParameters
@@ -10,6 +17,10 @@ from service.errors import Fault, InvalidParameters
 _BY_RESOURCE: Mapping[str, Expected] = {
     **turned_tables.EXPECTED,
     **turned_axes.EXPECTED,
+    **sinusoids.EXPECTED,
+    **features.EXPECTED,
+    **biases.EXPECTED,
+    **copies.EXPECTED,
 }
 
 

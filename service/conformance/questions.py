@@ -16,7 +16,7 @@ import orjson
 from service.delivery.parameters import read_parameters
 from service.formats.json_text import JSON
 from service.grammar import to_query
-from service.numerics.dtypes import to_float64
+from service.numerics.dtypes import INDEX_DTYPES, to_float64
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 from service.numerics.tables import Document, Table, size
@@ -116,13 +116,13 @@ class Question:
             given["positions"] = self.positions
         if self.kind == "table":
             given |= {"pack": "compact"}
+        fields = ENDPOINTS[self.resource].parameters.model_fields
+        if "dtype" in fields and given.get("part") != "position_ids":
+            is_index = "int64" in str(fields["dtype"].annotation)
+            given.setdefault("dtype", "int64" if is_index else "float64")
         if self.is_posted:
             arrays = {} if self.x is None else {"x": self.x}
             return Request("POST", self.resource, given | arrays)
-        fields = ENDPOINTS[self.resource].parameters.model_fields
-        if "dtype" in fields and self.kind != "positions":
-            is_index = "int64" in str(fields["dtype"].annotation)
-            given.setdefault("dtype", "int64" if is_index else "float64")
         # The commas of lists, and the colons of ranges, are legible.
         query = urlencode({name: to_query(each) for name, each in given.items()}, safe=",:")
         return Request("GET", f"{self.resource}?{query}" if query else self.resource)
@@ -169,7 +169,8 @@ def _tables_of(config: bytes, context_length: int | None = None) -> Mapping[str,
 def numbers_of(table: Table) -> Numbers:
     """Return all numbers of a table as float64, or as int64 if they are indices."""
     elements = table.read(0, size(table)).reshape(table.shape)
-    if elements.dtype.kind in "iu":
+    # The bits of bfloat16 are stored as integers.
+    if table.dtype.name in INDEX_DTYPES:
         return elements.astype(np.int64)
     return to_float64(elements, table.dtype)
 

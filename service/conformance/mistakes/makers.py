@@ -8,8 +8,11 @@ from service.conformance.mistakes import (
     exchanged_axes,
     moved_rows,
     narrow_types,
+    numbers_of_tables,
     other_frequencies,
     other_settings,
+    settings_of_tables,
+    shifted_ids,
 )
 from service.conformance.mistakes.wrong import Maker
 
@@ -23,6 +26,9 @@ def _all() -> Mapping[str, tuple[Maker, ...]]:
         exchanged_axes,
         arrays,
         narrow_types,
+        settings_of_tables,
+        shifted_ids,
+        numbers_of_tables,
     )
     for module in modules:
         for name, makers in module.MAKERS.items():

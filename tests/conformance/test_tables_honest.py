@@ -1,0 +1,53 @@
+"""Honest implementations of tables that are not rotary pass, in float32, float16 and bfloat16."""
+
+from random import Random
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from service.conformance.expected import expectation
+from service.conformance.files.vector_file import VectorFile
+from service.conformance.questions import Question
+from tests.conformance.exact_tables import CASES, FILES
+from tests.conformance.honest_tables import WAYS, answer
+
+_TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+_IMPLEMENTED = [case for case in CASES if answer(case.question, "power") is not None]
+_DRAWN: list[tuple[VectorFile, int]] = [
+    (file, seed)
+    for file in FILES
+    if file.drawn is not None and not file.name.startswith("positions")
+    for seed in range(8)
+]
+
+
+def worst_share(question: Question) -> tuple[float, str]:
+    """Return the largest share of what is allowed that an implementation takes, and which."""
+    right, shares = expectation(question), [(0.0, "")]
+    (name,) = right.arrays
+    for way in WAYS:
+        numbers = answer(question, way)
+        if numbers is None:
+            continue
+        for dtype, kind in _TYPES.items() if right.angle is not None else [("float32", None)]:
+            given = numbers if kind is None else numbers.astype(kind).astype(np.float64)
+            share = float(right.distances({name: given}, dtype).max())
+            shares.append((share, f"{way}, {dtype}"))
+    return max(shares)
+
+
+@pytest.mark.parametrize("number", range(len(_IMPLEMENTED)), ids=[c.id for c in _IMPLEMENTED])
+def test_honest_implementations_pass_every_case(number: int) -> None:
+    share, whose = worst_share(_IMPLEMENTED[number].question)
+
+    assert share <= 1, whose
+
+
+@pytest.mark.parametrize(("file", "seed"), _DRAWN, ids=lambda each: getattr(each, "name", each))
+def test_honest_implementations_pass_drawn_cases(file: VectorFile, seed: int) -> None:
+    assert file.drawn is not None
+    _, question = file.drawn(Random(seed))
+    share, whose = worst_share(question)
+
+    assert share <= 1, whose
