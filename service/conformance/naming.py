@@ -8,8 +8,8 @@ cases of the run, and is made most often.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -44,6 +44,8 @@ from service.settings import default_settings
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
 _MOST_DIAGNOSED = 5
+# Makers know the questions of the suite: a case of another one may lack what a mistake needs.
+_NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,10 @@ class _NameSearch:
         """Return the wrong numbers of a mistake."""
         key = name, case.id
         if key not in self._wrongs:
-            makers = MAKERS.get(name, ())
-            try:
-                made = [*chain.from_iterable(m(case.question, case.expected) for m in makers)]
-            except PosrefError:
-                # The question is that of another version of the service.
-                made = []
+            made = list[Wrong]()
+            for maker in MAKERS.get(name, ()):
+                with suppress(*_NOT_MADE), np.errstate(all="ignore"):
+                    made += maker(case.question, case.expected)
             self._wrongs[key] = made
         return self._wrongs[key]
 

@@ -15,6 +15,8 @@ from service.conformance import naming, suite
 from service.conformance.expected import expectation
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, read_answer
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import Wrong
 from service.conformance.naming import names_of
 from service.conformance.questions import Question, numbers_of
 from service.conformance.recorded_cases import RecordedCase, cases_in
@@ -250,6 +252,21 @@ def test_rows_that_are_numbers_name_the_mistake_of_rows_that_are_none() -> None:
 
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
     assert judgement.first_wrong.position == 1
+
+
+def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(question: Question, _: Expectation) -> Iterator[Wrong]:
+        assert question.positions is not None
+        yield Wrong(expectation(question.changed(rope_theta=(1e6, 2e6)[len(PLACES)])))
+
+    makers = {"transposed": (failing,), "wrong-base": MAKERS["wrong-base"]}
+    monkeypatch.setattr(naming, "MAKERS", makers)
+    copies = {name: each[None] for name, each in expectation(table(1e6)).arrays.items()}
+    judgement = Judgement(recorded(table(5e5)), AnswerArrays("float64", {}, copies))
+
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
 
 
 @pytest.mark.parametrize("seed", range(3))
