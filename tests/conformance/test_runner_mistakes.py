@@ -232,6 +232,18 @@ def test_a_numbers_place_is_that_of_the_first_listed_position() -> None:
     assert first.text.startswith("from position 4, rotated at [1, 1, 3]: 7 for ")
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float16", "long", None])
+def test_integers_are_exact_in_any_type(dtype: str | None) -> None:
+    case = recorded(Question("array", "/relative/t5", {"query_len": 4, "key_len": 4}))
+    right = case.expected.arrays["array"]
+
+    for numbers, grade in ((right, "exact"), (right + 0.0, "exact"), (right + 1, None)):
+        message = {"dtype": dtype, "arrays": {"buckets": numbers.tolist()}}
+        judgement = Judgement(case, read_answer(message, case))
+        assert judgement.has_passed == (grade is not None)
+        assert grade is None or judgement.grade == grade
+
+
 def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:
     right = [recorded(table(base)) for base in (10000.0, 500000.0)]
     cases = [RecordedCase(f"a/{n}", "a", "", c.question, c.expected) for n, c in enumerate(right)]
