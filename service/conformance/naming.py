@@ -87,7 +87,7 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
     for failing in search.failing.values():
         asked = _MOST_DIAGNOSED if diagnoses else 0
         for each in failing:
-            found = _iterated(each) or search.best(each)
+            found = search.best(each) or _iterated(each)
             if found is None and asked:
                 found = _diagnosed(each)
                 asked = asked - 1 if found else 0
@@ -239,13 +239,12 @@ def _is_of_other_pack(judgement: Judgement) -> bool:
 def _iterated(judgement: Judgement) -> Named | None:
     """Return that frequencies are multiplied on and on, where these numbers are the answer."""
     case, answer = judgement.case, judgement.answer
-    if not judgement.has_shape:
+    if not judgement.has_shape or (cost := judgement.worst_share) >= suite.LEAST_TIMES:
         return None
     for arrays in iterated(case.question):
         scaled = {name: case.expected.factor * each for name, each in arrays.items()}
         made = replace(case.expected, arrays=scaled, angle=np.full(answer.shape, 2 * UNIT))
         if scaled.keys() == answer.copies.keys() and (distances(made, answer) <= 1).all():
-            cost = float(judgement.shares.max())
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
     return None
