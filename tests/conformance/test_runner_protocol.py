@@ -59,7 +59,7 @@ def test_right_answers_pass(run: Callable[..., Any]) -> None:
     assert text.splitlines()[-1] == "3 pass"
     assert report["summary"]["passes"] == len(report["cases"]) == 3
     assert {each["status"] for each in report["cases"]} == {"passes"}
-    assert report["implementation"] == {"name": "test"}
+    assert report["implementation"] == {"name": "test", "version": "", "language": ""}
 
 
 GREETED = "hear(); say(**HELLO); "
