@@ -8,8 +8,8 @@ cases of the run, and is made most often.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -44,6 +44,8 @@ from service.settings import default_settings
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
 _MOST_DIAGNOSED = 5
+# Makers know the questions of the suite: a case of another one may lack what a mistake needs.
+_NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
     for failing in search.failing.values():
         asked = _MOST_DIAGNOSED if diagnoses else 0
         for each in failing:
-            found = _iterated(each) or search.best(each)
+            found = search.best(each) or _iterated(each)
             if found is None and asked:
                 found = _diagnosed(each)
                 asked = asked - 1 if found else 0
@@ -160,12 +162,10 @@ class _NameSearch:
         """Return the wrong numbers of a mistake."""
         key = name, case.id
         if key not in self._wrongs:
-            makers = MAKERS.get(name, ())
-            try:
-                made = [*chain.from_iterable(m(case.question, case.expected) for m in makers)]
-            except PosrefError:
-                # The question is that of another version of the service.
-                made = []
+            made = list[Wrong]()
+            for maker in MAKERS.get(name, ()):
+                with suppress(*_NOT_MADE), np.errstate(all="ignore"):
+                    made += maker(case.question, case.expected)
             self._wrongs[key] = made
         return self._wrongs[key]
 
@@ -239,13 +239,12 @@ def _is_of_other_pack(judgement: Judgement) -> bool:
 def _iterated(judgement: Judgement) -> Named | None:
     """Return that frequencies are multiplied on and on, where these numbers are the answer."""
     case, answer = judgement.case, judgement.answer
-    if not judgement.has_shape:
+    if not judgement.has_shape or (cost := judgement.worst_share) >= suite.LEAST_TIMES:
         return None
     for arrays in iterated(case.question):
         scaled = {name: case.expected.factor * each for name, each in arrays.items()}
         made = replace(case.expected, arrays=scaled, angle=np.full(answer.shape, 2 * UNIT))
         if scaled.keys() == answer.copies.keys() and (distances(made, answer) <= 1).all():
-            cost = float(judgement.shares.max())
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
     return None
