@@ -16,7 +16,7 @@ LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quie
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -116,6 +116,9 @@ openapi: $(VENV)/runtime.stamp ## Write openapi.json
 docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 	$(BIN)/python -m tests.data.encodings_page
 	$(BIN)/python -m tests.data.model_types_page
+
+conformance: $(VENV)/dev.stamp ## Write the vector files in service/conformance/vectors
+	$(BIN)/python -m tests.data.vectors
 
 facts: $(FACTS)/venv.stamp ## Write service/models/facts from transformers and diffusers
 	for library in transformers diffusers; do \

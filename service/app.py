@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from service import __version__
+from service.conformance.served import CONFORMANCE_PAGES, add_conformance
 from service.delivery.cache import ResponseCacheMiddleware
 from service.delivery.clients import ClientAddresses
 from service.delivery.dispatch import STATE, Delivery
@@ -79,8 +80,10 @@ def create_app(
             is_report=path in {*REPORTS, *GET_REPORTS},
         )
     add_pages(app, delivery)
+    add_conformance(app, delivery)
     about = {"title": app.title, "description": app.description, "version": app.version}
-    document = cache(partial(openapi_document, about, ENDPOINTS.values(), PAGES))
+    pages = (*PAGES, *CONFORMANCE_PAGES)
+    document = cache(partial(openapi_document, about, ENDPOINTS.values(), pages))
     app.openapi = document  # type: ignore[method-assign]
     names = partial(delivery.scheduler.run, conventions, IMPORT_SECONDS)
     add_problem_handlers(app, names, partial(_repaired, delivery))

@@ -1,8 +1,7 @@
-"""The suite: its cases with their flags, the text of each vector file, and the version.
+"""The suite: its cases with their flags, and the text of each vector file.
 
 Files are text of JSON with one row of numbers a line, in a fixed order, without time or host:
-two writes are equal to the last byte. The version is the first 12 digits of the SHA-256 of the
-lines ``<sha256>  <file>`` of all files, sorted.
+two writes are equal to the last byte.
 """
 
 import tomllib
@@ -10,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from random import Random
 from typing import Any
@@ -26,9 +24,9 @@ from service.conformance.files.vector_file import VectorFile
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Question, Request
+from service.conformance.release import FORMAT, SUITE
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 
-SUITE, FORMAT = "posref-conformance", 1
 # A flag says that its mistake is seen by far.
 LEAST_TIMES = 8.0
 # Where the tolerance is next to nothing, the number of times says no more.
@@ -202,14 +200,6 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
             yield f"{orjson.dumps(name).decode()}: "
         yield from _lines(each, f"{indent} ")
     yield f"\n{indent}{end}"
-
-
-def version_of(texts: Mapping[str, str]) -> str:
-    """Return the version of a suite, from the text of each file by the name of the file."""
-    lines = [
-        f"{sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(texts.items())
-    ]
-    return sha256("".join(lines).encode()).hexdigest()[:12]
 
 
 def core() -> dict[str, str]:

@@ -143,6 +143,27 @@ def _page(title: str, content: object, data: object, form: str = "") -> bytes:
     return page.encode()
 
 
+def plain_page(title: str, content: str) -> WholeFile:
+    """Return a page of HTML that has no script.
+
+    Args:
+        title: its title and heading.
+        content: HTML.
+    """
+    names = [name for name in _explorer()[0] if name.endswith((".css", ".svg"))]
+    links = "".join(
+        f'<link rel="{_KINDS[name.rpartition(".")[2]][1]}" href="{name}">' for name in names
+    )
+    page = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · '
+        'posref</title><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark">{links}</head><body><main id="page">'
+        f'<article class="readable"><p><a href="/">posref</a></p><h1>{escape(title)}</h1>{content}'
+        "</article></main></body></html>"
+    )
+    return _file(page.encode())
+
+
 def _html(content: Any, *, has_links: bool = True) -> str:
     """Return content as HTML: an object as a list of terms, a path of this server as a link."""
     if isinstance(content, dict):
@@ -210,7 +231,11 @@ def _home_page(_: str) -> WholeFile:
     posts = {
         ENDPOINTS[path].summary: _view(path) for path in ENDPOINTS if not ENDPOINTS[path].has_get
     }
-    about = {"For people": "/docs", "For programs": "/openapi.json"}
+    about = {
+        "For people": "/docs",
+        "For programs": "/openapi.json",
+        "Test vectors": "/conformance/",
+    }
     content = {"Tables": tables, "With a file of yours": posts, "Documentation": about}
     return _file(_page("The reference server for positional encodings", content, {}))
 

@@ -34,7 +34,9 @@ PAGES = (
 )
 """The pages of the OpenAPI document."""
 
-_ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nAllow: /explorer/\nDisallow: /\n"
+_ROBOTS = (
+    "User-agent: *\nAllow: /$\nAllow: /docs\nAllow: /explorer/\nAllow: /conformance/\nDisallow: /\n"
+)
 
 
 def add_pages(app: FastAPI, delivery: Delivery) -> None:
@@ -87,6 +89,7 @@ def _directory(_: str) -> bytes:
     links += [
         {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
         {"href": "/openapi.json", "rel": "service-desc", "method": "GET", "title": "OpenAPI"},
+        {"href": "/conformance/", "rel": "related", "method": "GET", "title": "Test vectors"},
         {"href": "/metrics", "rel": "monitor", "method": "GET", "title": "Metrics for Prometheus"},
         {"href": "/readyz", "rel": "status", "method": "GET", "title": "Readiness"},
     ]

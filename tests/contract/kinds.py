@@ -14,6 +14,7 @@ KINDS = {
     "documentation": "/docs",
     "asset": ASSET,
     "OpenAPI document": "/openapi.json",
+    "vectors": "/conformance/",
     "probe": "/readyz",
     "array": f"/encoding?{EXAMPLES['/encoding']}",
     "array in a format": f"/encoding.png?{EXAMPLES['/encoding']}",

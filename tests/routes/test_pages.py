@@ -12,7 +12,7 @@ from service.routes import COMPOSITIONS, REPORTS, TRANSFORMS
 from service.settings import default_settings
 from tests.client import Client, client_of
 
-PAGES = ["/", "/livez", "/readyz", "/robots.txt", "/docs", "/openapi.json"]
+PAGES = ["/", "/livez", "/readyz", "/robots.txt", "/docs", "/openapi.json", "/conformance/"]
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
