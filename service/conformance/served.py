@@ -124,8 +124,8 @@ def _compressed(file: WholeFile) -> WholeFile:
 
 def _home_page(index: Mapping[str, Any]) -> WholeFile:
     rows = "".join(
-        f"<dt>{_link(each['url'].removesuffix('.json'), each['name'])}</dt>"
-        f"<dd>{each['cases']} cases; {_link(each['url'], each['file'])}, {each['bytes']} bytes</dd>"
+        f"<li>{_link(each['url'].removesuffix('.json'), each['name'])}: {each['cases']} cases; "
+        f"{_link(each['url'], each['file'])}, {each['bytes']} bytes</li>"
         for each in index["files"]
     )
     parts = {"All files": index["zip"], "Schema": index["schema"], "SHA-256": index["sums"]}
@@ -141,7 +141,7 @@ def _home_page(index: Mapping[str, Any]) -> WholeFile:
         f"<p>Version {index['version']}: {index['cases']} cases of positional encodings, for "
         "implementations in any language. Each has exact numbers, the tolerance of an honest "
         "implementation in float32, and the mistakes that it catches.</p>"
-        f"<h2>Files</h2><dl><dd><dl>{rows}</dl></dd></dl><ul>{links}</ul>"
+        f"<h2>Files</h2><ul>{rows}{links}</ul>"
         "<h2>Judge an implementation</h2><pre>posref conformance run -- COMMAND</pre>"
         f"<h2>Changes</h2>{changed}"
     )
@@ -169,7 +169,7 @@ def _case(case: Mapping[str, Any], known: Mapping[str, Any]) -> str:
         f"<p>{escape(case['comment'])}</p>"
         f"<pre>{escape(orjson.dumps(case['parameters']).decode())}</pre>"
         + (f"<p>Positions: {positions}</p>" if positions else "")
-        + _request(case["request"], "Right numbers")
+        + f"<div>{_request(case['request'], 'Right numbers')}</div>"
         + (f"<h3>Mistakes that it catches</h3><ul>{flags}</ul>" if flags else "")
     )
 
@@ -184,13 +184,13 @@ def _flag(flag: Mapping[str, Any], known: Mapping[str, Any], right: Mapping[str,
     links = _request(wrong, "Wrong numbers") if wrong else ""
     if wrong and wrong["method"] == right["method"] == "GET":
         both = f"{right['url']}#vs={quote(wrong['url'], safe='')}"
-        links += f"<p>{_link(both, 'Right and wrong numbers')}</p>"
-    return f"<b>{flag['name']}</b> ({start}{seen}): {text}{links}"
+        links += f" · {_link(both, 'Right and wrong numbers')}"
+    return f"<p><b>{flag['name']}</b> ({start}{seen}): {text}</p>{links}"
 
 
 def _request(request: Mapping[str, Any], title: str) -> str:
     if request["method"] == "GET":
-        return f"<p>{_link(request['url'], title)}</p>"
+        return _link(request["url"], title)
     body = escape(orjson.dumps(request["body"]).decode())
     return f"<details><summary>{title}: POST {request['url']}</summary><pre>{body}</pre></details>"
 

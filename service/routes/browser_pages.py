@@ -63,6 +63,9 @@ _MAX_SHOWN = 300
 # A parameter without a value.
 _EMPTY = re.compile(rb"[^=]+=")
 
+# What a page without a script loads.
+_STYLES = ("/explorer.css", "/readable.css", "/icon.svg")
+
 # The view in which a file for a report can be dropped; others are about models.
 _VIEWS = dict.fromkeys(("/compare", "/diagnose", "/identify"), "file")
 
@@ -150,14 +153,14 @@ def plain_page(title: str, content: str) -> WholeFile:
         title: its title and heading.
         content: HTML.
     """
-    names = [name for name in _explorer()[0] if name.endswith((".css", ".svg"))]
+    names = [name for name in _explorer()[0] if name.endswith(_STYLES)]
     links = "".join(
         f'<link rel="{_KINDS[name.rpartition(".")[2]][1]}" href="{name}">' for name in names
     )
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · '
         'posref</title><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark">{links}</head><body><main id="page">'
+        f'<meta name="color-scheme" content="light dark">{links}</head><body><main>'
         f'<article class="readable"><p><a href="/">posref</a></p><h1>{escape(title)}</h1>{content}'
         "</article></main></body></html>"
     )

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from service.conformance.release import Release
 from tests.system.explorer.accessibility import violations
 from tests.system.explorer.browser import Tab
 from tests.system.processes import run
@@ -35,6 +36,8 @@ VIEWS = {
     "unknown": ("/ropes", 404),
     "model": ("/#view=model", 200),
     "file": ("/#view=file", 200),
+    "suite": ("/conformance/", 200),
+    "vectors": (f"/conformance/{Release.packaged().version}/rope_default", 200),
     "post": ("/#view=post&entry=encoding/apply", 200),
     **{f"learn {story}": (f"/#view=learn&story={story}&step=3", 200)
        for story in ("positions", "scaling", "layout")},
