@@ -1,0 +1,57 @@
+"""A judge that knows a vector file and the rule of docs/conformance.md, and nothing of posref."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ADAPTERS = Path(__file__).parents[2] / "conformance" / "adapters"
+_SECONDS = 60
+_UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_HALF_OF_LEAST = {
+    "float64": 2.0**-1075,
+    "float32": 2.0**-150,
+    "float16": 2.0**-25,
+    "bfloat16": 2.0**-134,
+}
+
+
+def answers_of(command: Sequence[str], cases: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield cases with the answers of an implementation, which is asked all of them at once."""
+    sent = [{"type": "hello", "protocol": 1, "suite": "0" * 12}]
+    for case in cases:
+        known = ("id", "kind", "resource", "parameters", "positions", "x", "shape")
+        sent.append({"type": "case", **{name: case[name] for name in known if name in case}})
+    lines = "".join(f"{json.dumps(each)}\n" for each in [*sent, {"type": "bye"}])
+    ended = subprocess.run(
+        command, input=lines.encode(), stdout=subprocess.PIPE, timeout=_SECONDS, check=True
+    )
+    hello, *answers = map(json.loads, ended.stdout.splitlines())
+    assert (hello["type"], hello["protocol"]) == ("hello", 1)
+    assert {"name", "version", "language"} <= hello.keys()
+    yield from zip(cases, answers, strict=True)
+
+
+def share_of(case: Any, answer: Any) -> float:
+    """Return the largest error of an answer in shares of what the rule allows."""
+    dtype, tolerance = answer["dtype"], case["tolerance"]
+    unit, least = _UNIT[dtype], _UNIT["float32"]
+    is_narrow = unit > least
+    factor = case["expected"].get("attention_factor", 1)
+    share = 0.0
+    for name, sent in answer["arrays"].items():
+        want = np.array(case["expected"][name])
+        relative = (2 if factor == 1 else 4) * min(unit, least) + unit * is_narrow
+        products = 3 * unit * (is_narrow and case["kind"] == "rotate")
+        angle = np.array(tolerance["angle"]) * (2.0**-29 if dtype == "float64" else 1)
+        scaled = np.array(tolerance["scale"]) * products
+        allowed = angle + np.abs(want) * relative + scaled + _HALF_OF_LEAST[dtype]
+        apart = np.abs(np.array(sent, dtype=np.float64) - want)
+        assert apart.shape == want.shape
+        share = max(
+            share, float(np.where(apart == 0, 0, apart / np.maximum(allowed, 1e-320)).max())
+        )
+    return share
