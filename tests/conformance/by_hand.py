@@ -20,7 +20,7 @@ _HALF_OF_LEAST = {
 
 
 def answers_of(command: Sequence[str], cases: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield cases with the answers of an implementation, which is asked all of them at once."""
+    """Yield the cases that an implementation offers, with its answers; it gets all at once."""
     sent = [{"type": "hello", "protocol": 1, "suite": "0" * 12}]
     for case in cases:
         known = ("id", "kind", "resource", "parameters", "positions", "x", "shape")
@@ -32,7 +32,16 @@ def answers_of(command: Sequence[str], cases: Sequence[Any]) -> Iterator[tuple[A
     hello, *answers = map(json.loads, ended.stdout.splitlines())
     assert (hello["type"], hello["protocol"]) == ("hello", 1)
     assert {"name", "version", "language"} <= hello.keys()
-    yield from zip(cases, answers, strict=True)
+    for case, answer in zip(cases, answers, strict=True):
+        if _is_offered(case, hello):
+            yield case, answer
+
+
+def _is_offered(case: Any, hello: Any) -> bool:
+    """Return whether the runner asks a case after this hello."""
+    rule = case.get("parameters", {}).get("rope_type", "default")
+    given = {"kinds": case["kind"], "rope_types": rule}
+    return all(value in hello.get(name, [value]) for name, value in given.items())
 
 
 def share_of(case: Any, answer: Any) -> float:
