@@ -6,17 +6,19 @@ FUZZ_SECONDS ?= 30
 # A Python that has transformers 5.23.0 and torch.
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-# Environments of libraries: for make facts, facts-check and bench, and for make sweep-position-ids.
+# Environments of libraries: for make facts, facts-check and bench, for make sweep-position-ids, and
+# for make adapters.
 FACTS := .cache/facts
 POSITIONS_5 := .cache/positions-5
 POSITIONS_4 := .cache/positions-4
+ADAPTERS := .cache/adapters
 LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
   --require-hashes -r
 # Random inputs of make matrix, and of each family in make sweep-position-ids; and their seed.
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance adapters facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -120,6 +122,9 @@ docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 conformance: $(VENV)/dev.stamp ## Write the vector files in service/conformance/vectors
 	$(BIN)/python -m tests.data.vectors
 
+adapters: $(VENV)/dev.stamp $(ADAPTERS)/venv.stamp ## Run the conformance suite against libraries and languages
+	$(BIN)/python conformance/run.py $(ADAPTERS)/bin/python $(ADAPTERS)/reports
+
 facts: $(FACTS)/venv.stamp ## Write service/models/facts from transformers and diffusers
 	for library in transformers diffusers; do \
 	  $(FACTS)/bin/python -m tools.facts $$library service/models/facts || exit 1; \
@@ -169,10 +174,11 @@ $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp
 $(FACTS)/venv.stamp: requirements/facts.txt
 $(POSITIONS_5)/venv.stamp: requirements/facts.txt requirements/timm.txt
 $(POSITIONS_4)/venv.stamp: requirements/transformers-4.txt
+$(ADAPTERS)/venv.stamp: requirements/facts.txt requirements/timm.txt requirements/adapters.txt
 
 # The build of torch without CUDA where pip finds one; the registry's on Linux needs CUDA to import.
 TORCH := requirements/facts-torch-cpu.txt requirements/facts-torch.txt
-$(FACTS)/venv.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp: $(TORCH)
+$(FACTS)/venv.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp $(ADAPTERS)/venv.stamp: $(TORCH)
 	$(PYTHON) -m venv $(@D)
 	for file in $(filter-out $(TORCH),$^); do $(LIBRARY_PIP) $$file || exit 1; done
 	$(LIBRARY_PIP) requirements/facts-torch-cpu.txt || $(LIBRARY_PIP) requirements/facts-torch.txt

@@ -4,10 +4,12 @@ Import this before the library: what that prints is not to reach standard output
 runner's alone.
 """
 
+import importlib.util
 import json
 import math
 import os
 import sys
+from types import ModuleType
 
 _runner = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
@@ -23,6 +25,29 @@ def parameters_of(case, *known):
     if others:
         raise Unsupported(f"no {', '.join(others)}")
     return case["parameters"]
+
+
+# Parameters that no config of a model has.
+_FOREIGN = ("freq_factors", "inv_freq", "rotary_dim", "mixed_b", "alpha", "xpos", "mrope_section")
+_FOREIGN += ("rotary_offset", "output_layout", "axes", "start", "inverse", "convention")
+
+
+def config_of(case):
+    """Return the parameters of a rotary case; raise Unsupported if no config has some of them."""
+    return parameters_of(case, *(set(case["parameters"]) - set(_FOREIGN)))
+
+
+def width_of(given):
+    """Return the number of channels that turn."""
+    return given.get("rotary_dim", int(given["head_dim"] * given.get("partial_rotary_factor", 1)))
+
+
+def without_imports(*packages):
+    """Let modules of packages be imported without what the packages import themselves."""
+    for name in packages:
+        module = ModuleType(name)
+        module.__path__ = importlib.util.find_spec(name).submodule_search_locations
+        sys.modules[name] = module
 
 
 def serve(name, version, answer, **offers):

@@ -1,7 +1,7 @@
 """Rotary tables and rotations in NumPy's float32, as an engine without a library writes them."""
 
 import numpy as np
-from loop import Unsupported, parameters_of, serve
+from loop import Unsupported, parameters_of, serve, width_of
 
 F = np.float32
 TABLE = ("head_dim", "rotary_dim", "partial_rotary_factor", "rope_theta", "rope_type", "factor")
@@ -9,7 +9,7 @@ BAND = ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings
 
 
 def frequencies(given):
-    width = given.get("rotary_dim", int(given["head_dim"] * given.get("partial_rotary_factor", 1)))
+    width = width_of(given)
     omega = 1 / F(given.get("rope_theta", 10000.0)) ** (np.arange(0, width, 2, dtype=F) / F(width))
     if given.get("rope_type") == "linear":
         return omega / F(given["factor"])

@@ -85,6 +85,16 @@ def test_adapter_is_short(adapter: Path) -> None:
     assert len(lines) <= MOST_LINES
 
 
+def test_every_adapter_is_run_and_listed() -> None:
+    programs = {each.name for each in ADAPTERS.iterdir() if each.is_file()} - {"loop.py"}
+    commands = (ADAPTERS.parent / "run.py").read_text()
+    listed = (ADAPTERS.parent / "README.md").read_text()
+
+    assert len(programs) >= 14
+    assert [name for name in programs if name not in commands] == []
+    assert [name for name in programs if f"](adapters/{name})" not in listed] == []
+
+
 def test_loop_answers_null_for_what_is_not_finite_and_keeps_standard_output(tmp_path: Path) -> None:
     program = tmp_path / "adapter.py"
     program.write_text(
