@@ -16,6 +16,7 @@ from typing import Any
 HERE = Path(__file__).parent / "adapters"
 LIBRARIES = {
     "transformers": "transformers_rotary.py",
+    "transformers-biases": "transformers_biases.py",
     "diffusers": "diffusers_embeddings.py",
     "timm": "timm_layers.py",
     "torchtune": "torchtune_rotations.py",
