@@ -54,7 +54,7 @@ def _default() -> Iterator[Asked]:
     )
     yield (
         "128 channels, where frequencies that are multiplied on and on lose digits",
-        table((0, 1, 257, 131071), head_dim=128, rope_theta=10000.0),
+        table((1, 257, 131071), head_dim=128, rope_theta=10000.0),
     )
     yield (
         "a divisor for each frequency, as freq_factors of ggml",

@@ -16,6 +16,7 @@ from service.conformance.mistakes.arrays import NARROW_TYPES, Turning
 from service.conformance.mistakes.rotary_questions import (
     frequencies,
     of_sequences,
+    rows_of,
     turned_by,
     unscaled,
 )
@@ -31,13 +32,14 @@ _MOST_ROUNDINGS = 48
 
 @of_sequences
 def _positions(question: Question, _: Expectation) -> Iterator[Wrong]:
-    rows = question.positions
+    rows = rows_of(question)
     if rows is None:
         return
     for dtype in NARROW_TYPES:
         narrow = rounded(np.array(rows, dtype=np.float64), dtype)
         if np.isfinite(narrow).all():
-            yield from answers_to(replace(question, positions=tuple(map(int, narrow))))
+            moved = question.changed("start")
+            yield from answers_to(replace(moved, positions=tuple(map(int, narrow))))
 
 
 @of_sequences
@@ -76,12 +78,11 @@ def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 
 def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
-    table = _table(question)
-    if table.positions is None or "mrope_section" in table.parameters:
-        return
-    rows, omega = np.array(table.positions, dtype=np.float64)[:, None], frequencies(question)
+    table, omega = _table(question), frequencies(question)
+    # Where a frequency is 0, any position will do.
+    places = np.rint(angles_of(table) / np.where(omega > 0, omega, 1))
     for dtype in NARROW_TYPES:
-        narrow = rounded(rows, dtype)
+        narrow = rounded(places, dtype)
         if not np.isfinite(narrow).all():
             continue
         # Products of narrow numbers are exact in float64.
@@ -106,7 +107,8 @@ def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> 
         return
     turning = Turning.of(question, right)
     if turning is not None:
-        result = turning.by(factor * cos.values, factor * sin.values)
+        sign = -1 if question.parameters.get("inverse") else 1
+        result = turning.by(factor * cos.values, sign * factor * sin.values)
         size = np.asarray(right.scale)
         angle = size * (error.max(axis=-1, keepdims=True) + 4 * UNIT)
         yield Wrong(replace(right, arrays={"rotated": result}, angle=angle))
@@ -121,7 +123,7 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
     one.
     """
     keys = question.parameters
-    rows = _table(question).positions
+    rows = rows_of(question)
     if keys.get("rope_type", "default") not in {"default", "linear"} or rows is None:
         return
     plain = unscaled(question)
