@@ -38,7 +38,7 @@ def _within(length: int) -> tuple[int, ...]:
 
 
 def _default() -> Iterator[Asked]:
-    yield "Llama 2: the base of the paper", table(FAR, head_dim=32, rope_theta=10000.0)
+    yield "Llama 2: the base of the paper", table(FAR, head_dim=24, rope_theta=10000.0)
     yield (
         "negative positions, as of tokens before the current one",
         table((-4096, -257, -1, 0, 1, 3), head_dim=16, rope_theta=1000000.0),
