@@ -94,7 +94,8 @@ class Expectation:
     def distances(self, arrays: Mapping[str, Numbers], dtype: str = "float32") -> Float64s:
         """Return how far an answer is from what is expected, in shares of what is allowed.
 
-        More than 1 is wrong; what is not finite is infinitely far. Shape (arrays, …).
+        More than 1 is wrong; what is not finite is infinitely far, unless that is expected, of a
+        mistake. Shape (arrays, …).
 
         Args:
             arrays: those of an answer, by name, of the expected shape.
@@ -104,7 +105,8 @@ class Expectation:
         for name, want in self.arrays.items():
             with np.errstate(invalid="ignore", divide="ignore"):
                 apart = np.abs(np.asarray(arrays[name]) - want)
-                share = np.where(apart == 0, 0.0, apart / self.allowed(name, dtype))
+                is_same = (apart == 0) | (np.isnan(want) & np.isnan(arrays[name]))
+                share = np.where(is_same, 0.0, apart / self.allowed(name, dtype))
             shares.append(np.where(np.isnan(share), np.inf, share))
         return np.stack(shares)
 
