@@ -94,6 +94,9 @@ def _wrong_rule(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     factor = float(rule.keys.get("factor", 8))
     for other in other_rules(rule, (factor,)):
+        if not rule and other.rope_type == "linear":
+            # Where nothing is scaled, that is a factor of all angles.
+            continue
         yield from answers_to(unscaled(question, rope_type=other.rope_type, **other.keys))
 
 
@@ -191,10 +194,12 @@ def _linear_factor(question: Question, _: Expectation) -> Iterator[Wrong]:
     """A factor that divides positions or frequencies once too often, or multiplies them."""
     rule = _rule_of(question)
     own = float(rule.keys.get("factor", 4.0))
-    yield from answers_to(*multiplied(question, own if own.is_integer() else 4.0))
+    # Linear scaling times its own factor is none.
+    times = own if own.is_integer() and rule.rope_type != "linear" else 3.0
+    yield from answers_to(*multiplied(question, times))
     if rule.rope_type in {"default", "linear"}:
-        times = own if rule.rope_type == "default" else own * own
-        yield from answers_to(question.changed(rope_type="linear", factor=times))
+        divisor = own if rule.rope_type == "default" else own * own
+        yield from answers_to(question.changed(rope_type="linear", factor=divisor))
 
 
 @of_sequences
