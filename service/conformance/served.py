@@ -29,9 +29,8 @@ from service.routes.browser_pages import BrowserRoute, plain_page
 _FILE_PATH = f"{PATH}{{version}}/{{name}}"
 CONFORMANCE_PAGES = (
     Page(PATH, "getConformance", "Index of the conformance suite", JSON.media_type),
-    Page(_FILE_PATH, "getConformanceFile", "A file of the conformance suite", JSON.media_type),
 )
-"""The pages of the OpenAPI document."""
+"""The pages of the OpenAPI document; the index has the URLs of the files."""
 
 _KEPT = "public, max-age=3600"
 _IMMUTABLE = "public, max-age=31536000, immutable"

@@ -1,7 +1,6 @@
 """The OpenAPI document: the operations of each endpoint, and the components that they share."""
 
 import json
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,7 +110,7 @@ _REPLACED = ("positions", "start", "seq_len", "revision")
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its path, with parameters or without, operationId, summary and media type."""
+    """A page without parameters: its path, operationId, summary and media type."""
 
     path: str
     name: str
@@ -152,22 +151,13 @@ def _page(page: Page, components: Components) -> Json:
         "content": {page.media_type: {"schema": schema}},
     }
     answer = components.ref("responses", shown, pascal(page.media_type.partition("/")[2]) + "Page")
-    names = re.findall(r"{(\w+)}", page.path)
-    absent = (errors.NotFound, errors.RevisionRetired) if names else ()
-    responses = {"200": answer} | components.problems((*_PAGE_ERRORS, *absent))
-    own = {"parameters": [_part_of_path(name, components) for name in names]} if names else {}
+    responses = {"200": answer} | components.problems(_PAGE_ERRORS)
     return {
         "operationId": page.name,
         "summary": page.summary,
         "tags": ["pages"],
-        **own,
         "responses": dict(sorted(responses.items())),
     }
-
-
-def _part_of_path(name: str, components: Components) -> Json:
-    part = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-    return components.ref("parameters", part, pascal(name))
 
 
 @dataclass(frozen=True)
@@ -275,7 +265,7 @@ class _Operations:
         return {**operation, "requestBody": reference}
 
     def _operation(self, verb: str, suffix: str, responses: Json, parameters: list[Json]) -> Json:
-        notes = ["posted"] if verb == "post" and self.endpoint.has_get else []
+        notes = ["by POST"] if verb == "post" and self.endpoint.has_get else []
         if suffix:
             notes.append("as a file")
             parameters = [*parameters, self._extension()]
@@ -315,7 +305,7 @@ class _Operations:
             "schema": schema,
             "example": possible.extension,
         }
-        return self.components.ref("parameters", described, "Ext")
+        return self.components.ref("parameters", described, "Extension")
 
     def _document(self, headers: Json, prefix: str) -> Json:
         """Return the response with arrays; a POST beside a GET has no example of its own."""
