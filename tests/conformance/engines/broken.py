@@ -444,10 +444,15 @@ class NarrowPositions(BrokenEngine):
 
 class HalfPositions(BrokenEngine):
     name = "half-positions"
-    sentence = "Positions are float16, which counts to 2048."
+    sentence = "Positions are float16, which counts to 2048 and ends at 65504."
 
     def held(self, positions: Array) -> Array:
-        return in_type(super().held(np.clip(positions, -65504, 65504)), "float16")
+        with np.errstate(over="ignore"):
+            return in_type(super().held(positions), "float16")
+
+    def answer(self, case: Given) -> dict[str, Array]:
+        with np.errstate(invalid="ignore"):
+            return super().answer(case)
 
 
 class NarrowFrequencies(BrokenEngine):
@@ -515,6 +520,14 @@ class PaddingCounted(BrokenEngine):
 
     def counted(self, mask: Array) -> Array:
         return np.broadcast_to(np.arange(1, mask.shape[-1] + 1), mask.shape)
+
+
+class MaskIgnored(BrokenEngine):
+    name = "mask-ignored"
+    sentence = "The attention mask is ignored: every row counts from its first place."
+
+    def mask_of(self, given: Given) -> Array:
+        return np.ones_like(super().mask_of(given))
 
 
 class NoReset(BrokenEngine):

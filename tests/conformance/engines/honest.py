@@ -395,13 +395,13 @@ class HonestEngine:
         """Return position ids; raises Unsupported."""
         match given["convention"]:
             case "mask":
-                mask = np.array(given["attention_mask"])
+                mask = self.mask_of(given)
                 return np.where(mask, self.counted(mask) - 1, given["masked"])
             case "padding_idx":
                 mask = np.array(given["input_ids"]) != given["padding_idx"]
                 return self.counted(mask) * mask + given["padding_idx"]
             case "opt":
-                mask = np.array(given["attention_mask"])
+                mask = self.mask_of(given)
                 return self.counted(mask) * mask - 1 + self.opt_offset()
             case "packed":
                 return self.packed(given["lengths"])[None]
@@ -409,6 +409,10 @@ class HonestEngine:
                 texts = [sum(each["text"] for each in row) for row in given["rows"]]
                 return np.stack([np.arange(each) + given["past"] for each in texts])
         raise Unsupported(given["convention"])
+
+    def mask_of(self, given: Given) -> Array:
+        """Return 1 for each token and 0 for padding."""
+        return np.array(given["attention_mask"])
 
     def counted(self, mask: Array) -> Array:
         """Return how many tokens there are up to each, padding not counted."""
@@ -583,7 +587,7 @@ class HonestEngine:
         """Return ALiBi's bias in the form of a library."""
         slopes = self.slopes(given["num_heads"])[:, None, None]
         if "attention_mask" in given:
-            mask = np.array(given["attention_mask"])
+            mask = self.mask_of(given)
             places = (self.counted(mask) - 1) * mask
             return slopes * places[:, None, None].astype(self.real)
         match given.get("convention", "original"):
@@ -696,13 +700,19 @@ def serve(engine: HonestEngine) -> None:
         print(json.dumps(answer), flush=True)  # noqa: T201 - the protocol.
 
 
+def _listed(array: Array) -> Any:
+    """Return an array as nested lists; what is not finite is None."""
+    finite: Array = np.where(np.isfinite(array), array.astype(object), None)
+    return finite.tolist()
+
+
 def reply(engine: HonestEngine, message: Given) -> dict[str, Any]:
     """Return the answer to a message that asks a case."""
     try:
         arrays = engine.answer(message)
     except Unsupported as reason:
         return {"type": "unsupported", "reason": str(reason)}
-    listed = {name: each.tolist() for name, each in arrays.items()}
+    listed = {name: _listed(each) for name, each in arrays.items()}
     return {"type": "answer", "dtype": engine.dtype, "arrays": listed}
 
 
