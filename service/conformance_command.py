@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import orjson
+
 from service.conformance import suite
 from service.conformance.files.all_files import FILES
 from service.conformance.implementations import Implementation, ImplementationFailed
 from service.conformance.judging import InvalidAnswer, Judgement, read_answer
 from service.conformance.naming import names_of
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
+from service.conformance.release import INDEX, Release
 from service.conformance.run_report import UNLISTED, Outcome, RunReport, plain
 from service.errors import PosrefError
 
@@ -27,11 +30,13 @@ def write(options: argparse.Namespace) -> int:
     """
     drawn = options.full
     texts = {f"{each.stem}.json": suite.text_of(each, drawn, options.seed) for each in FILES}
-    bodies = {name: text.encode() for name, text in texts.items()}
+    release = Release.of(texts)
+    index = orjson.dumps(release.index(), option=orjson.OPT_INDENT_2) + b"\n"
+    bodies = {**release.files, INDEX: index}
     _replace_all(options.folder, bodies)
     cases = sum(1 for _ in cases_in(texts))
     several = f"{len(bodies)} files, {cases} cases, {sum(map(len, bodies.values()))} bytes"
-    print(f"{options.folder}: suite {suite.version_of(texts)}, {several}")
+    print(f"{options.folder}: suite {release.version}, {several}")
     return OK
 
 
@@ -68,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if not cases:
         print(f"no case is named {options.only or 'in the suite'}", file=sys.stderr)
         return REFUSED
-    report = _report(options, suite.version_of(texts), cases)
+    report = _report(options, Release.of(texts).version, cases)
     sys.stdout.buffer.write(report.text().encode())
     sys.stdout.flush()
     for path, body in ((options.json, report.json_bytes), (options.junit, report.junit)):

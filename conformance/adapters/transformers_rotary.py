@@ -39,7 +39,8 @@ def answer(case):
     rope = of_model(given["config"]) if case["kind"] == "model" else llama_of(given)
     cos, sin = rope(torch.zeros(1, dtype=torch.float32), positions, *layer)
     if case["kind"] != "rotate":
-        return {"dtype": "float32", "pack": "half", "arrays": {"cos": cos[0], "sin": sin[0]}}
+        pack = "compact" if given.get("config", {}).get("model_type") == "gpt_oss" else "half"
+        return {"dtype": "float32", "pack": pack, "arrays": {"cos": cos[0], "sin": sin[0]}}
     if given["layout"] != "half":
         raise Unsupported("the halves of a head alone")
     x = torch.tensor(case["x"])
@@ -48,5 +49,4 @@ def answer(case):
     return {"dtype": "float32", "arrays": {"rotated": rotated.reshape(x.shape)}}
 
 
-offers = {"kinds": ["table", "rotate", "model"], "rope_types": RULES}
-serve("transformers", transformers.__version__, answer, **offers)
+serve("transformers", transformers.__version__, answer, rope_types=RULES, resources=[])

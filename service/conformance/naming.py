@@ -7,9 +7,9 @@ cases of the run, and is made most often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,17 +26,16 @@ from service.conformance.judging import (
     unpacked,
 )
 from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
-from service.conformance.questions import Question, Request
+from service.conformance.questions import Request
 from service.conformance.recorded_cases import RecordedCase
-from service.conformance.tolerance import UNIT
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
 from service.errors import PosrefError
 from service.formats.format import Input, check_shape
 from service.grammar import to_query
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, Elements
-from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
 from service.routes.diagnose import DiagnoseParameters, diagnose_arrays
 from service.settings import default_settings
@@ -44,6 +43,8 @@ from service.settings import default_settings
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
 _MOST_DIAGNOSED = 5
+# Makers know the questions of the suite: a case of another one may lack what a mistake needs.
+_NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
     for failing in search.failing.values():
         asked = _MOST_DIAGNOSED if diagnoses else 0
         for each in failing:
-            found = _iterated(each) or search.best(each)
+            found = search.best(each) or _iterated(each)
             if found is None and asked:
                 found = _diagnosed(each)
                 asked = asked - 1 if found else 0
@@ -160,12 +161,10 @@ class _NameSearch:
         """Return the wrong numbers of a mistake."""
         key = name, case.id
         if key not in self._wrongs:
-            makers = MAKERS.get(name, ())
-            try:
-                made = [*chain.from_iterable(m(case.question, case.expected) for m in makers)]
-            except PosrefError:
-                # The question is that of another version of the service.
-                made = []
+            made = list[Wrong]()
+            for maker in MAKERS.get(name, ()):
+                with suppress(*_NOT_MADE), np.errstate(all="ignore"):
+                    made += maker(case.question, case.expected)
             self._wrongs[key] = made
         return self._wrongs[key]
 
@@ -239,38 +238,13 @@ def _is_of_other_pack(judgement: Judgement) -> bool:
 def _iterated(judgement: Judgement) -> Named | None:
     """Return that frequencies are multiplied on and on, where these numbers are the answer."""
     case, answer = judgement.case, judgement.answer
-    if not judgement.has_shape:
+    if not judgement.has_shape or (cost := judgement.worst_share) >= suite.LEAST_TIMES:
         return None
-    for arrays in iterated(case.question):
-        scaled = {name: case.expected.factor * each for name, each in arrays.items()}
-        made = replace(case.expected, arrays=scaled, angle=np.full(answer.shape, 2 * UNIT))
-        if scaled.keys() == answer.copies.keys() and (distances(made, answer) <= 1).all():
-            cost = float(judgement.shares.max())
+    for made in iterated(case.question, case.expected):
+        if _fits(made, answer):
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
     return None
-
-
-def iterated(question: Question) -> Iterator[dict[str, Float64s]]:
-    """Yield cosines and sines whose angles, or frequencies, are multiplied on and on in float32."""
-    keys, positions = question.parameters, question.positions
-    is_plain = keys.keys() <= {"head_dim", "rotary_dim", "rope_theta"}
-    if question.kind != "table" or positions is None or not is_plain:
-        return
-    width = int(keys.get("rotary_dim") or keys["head_dim"])
-    exact = np.float32(float(keys.get("rope_theta", 1e4)) ** (-2 / width))
-    places = np.array(positions, dtype=np.float32)
-    # Powers are within an ulp.
-    for ratio in (exact, np.nextafter(exact, np.float32(0)), np.nextafter(exact, np.float32(1))):
-        for first, last in ((places, None), (np.float32(1), places)):
-            steps = [first]
-            for _ in range(width // 2 - 1):
-                steps.append(steps[-1] * ratio)
-            angles = np.stack(steps, axis=-1)
-            if last is not None:
-                angles = last[:, None] * angles
-            wide = angles.astype(np.float64)
-            yield {"cos": np.cos(wide), "sin": np.sin(wide)}
 
 
 def _diagnosed(judgement: Judgement) -> Named | None:

@@ -37,7 +37,7 @@ from service.routes.table_urls import table_request
 _ROWS = 1024
 _SAMPLED = 64
 # Characters of a number with its tolerance, and of all numbers of a file.
-_NUMBER, _MOST_CHARACTERS, _MOST_ROWS = 40, 8000, 8
+_NUMBER, _MOST_CHARACTERS, _MOST_ROWS = 40, 11000, 8
 # How the rows of a table are chosen and written, which is no part of what a case asks.
 _FORM = {*ROWS, "max_position_embeddings", "pack", "part", "batch", "dtype", "revision"}
 _KINDS: Mapping[str, Kind] = {"/rope": "table", "/rope/apply": "rotate"}

@@ -42,11 +42,12 @@ class Request:
     url: str
     body: Mapping[str, Any] | None = None
 
-    def content(self) -> dict[str, Any]:
-        """Return the request as a JSON object, without x, which is that of the case."""
+    def content(self, *without: str) -> dict[str, Any]:
+        """Return the request as a JSON object, without some members of its body."""
         content: dict[str, Any] = {"method": self.method, "url": self.url}
         if self.body is not None:
-            content["body"] = {name: each for name, each in self.body.items() if name != "x"}
+            kept = {name: each for name, each in self.body.items() if name not in without}
+            content["body"] = kept
         return content
 
     def document(self) -> Document:

@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from service.conformance import suite
 from service.conformance.questions import Question
+from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, Release
 from service.conformance.tolerance import Expectation
 from service.errors import InvalidBody
 
@@ -109,16 +108,14 @@ def texts_of(place: Path | None) -> dict[str, str]:
         InvalidBody: a file is no text.
     """
     if place is None:
-        vectors = files("service.conformance") / "vectors"
-        packaged = [*vectors.iterdir()] if vectors.is_dir() else []
-        found = {each.name: each.read_text("utf-8") for each in packaged}
-        return found or suite.core()
+        listed = Release.packaged().listed
+        return {name: body.decode() for name, body in listed.items() if name != SCHEMA}
     names = sorted(place.glob("*.json")) if place.is_dir() else [place]
     try:
         texts = {each.name: each.read_text("utf-8") for each in names}
     except UnicodeDecodeError as error:
         raise InvalidBody(f"{place}: a file is no text: {error}") from error
-    return {name: text for name, text in texts.items() if '"cases"' in text and '"flags"' in text}
+    return {name: text for name, text in texts.items() if name not in {INDEX, SCHEMA}}
 
 
 def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:
@@ -126,10 +123,10 @@ def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:
     for name, text in texts.items():
         try:
             content = orjson.loads(text)
-            if content.get("suite") != suite.SUITE:
+            if content.get("suite") != SUITE:
                 continue
-            if content["format"] != suite.FORMAT:
-                raise InvalidBody(f"{name}: has the format {content['format']}, not {suite.FORMAT}")
+            if content["format"] != FORMAT:
+                raise InvalidBody(f"{name}: has the format {content['format']}, not {FORMAT}")
             yield from (RecordedCase.of(content["name"], each) for each in content["cases"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidBody(f"{name}: is no vector file: {error!r}") from error

@@ -110,8 +110,8 @@ class RunReport:
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        named = [plain(self.hello[name]) for name in ("name", "version") if name in self.hello]
-        yield f"{' '.join(named) or 'it has no name'}, suite {self.version}"
+        named = " ".join(plain(self.hello.get(name, "")) for name in ("name", "version")).strip()
+        yield f"{named or 'it has no name'}, suite {self.version}"
         files: dict[str, list[Outcome]] = {}
         for each in self.outcomes:
             files.setdefault(each.case.file, []).append(each)
@@ -184,9 +184,7 @@ class RunReport:
             "suite": self.version,
             "protocol": PROTOCOL,
             "implementation": {
-                name: plain(self.hello[name])
-                for name in ("name", "version", "language")
-                if name in self.hello
+                name: plain(self.hello.get(name, "")) for name in ("name", "version", "language")
             },
             "exit_code": self.exit_code,
             "failure": self.failure,

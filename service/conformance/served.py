@@ -160,38 +160,38 @@ def _vectors_page(file: Mapping[str, Any], name: str) -> WholeFile:
 
 def _case(case: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     number = case["id"].rpartition("/")[2]
-    flags = "".join(
-        f"<li>{_flag(flag, known[flag['name']], case['request'])}</li>" for flag in case["flags"]
-    )
+    flags = "".join(f"<li>{_flag(flag, known[flag['name']], case)}</li>" for flag in case["flags"])
     positions = ", ".join(map(str, case.get("positions", ())))
     return (
         f'<h2 id="{number}"><a href="#{number}">{case["id"]}</a></h2>'
         f"<p>{escape(case['comment'])}</p>"
         f"<pre>{escape(orjson.dumps(case['parameters']).decode())}</pre>"
         + (f"<p>Positions: {positions}</p>" if positions else "")
-        + f"<div>{_request(case['request'], 'Right numbers')}</div>"
+        + f"<div>{_request(case['request'], case, 'Right numbers')}</div>"
         + (f"<h3>Mistakes that it catches</h3><ul>{flags}</ul>" if flags else "")
     )
 
 
-def _flag(flag: Mapping[str, Any], known: Mapping[str, Any], right: Mapping[str, Any]) -> str:
+def _flag(flag: Mapping[str, Any], known: Mapping[str, Any], case: Mapping[str, Any]) -> str:
     """Return a mistake in words, with the request for its numbers and a comparison with right."""
     seen = f"up to {flag['times']:g} tolerances" if "times" in flag else "another shape"
     start = f"from position {flag['from']}, " if "from" in flag else ""
     threads = f" Seen in {', '.join(known['threads'])}." if known["threads"] else ""
     text = escape(f"{known['mistake']} {known['effect']}".strip() + threads)
-    wrong = flag.get("request")
-    links = _request(wrong, "Wrong numbers") if wrong else ""
+    wrong, right = flag.get("request"), case["request"]
+    links = _request(wrong, case, "Wrong numbers") if wrong else ""
     if wrong and wrong["method"] == right["method"] == "GET":
         both = f"{right['url']}#vs={quote(wrong['url'], safe='')}"
         links += f" · {_link(both, 'Right and wrong numbers')}"
     return f"<p><b>{flag['name']}</b> ({start}{seen}): {text}</p>{links}"
 
 
-def _request(request: Mapping[str, Any], title: str) -> str:
+def _request(request: Mapping[str, Any], case: Mapping[str, Any], title: str) -> str:
+    """Return a link, or a body to be posted, which x of the case is part of."""
     if request["method"] == "GET":
         return _link(request["url"], title)
-    body = escape(orjson.dumps(request["body"]).decode())
+    x = {"x": case["x"]} if "x" in case else {}
+    body = escape(orjson.dumps({**x, **request["body"]}).decode())
     return f"<details><summary>{title}: POST {request['url']}</summary><pre>{body}</pre></details>"
 
 

@@ -60,7 +60,8 @@ class Flag:
             True if self.times is None else self.times
         )
         if self.request is not None:
-            content["request"] = self.request.content()
+            # The array x of a POST is that of the case: written again, it would be half of a file.
+            content["request"] = self.request.content("x")
         return content
 
 

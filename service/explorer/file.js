@@ -159,9 +159,8 @@ export class FileView {
       const all = await Promise.all(possible.map((part) => compared(array, part)));
       // Of cosines and sines alone, those of the other part are wrong from the first row on.
       const first = ({ found }) => Number(found.good_to ?? -Infinity);
-      return all.sort(
-        (a, b) => (first(b) > first(a)) - (first(b) < first(a)) || error(a) - error(b),
-      )[0];
+      // Of two that are never right, the difference is NaN, which is false.
+      return all.sort((a, b) => first(b) - first(a) || error(a) - error(b))[0];
     };
     const closest = await Promise.all(held.map(closestTo));
     const { array, part, found } = closest.find((each) => each.found.first_beyond) ?? closest[0];

@@ -132,10 +132,10 @@ class Honest:
         along, rates = _axial_coordinates(keys), _axial_rates(self.way, keys)
         name = keys["convention"]
         order = list(range(len(rates)))
-        if name in {"llama4", "sam2"}:
+        if name in {"llama4", "sam2", "kimi_k25"}:
             order.reverse()
         blocks = [along[axis][:, None] * own for axis, own in zip(order, rates, strict=True)]
-        if name in {"lumina", "efficientloftr"}:
+        if name in {"lumina", "efficientloftr", "kimi_k25"}:
             return np.stack(blocks, axis=-1).reshape(len(blocks[0]), -1)
         return np.concatenate(blocks, axis=1)
 

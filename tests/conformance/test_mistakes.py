@@ -79,7 +79,8 @@ def test_wrong_answers_have_tolerances_of_their_own_shape(number: int) -> None:
         for part in expected.arrays:
             allowed = expected.allowed(part, "bfloat16")
             assert allowed.shape == expected.arrays[part].shape, name
-            assert (allowed >= 0).all(), name
+            # Numbers that are none, of angles beyond a type, have no tolerance.
+            assert (allowed >= 0)[np.isfinite(expected.arrays[part])].all(), name
         assert expected.distances(expected.arrays).max() == 0, name
 
 

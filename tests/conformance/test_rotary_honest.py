@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from service.conformance.expected import expectation
-from service.conformance.files import several_axes
+from service.conformance.files import rotated_vectors, several_axes
 from service.conformance.files.scaling_rules import FAR, FILES
 from service.conformance.files.vector_file import VectorFile
 from service.conformance.questions import Question
@@ -21,7 +21,7 @@ _DTYPES = ("float32", "float16", "bfloat16")
 _BLENDS = ("llama3", "yarn", "longrope")
 _DRAWN: list[tuple[VectorFile, int]] = [
     (file, seed)
-    for file in (*FILES, several_axes.FILES[0])
+    for file in (*FILES, *several_axes.FILES, *rotated_vectors.FILES)
     if file.drawn is not None
     for seed in range(6)
 ]
@@ -70,3 +70,20 @@ def test_iterated_frequencies_fail_at_128_channels_and_base_10000() -> None:
     share = expectation(question).distances(Honest(iterated).answer(question))
 
     assert np.max(share) > 1
+
+
+@pytest.mark.parametrize("base", _BASES)
+def test_float64_powers_pass_as_float64(base: float) -> None:
+    width, rows = 64, np.array(FAR, dtype=np.float64)[:, None]
+    question = Question("table", "/rope", {"head_dim": width, "rope_theta": base}, FAR)
+    exponents = np.arange(0, width, 2) / width
+    for omega in (base**-exponents, np.exp(-np.log(base) * exponents)):
+        answer = {"cos": np.cos(rows * omega), "sin": np.sin(rows * omega)}
+        assert expectation(question).distances(answer, "float64").max() <= 1
+
+
+def test_float32_frequencies_fail_as_float64() -> None:
+    question = Question("table", "/rope", {"head_dim": 64, "rope_theta": 10000.0}, FAR)
+    answer = Honest(WAYS["power"]).answer(question)
+
+    assert expectation(question).distances(answer, "float64").max() > 1

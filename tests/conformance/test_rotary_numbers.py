@@ -31,3 +31,13 @@ def test_frequencies_of_a_case_are_exact(number: int) -> None:
     for name in ("inv_freq", "attention_factor"):
         wants = np.atleast_1d(np.array([float(each) for each in found[name].flat]))
         assert np.allclose(np.atleast_1d(details[name]), wants, rtol=2.0**-52, atol=0)
+
+
+@pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)
+def test_exact_numbers_pass_in_float64(number: int) -> None:
+    arrays = {
+        name: np.array([float(truth) for truth in truths.flat]).reshape(truths.shape)
+        for name, truths in exact(CASES[number].question).items()
+    }
+
+    assert right(number).distances(arrays, "float64").max() <= 1

@@ -15,6 +15,8 @@ from service.conformance import naming, suite
 from service.conformance.expected import expectation
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, read_answer
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import Wrong
 from service.conformance.naming import names_of
 from service.conformance.questions import Question, numbers_of
 from service.conformance.recorded_cases import RecordedCase, cases_in
@@ -230,6 +232,18 @@ def test_a_numbers_place_is_that_of_the_first_listed_position() -> None:
     assert first.text.startswith("from position 4, rotated at [1, 1, 3]: 7 for ")
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float16", "long", None])
+def test_integers_are_exact_in_any_type(dtype: str | None) -> None:
+    case = recorded(Question("array", "/relative/t5", {"query_len": 4, "key_len": 4}))
+    right = case.expected.arrays["array"]
+
+    for numbers, grade in ((right, "exact"), (right + 0.0, "exact"), (right + 1, None)):
+        message = {"dtype": dtype, "arrays": {"buckets": numbers.tolist()}}
+        judgement = Judgement(case, read_answer(message, case))
+        assert judgement.has_passed == (grade is not None)
+        assert grade is None or judgement.grade == grade
+
+
 def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:
     right = [recorded(table(base)) for base in (10000.0, 500000.0)]
     cases = [RecordedCase(f"a/{n}", "a", "", c.question, c.expected) for n, c in enumerate(right)]
@@ -250,6 +264,21 @@ def test_rows_that_are_numbers_name_the_mistake_of_rows_that_are_none() -> None:
 
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
     assert judgement.first_wrong.position == 1
+
+
+def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(question: Question, _: Expectation) -> Iterator[Wrong]:
+        assert question.positions is not None
+        yield Wrong(expectation(question.changed(rope_theta=(1e6, 2e6)[len(PLACES)])))
+
+    makers = {"transposed": (failing,), "wrong-base": MAKERS["wrong-base"]}
+    monkeypatch.setattr(naming, "MAKERS", makers)
+    copies = {name: each[None] for name, each in expectation(table(1e6)).arrays.items()}
+    judgement = Judgement(recorded(table(5e5)), AnswerArrays("float64", {}, copies))
+
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -59,7 +59,7 @@ def test_right_answers_pass(run: Callable[..., Any]) -> None:
     assert text.splitlines()[-1] == "3 pass"
     assert report["summary"]["passes"] == len(report["cases"]) == 3
     assert {each["status"] for each in report["cases"]} == {"passes"}
-    assert report["implementation"] == {"name": "test"}
+    assert report["implementation"] == {"name": "test", "version": "", "language": ""}
 
 
 GREETED = "hear(); say(**HELLO); "
@@ -416,6 +416,23 @@ def test_a_folder_or_a_report_that_is_none_has_code_2(
     assert "/no/folder" in capfd.readouterr().err
     with pytest.raises(FileNotFoundError):
         run("answering()", "--json", str(tmp_path / "no" / "report.json"))
+
+
+def test_an_interrupted_run_ends_the_command(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(implementations.Implementation, "ask", interrupted)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    script = "file = os.open(PIPE, os.O_WRONLY); answering(); time.sleep(99)"
+    command = [sys.executable, str(CONVERSATION), script, str(tmp_path / "pipe")]
+
+    assert main(["conformance", "run", "--suite", str(vectors), "--", *command]) == 130
+    assert os.read(reader, 1) == b""
+    os.close(reader)
 
 
 def test_arguments_of_the_command_are_not_changed(

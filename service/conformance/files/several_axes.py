@@ -70,10 +70,10 @@ def _axial() -> Iterator[Asked]:
         "DINOv3: centres of patches; the longer side has the coordinates −1 to 1",
         axial("dinov3", [2, 4], normalize_coords="max"),
     )
-    yield "EVA-02: scaled to the grid of training", axial("timm", [3, 4], reference_grid=[16, 16])
+    yield "EVA-02: scaled to the grid of training", axial("timm", [2, 4], reference_grid=[16, 16])
     yield "timm: bands of pixels in equal ratios", axial("timm_pixels", [2, 4])
     yield "Lumina: the axes alternate", axial("lumina", [2, 4])
-    yield "CogVideoX: a video", axial("cogvideox", [2, 2, 3])
+    yield "CogVideoX: a video", axial("cogvideox", [2, 2, 2])
     yield "EfficientLoFTR: alternating, counted from 1", axial("efficientloftr", [2, 4])
     yield (
         "Flux: positions along three axes of unequal widths",
@@ -89,7 +89,7 @@ def _axial() -> Iterator[Asked]:
             },
         ),
     )
-    yield "Wan: time has the channels that are left", axial("wan", [2, 2, 3], head_dim=20)
+    yield "Wan: time has the channels that are left", axial("wan", [2, 2, 2], head_dim=20)
 
 
 def _drawn_axial(random: Random) -> Asked:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -186,23 +187,61 @@ def _of_all(change: Callable[[Float64s], Iterator[Float64s]]) -> Maker:
     return made
 
 
-def _negative(numbers: Float64s) -> Iterator[Float64s]:
-    yield -numbers
+def _times(*factors: float) -> Maker:
+    """Return the maker of rotary answers that are multiplied: all numbers, or those that turn."""
+
+    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+        if not question.resource.startswith("/rope") or right.angle is None:
+            return
+        turning = Turning.of(question, right)
+        for factor in factors:
+            size = abs(factor)
+            grown = replace(
+                right,
+                angle=size * right.angle,
+                scale=size * right.scale,
+                factor=size * right.factor,
+            )
+            arrays = {name: factor * each.astype(np.float64) for name, each in right.arrays.items()}
+            yield made_of(grown, arrays)
+            if turning is not None:
+                result = turning.by(factor * turning.cos, factor * turning.sin)
+                yield made_of(grown, {"rotated": result})
+
+    return made
 
 
-def _multiplied(numbers: Float64s) -> Iterator[Float64s]:
-    for times in (2.0, 0.5, 1.5, 0.75):
-        yield times * numbers
+def _rounded(*roundings: Callable[[Float64s], Float64s]) -> Maker:
+    """Return the maker of rotary answers whose numbers are rounded, once they are computed.
+
+    A number nearly in the middle of two steps may come out as either: their distance is allowed.
+    """
+
+    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+        if not question.resource.startswith("/rope"):
+            return
+        for rounding in roundings:
+            arrays, apart = {}, []
+            for name, each in right.arrays.items():
+                numbers, error = each.astype(np.float64), right.allowed(name)
+                arrays[name] = rounding(numbers)
+                apart.append(rounding(numbers + error) - rounding(numbers - error))
+            yield Wrong(replace(right, arrays=arrays, angle=np.maximum.reduce(apart)))
+
+    return made
 
 
-def _narrow(numbers: Float64s) -> Iterator[Float64s]:
-    for dtype in NARROW_TYPES:
-        yield rounded(numbers, dtype)
+def _printed(decimals: int, numbers: Float64s) -> Float64s:
+    return np.round(numbers, decimals)
 
 
-def _few_decimals(numbers: Float64s) -> Iterator[Float64s]:
-    for decimals in _DECIMALS:
-        yield np.round(numbers, decimals)
+def _narrow_table(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """Cosines and sines are rounded before they multiply."""
+    turning = Turning.of(question, right)
+    if turning is not None and right.angle is not None:
+        for dtype in NARROW_TYPES:
+            result = turning.by(rounded(turning.cos, dtype), rounded(turning.sin, dtype))
+            yield made_of(right, {"rotated": result})
 
 
 def _empty_rows(numbers: Float64s) -> Iterator[Float64s]:
@@ -248,10 +287,13 @@ MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "rest-zeroed": (of_rotations(_rest_zeroed),),
     "table-layout-swapped": (_table_layout_swapped,),
     "one-sided-factor": (_one_sided,),
-    "wrong-sign": (_of_all(_negative),),
-    "wrong-factor": (_of_all(_multiplied),),
-    "narrow-tables": (_of_all(_narrow),),
-    "rounded-decimals": (_of_all(_few_decimals),),
+    "wrong-sign": (_times(-1.0),),
+    "wrong-factor": (_times(2.0, 0.5, 1.5, 0.75),),
+    "narrow-tables": (
+        _rounded(*(partial(rounded, dtype=dtype) for dtype in NARROW_TYPES)),
+        _narrow_table,
+    ),
+    "rounded-decimals": (_rounded(*(partial(_printed, decimals) for decimals in _DECIMALS)),),
     "truncated": (_with_rows(_without_last), _of_all(_empty_rows), of_rotations(_left_as_it_is)),
     "longer": (_with_rows(_last_twice),),
     "transposed": (_transposed,),

@@ -16,6 +16,7 @@ from service.conformance.mistakes.arrays import NARROW_TYPES, Turning
 from service.conformance.mistakes.rotary_questions import (
     frequencies,
     of_sequences,
+    rows_of,
     turned_by,
     unscaled,
 )
@@ -30,14 +31,21 @@ _MOST_ROUNDINGS = 48
 
 
 @of_sequences
-def _positions(question: Question, _: Expectation) -> Iterator[Wrong]:
-    rows = question.positions
+def _positions(question: Question, right: Expectation) -> Iterator[Wrong]:
+    rows = rows_of(question)
     if rows is None:
         return
     for dtype in NARROW_TYPES:
         narrow = rounded(np.array(rows, dtype=np.float64), dtype)
         if np.isfinite(narrow).all():
-            yield from answers_to(replace(question, positions=tuple(map(int, narrow))))
+            moved = replace(question.changed("start"), positions=tuple(map(int, narrow)))
+            yield from answers_to(moved)
+        else:
+            omega = frequencies(question)
+            with np.errstate(invalid="ignore"):
+                angles = narrow[:, None] * omega
+            exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
+            yield from _made_of(question, right, *exact.waves())
 
 
 @of_sequences
@@ -62,33 +70,31 @@ class Steps:
             return Steps(rounded(self.values, dtype), high - low)
 
     def waves(self) -> "tuple[Steps, Steps]":
-        """Return the cosines and sines of angles."""
-        return Steps(np.cos(self.values), self.error), Steps(np.sin(self.values), self.error)
+        """Return the cosines and sines of angles; those of infinite ones are no numbers."""
+        error = np.where(np.isfinite(self.values), self.error, 0.0)
+        with np.errstate(invalid="ignore"):
+            return Steps(np.cos(self.values), error), Steps(np.sin(self.values), error)
 
 
+@of_sequences
 def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
     angles = angles_of(_table(question))
     exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
     for dtype in NARROW_TYPES:
-        narrow = exact.stored(dtype)
-        if np.isfinite(narrow.values).all():
-            yield from _made_of(question, right, *narrow.waves())
+        yield from _made_of(question, right, *exact.stored(dtype).waves())
 
 
+@of_sequences
 def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
-    table = _table(question)
-    if table.positions is None or "mrope_section" in table.parameters:
-        return
-    rows, omega = np.array(table.positions, dtype=np.float64)[:, None], frequencies(question)
+    table, omega = _table(question), frequencies(question)
+    # Where a frequency is 0, any position will do.
+    places = np.rint(angles_of(table) / np.where(omega > 0, omega, 1))
     for dtype in NARROW_TYPES:
-        narrow = rounded(rows, dtype)
-        if not np.isfinite(narrow).all():
-            continue
         # Products of narrow numbers are exact in float64.
-        product = narrow * rounded(omega, dtype)
+        with np.errstate(invalid="ignore"):
+            product = rounded(places, dtype) * rounded(omega, dtype)
         angles = Steps(product, UNIT * np.abs(product)).stored(dtype)
-        if np.isfinite(angles.values).all():
-            yield from _made_of(question, right, *(each.stored(dtype) for each in angles.waves()))
+        yield from _made_of(question, right, *(each.stored(dtype) for each in angles.waves()))
 
 
 def _table(question: Question) -> Question:
@@ -99,14 +105,16 @@ def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> 
     """Yield the table of cosines and sines, or x rotated by it."""
     assert right.angle is not None
     factor = right.factor
-    error: Float64s = np.minimum(factor * np.maximum(cos.error, sin.error), MOST_ANGLE)
+    apart = np.nan_to_num(np.maximum(cos.error, sin.error))
+    error: Float64s = np.minimum(factor * apart, MOST_ANGLE)
     if question.kind != "rotate":
         arrays = {"cos": factor * cos.values, "sin": factor * sin.values}
         yield Wrong(replace(right, arrays=arrays, angle=error))
         return
     turning = Turning.of(question, right)
     if turning is not None:
-        result = turning.by(factor * cos.values, factor * sin.values)
+        sign = -1 if question.parameters.get("inverse") else 1
+        result = turning.by(factor * cos.values, sign * factor * sin.values)
         size = np.asarray(right.scale)
         angle = size * (error.max(axis=-1, keepdims=True) + 4 * UNIT)
         yield Wrong(replace(right, arrays={"rotated": result}, angle=angle))
@@ -121,7 +129,7 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
     one.
     """
     keys = question.parameters
-    rows = _table(question).positions
+    rows = rows_of(question)
     if keys.get("rope_type", "default") not in {"default", "linear"} or rows is None:
         return
     plain = unscaled(question)
@@ -145,6 +153,6 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
 MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "narrow-positions": (_positions,),
     "narrow-frequencies": (_frequencies,),
-    "narrow-angles": (of_sequences(_angles),),
-    "narrow-throughout": (of_sequences(_throughout),),
+    "narrow-angles": (_angles,),
+    "narrow-throughout": (_throughout,),
 }

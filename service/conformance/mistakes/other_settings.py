@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from math import sqrt
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from service.conformance.expected import expectation
 from service.conformance.mistakes.rotary_questions import (
     RULE_NAMES,
     base_of,
+    frequencies,
     multiplied,
     of_sequences,
     rotary_dim,
+    turned_by,
     unscaled,
 )
 from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
@@ -41,12 +44,17 @@ _WITH_DEFAULTS = (
     "reference_grid",
     "normalize_coords",
 )
+# Keys whose mistakes have names of their own.
+_OTHER_NAMES = {("yarn", "truncate"), ("dynamic", "context_length"), ("dynamic", ORIGINAL)}
 
 
 def _wrong_base(question: Question, _: Expectation) -> Iterator[Wrong]:
     if question.resource.startswith("/rope"):
         question = question.as_table
-        bases = (base for base in _USUAL_BASES if base != base_of(question))
+        own = base_of(question)
+        # Exponents of half or twice their size are a slip.
+        others = {own, sqrt(own), own * own}
+        bases = (base for base in _USUAL_BASES if base not in others)
         yield from answers_to(*(question.changed(rope_theta=base) for base in bases))
 
 
@@ -56,7 +64,8 @@ def _config_key_ignored(question: Question, _: Expectation) -> Iterator[Wrong]:
         if _rule_of(question):
             yield from answers_to(unscaled(question))
         for name in _WITH_DEFAULTS:
-            if name in question.parameters:
+            is_missing = name == "attention_factor" and "inv_freq" in question.parameters
+            if name in question.parameters and not is_missing:
                 yield from answers_to(question.changed(name))
 
 
@@ -73,8 +82,10 @@ def _rule_of(question: Question) -> Rule:
 def _wrong_parameter(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     for key in VARIED_KEYS.get(rule.rope_type, ()):
-        if key not in {"truncate", "context_length"} and key in rule.keys:
-            values = other_values(rule, key)
+        # Half the original length of dynamic scaling is twice the length in use.
+        if key in rule.keys and (rule.rope_type, key) not in _OTHER_NAMES:
+            squares = {rule.keys[key] ** 2} if rule.rope_type == "linear" else set()
+            values = (each for each in other_values(rule, key) if each not in squares)
             yield from answers_to(*(question.changed(**{key: value}) for value in values))
 
 
@@ -83,6 +94,9 @@ def _wrong_rule(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     factor = float(rule.keys.get("factor", 8))
     for other in other_rules(rule, (factor,)):
+        if not rule and other.rope_type == "linear":
+            # Where nothing is scaled, that is a factor of all angles.
+            continue
         yield from answers_to(unscaled(question, rope_type=other.rope_type, **other.keys))
 
 
@@ -180,19 +194,23 @@ def _linear_factor(question: Question, _: Expectation) -> Iterator[Wrong]:
     """A factor that divides positions or frequencies once too often, or multiplies them."""
     rule = _rule_of(question)
     own = float(rule.keys.get("factor", 4.0))
-    yield from answers_to(*multiplied(question, own if own.is_integer() else 4.0))
+    # Linear scaling times its own factor is none.
+    times = own if own.is_integer() and rule.rope_type != "linear" else 3.0
+    yield from answers_to(*multiplied(question, times))
     if rule.rope_type in {"default", "linear"}:
-        times = own if rule.rope_type == "default" else own * own
-        yield from answers_to(question.changed(rope_type="linear", factor=times))
+        divisor = own if rule.rope_type == "default" else own * own
+        yield from answers_to(question.changed(rope_type="linear", factor=divisor))
 
 
 @of_sequences
 def _rotated_twice(question: Question, right: Expectation) -> Iterator[Wrong]:
     """A rotation that runs twice multiplies by the factor twice."""
     for twice in multiplied(question, 2):
-        is_scaled = question.kind == "rotate" and right.factor != 1
-        factor = {"attention_factor": right.factor**2} if is_scaled else {}
-        yield from answers_to(twice.changed(**factor))
+        yield from answers_to(twice)
+        if question.kind == "rotate" and right.factor != 1:
+            yield from answers_to(twice.changed(attention_factor=right.factor**2))
+    if "xpos" in question.parameters:
+        yield from turned_by(question, 2 * frequencies(question), right)
 
 
 @of_sequences

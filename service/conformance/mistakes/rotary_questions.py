@@ -60,6 +60,9 @@ def multiplied(question: Question, factor: float) -> Iterator[Question]:
         if name.startswith("positions_")
     }
     rows = rows_of(question)
+    if "xpos" in question.parameters:
+        # Its scale depends on the positions, too.
+        return
     if rows is not None:
         moved = tuple(int(factor * each) for each in rows)
         yield replace(question.changed("start"), positions=moved)
