@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.conformance import suite
-from service.conformance.files.all_files import FILES
 from service.conformance.judging import Judgement, read_answer
 from service.conformance.naming import names_of
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
@@ -104,21 +102,14 @@ MISNAMED = {("deberta-rounds-down", "relative/deberta/1")}
 
 
 @cache
-def texts() -> Mapping[str, str]:
-    """Return the files of the package, or those of the suite until all of them are written."""
-    packaged = texts_of(None)
-    return packaged if len(packaged) == len(FILES) else suite.core()
-
-
-@cache
 def contents() -> Mapping[str, Any]:
-    found = (json.loads(each)["cases"] for each in texts().values())
+    found = (json.loads(each)["cases"] for each in texts_of(None).values())
     return {each["id"]: each for each in chain.from_iterable(found)}
 
 
 @cache
 def cases() -> Mapping[str, RecordedCase]:
-    return {each.id: each for each in cases_in(texts())}
+    return {each.id: each for each in cases_in(texts_of(None))}
 
 
 def answers(engine: HonestEngine) -> dict[str, dict[str, Array]]:
