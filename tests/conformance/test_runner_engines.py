@@ -1,0 +1,193 @@
+"""An honest engine passes, and broken ones fail what they must, under the name of their mistake.
+
+The engines are written from published formulas, without a look at the mistakes the suite lists.
+Which cases a broken engine must fail is found from its formulas in float64.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.conformance.judging import Judgement, read_answer
+from service.conformance.naming import names_of
+from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
+from tests.conformance.engines.broken import BROKEN
+from tests.conformance.engines.formulas import Array, Unsupported
+from tests.conformance.engines.honest import HonestEngine
+
+# What each mistake may be called: its name in the catalogue, or one whose numbers are the same.
+NAMES = {
+    "other-layout": "layout-swapped layout-mixed",
+    "backwards": "inverse",
+    "tiled-for-pairs": "table-layout-swapped",
+    "first-channels": "rotary-offset",
+    "input-layout-kept": "layout-mixed",
+    "whole-head": "partial-width",
+    "exponents-of-the-head": "wrong-denominator",
+    "exponents-of-the-part": "partial-width tutorial-slip",
+    "fixed-base": "wrong-base",
+    "exponents-halved": "tutorial-slip",
+    "exponents-to-one": "tutorial-slip dynamic-length",
+    "rule-ignored": "config-key-ignored",
+    "old-key-ignored": "config-key-ignored",
+    "linear-stretches": "factor-inverted",
+    "linear-on-the-base": "config-key-ignored",
+    "global-rule-for-local": "rules-by-layer",
+    "dynamic-at-once": "dynamic-length wrong-parameter",
+    "dynamic-one-short": "dynamic-length",
+    "ntk-without-exponent": "missing-exponent",
+    "llama-switch": "wrong-parameter",
+    "llama-by-wavelength": "llama3-band",
+    "llama-factor-fixed": "wrong-parameter",
+    "original-length-fixed": "wrong-parameter",
+    "yarn-without-attention": "missing-factor",
+    "attention-twice": "extra-factor",
+    "attention-on-cosines": "one-sided-factor",
+    "mscale-ignored": "mscale-exchanged",
+    "mscale-only": "mscale-exchanged",
+    "given-attention-ignored": "config-key-ignored",
+    "yarn-rounded": "yarn-range-rounded",
+    "yarn-inverted": "wrong-rule yarn-betas-exchanged",
+    "yarn-betas-fixed": "wrong-parameter",
+    "always-long": "short-for-long-factors",
+    "always-short": "short-for-long-factors",
+    "from-one": "position-offset",
+    "cache-forgotten": "cache-offset",
+    "small-table": "positions-stuck other-positions another-table",
+    "narrow-positions": "narrow-positions",
+    "half-positions": "narrow-positions",
+    "narrow-frequencies": "narrow-frequencies",
+    "narrow-angles": "narrow-angles",
+    "degrees": "angles-in-degrees",
+    "time-for-all": "another-table",
+    "sections-in-blocks": "sections-interleaved",
+    "height-for-width": "sections-exchanged",
+    "mask-ignored": "padding-counted",
+    "no-reset": "positions-reset",
+    "opt-without-offset": "position-offset",
+    "row-of-the-position": "position-offset",
+    "sines-first": "layout-swapped",
+    "exponent-of-the-channel": "tutorial-slip",
+    "sines-of-timesteps": "wrong-parameter halves-swapped",
+    "one-shift": "downscale-shift",
+    "whole-timesteps": "other-positions",
+    "rows-first": "axes-swapped",
+    "column-by-column": "axes-swapped",
+    "one-series-of-slopes": "wrong-parameter",
+    "slopes-from-one": "extra-factor",
+    "rewarded-distance": "wrong-sign",
+    "t5-both-ways": "config-key-ignored",
+    "deberta-backwards": "wrong-sign",
+    "kerple-base-two": "extra-factor",
+}
+# Mistakes that the runner names in no case.
+UNNAMED = {
+    "halves-of-the-head",
+    "factors-multiply",
+    "xpos-for-keys",
+    "padding-counted",
+    "opt-without-offset",
+    "exponent-of-the-channel",
+    "t5-backwards",
+    "deberta-rounds-down",
+    "kerple-exchanged",
+}
+# A name that is given although it is another mistake's: rounded integers look like bfloat16.
+MISNAMED = {("deberta-rounds-down", "relative/deberta/1")}
+
+
+@cache
+def contents() -> Mapping[str, Any]:
+    found = (json.loads(each)["cases"] for each in texts_of(None).values())
+    return {each["id"]: each for each in chain.from_iterable(found)}
+
+
+@cache
+def cases() -> Mapping[str, RecordedCase]:
+    return {each.id: each for each in cases_in(texts_of(None))}
+
+
+def answers(engine: HonestEngine) -> dict[str, dict[str, Array]]:
+    found = {}
+    for name, case in contents().items():
+        try:
+            found[name] = engine.answer(case)
+        except Unsupported:
+            continue
+    return found
+
+
+def judged(name: str, arrays: Mapping[str, Array], dtype: str) -> Judgement:
+    listed = {array: each.tolist() for array, each in arrays.items()}
+    message = {"type": "answer", "dtype": dtype, "arrays": listed}
+    return Judgement(cases()[name], read_answer(message, cases()[name]))
+
+
+@cache
+def judged_right() -> Mapping[str, Judgement]:
+    return {name: judged(name, each, "float32") for name, each in right().items()}
+
+
+@cache
+def right() -> Mapping[str, dict[str, Array]]:
+    return answers(HonestEngine())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_an_honest_engine_passes(dtype: str) -> None:
+    judgements = [judged(name, each, dtype) for name, each in answers(HonestEngine(dtype)).items()]
+    assert len(judgements) > 100
+    assert not [each.case.id for each in judgements if not each.has_passed]
+
+
+@cache
+def judgements_of(broken: str) -> Sequence[Judgement]:
+    """Return what is judged of a broken engine: its right answers are judged once for all."""
+    found = answers(BROKEN[broken]())
+    return [
+        judged_right()[name] if _are_equal(each, right()[name]) else judged(name, each, "float32")
+        for name, each in found.items()
+    ]
+
+
+def _are_equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    return all(np.array_equal(each, other[name]) for name, each in one.items())
+
+
+def failing_of(broken: str) -> set[str]:
+    return {each.case.id for each in judgements_of(broken) if not each.has_passed}
+
+
+def names_by_case(broken: str, *, diagnoses: bool) -> dict[str, str]:
+    found = names_of(judgements_of(broken), diagnoses=diagnoses)
+    return {case: each.name for case, each in found.items()}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_engine_fails_what_sees_its_mistake_and_nothing_else(name: str) -> None:
+    engine, failing = BROKEN[name](), failing_of(name)
+    sees = {case: engine.sees(content) for case, content in contents().items()}
+    assert failing
+    assert {case for case, must in sees.items() if must} <= failing
+    assert not {case for case, must in sees.items() if must is False} & failing
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mistake_has_its_own_name_or_none(name: str) -> None:
+    names = names_by_case(name, diagnoses=True)
+    allowed = {*NAMES.get(name, "").split(), "unexplained"}
+    given = {each for case, each in names.items() if (name, case) not in MISNAMED}
+    assert given <= allowed
+    assert (given <= {"unexplained"}) == (name in UNNAMED)
+
+
+@pytest.mark.full
+def test_the_numbers_alone_name_the_mistake_in_most_failing_cases() -> None:
+    names = [each for name in BROKEN for each in names_by_case(name, diagnoses=False).values()]
+    named = sum(each != "unexplained" for each in names)
+    assert named > 0.8 * len(names)
