@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 
 import orjson
 
-from service.conformance.own_cases import own_case
 from service.delivery.endpoints import Endpoint, Report
 from service.delivery.parameters import most_similar, parse_query, read_parameters
 from service.delivery.plans import read_query
@@ -143,6 +142,9 @@ def _report(
 
 def _write_case(file: Path, parameters: Parameters, content: Input) -> None:
     """Write a vector file of rows that are wrong; raises PosrefError or OSError."""
+    # The suite takes a tenth of a second to import, and compare and identify do without.
+    from service.conformance.own_cases import own_case  # noqa: PLC0415
+
     assert isinstance(parameters, ModelDiagnoseParameters)
     url = expected_url(parameters, content, parameters.to, default_settings())
     if parameters.positions is not None:

@@ -148,8 +148,8 @@ class Implementation:
         self.kill()
 
     def kill(self) -> None:
-        """End the command and its children, if it has not left."""
-        if self.code is None and not self._is_killed:
+        """End the command, if it has not left, and the children that it leaves behind."""
+        if not self._is_killed:
             self._is_killed = True
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

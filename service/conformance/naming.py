@@ -42,6 +42,9 @@ from service.settings import default_settings
 
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
+# Iterated frequencies are emulated, and their products rounded once: of what an implementation that
+# computes each frequency may cost, this share is left.
+_EMULATED = 0.3
 _MOST_DIAGNOSED = 5
 # Makers know the questions of the suite: a case of another one may lack what a mistake needs.
 _NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
@@ -86,9 +89,13 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
     for failing in search.failing.values():
         asked = _MOST_DIAGNOSED if diagnoses else 0
         for each in failing:
-            found = search.best(each) or _iterated(each)
+            # No question of another suite, and no answer, may end a run that is judged.
+            found = None
+            with suppress(*_NOT_MADE):
+                found = search.best(each) or _other_pack(each) or _iterated(each)
             if found is None and asked:
-                found = _diagnosed(each)
+                with suppress(*_NOT_MADE):
+                    found = _diagnosed(each)
                 asked = asked - 1 if found else 0
             named[each.case.id] = found or _UNEXPLAINED
     return named
@@ -148,14 +155,11 @@ class _NameSearch:
         return Named(first, about["mistake"], about["effect"], threads, "numbers", others, request)
 
     def _fitting(self, judgement: Judgement, names: Iterable[str]) -> list[str]:
-        found = [
+        return [
             name
             for name in names
             if any(_fits(each, judgement.answer) for each in self._made(name, judgement.case))
         ]
-        if not found and _is_of_other_pack(judgement):
-            return [_OTHER_PACK]
-        return found
 
     def _made(self, name: str, case: RecordedCase) -> list[Wrong]:
         """Return the wrong numbers of a mistake."""
@@ -220,19 +224,21 @@ def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:
     return is_one and bool((distances(expected, answer) <= 1).all())
 
 
-def _is_of_other_pack(judgement: Judgement) -> bool:
-    """Return whether the answer is right in another packing than it says."""
+def _other_pack(judgement: Judgement) -> Named | None:
+    """Return that the answer is right in another packing than it says, if it is."""
     case, answer = judgement.case, judgement.answer
     if case.question.kind not in {"table", "model"}:
-        return False
+        return None
     for pack in PACKS:
         try:
             copies = unpacked(pack, answer.sent, case)
         except InvalidAnswer:
             continue
         if Judgement(case, AnswerArrays(answer.dtype, answer.sent, copies)).has_passed:
-            return True
-    return False
+            rule = f"The numbers are right if the packing of the answer is {pack}: say so in pack."
+            effect = suite.about(_OTHER_PACK)["effect"]
+            return Named(_OTHER_PACK, rule, effect, by="numbers")
+    return None
 
 
 def _iterated(judgement: Judgement) -> Named | None:
@@ -241,7 +247,9 @@ def _iterated(judgement: Judgement) -> Named | None:
     if not judgement.has_shape or (cost := judgement.worst_share) >= suite.LEAST_TIMES:
         return None
     for made in iterated(case.question, case.expected):
-        if _fits(made, answer):
+        wrong = made.expectation
+        assert wrong.angle is not None
+        if _fits(replace(made, expectation=replace(wrong, angle=_EMULATED * wrong.angle)), answer):
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
     return None
@@ -261,7 +269,8 @@ def _diagnosed(judgement: Judgement) -> Named | None:
         return None
     if not all(np.isfinite(each).all() for each in answer.arrays.values()):
         return None
-    tables = {name: _sent(each, dtype) for name, each in answer.arrays.items()}
+    is_index = judgement.case.expected.angle is None
+    tables = {name: _sent(each, dtype, is_index=is_index) for name, each in answer.arrays.items()}
     if question.kind == "rotate":
         tables = {"x": stored(np.array(question.x), FLOAT64.name), "rotated": tables["rotated"]}
     elif len(tables) == 1:
@@ -281,7 +290,8 @@ def _diagnosed(judgement: Judgement) -> Named | None:
     return Named(first, report.sentence, about["effect"], threads, "diagnosis", tuple(others))
 
 
-def _sent(array: Elements, dtype: str) -> StoredTable:
-    if array.dtype.kind in "iub":
+def _sent(array: Elements, dtype: str, *, is_index: bool) -> StoredTable:
+    """Return an array as a client sends it; indices are integers, however they are written."""
+    if array.dtype.kind in "iub" or (is_index and (array == np.round(array)).all()):
         return StoredTable(array.astype(np.int64), INT64)
     return stored(array, dtype if dtype in REAL_DTYPES else FLOAT64.name)

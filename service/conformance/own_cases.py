@@ -58,7 +58,7 @@ def own_case(name: str, url: str, have: Mapping[str, StoredTable]) -> str:
         InvalidBody: no number is wrong, or the arrays cannot be read as that table.
     """
     request = table_request(url)
-    dtype = next(iter(have.values())).dtype.name
+    dtype = have.get("rotated", next(iter(have.values()))).dtype.name
     arrays = {each: to_float64(table.elements, table.dtype) for each, table in have.items()}
     question, x = _question(url, request, have), None
     if "rotated" in arrays:

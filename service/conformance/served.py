@@ -59,7 +59,7 @@ class ServedSuite:
         if version != self.version and version in changes():
             raise RevisionRetired(
                 f"Version {version} of the conformance suite is no longer served; "
-                f"the current one is {self.version}: {PATH}{self.version}/"
+                f"the current one is {self.version}: {PATH} lists its files"
             )
         if version != self.version or name not in self.files:
             shown = shortened(f"{PATH}{version}/{name}")
@@ -117,7 +117,7 @@ def _file(body: bytes, name: str, cache_control: str, vary: str) -> WholeFile:
 
 def _compressed(file: WholeFile) -> WholeFile:
     """Return the file, compressed now: on the event loop that would take too long."""
-    assert file.compressed
+    _ = file.compressed
     return file
 
 

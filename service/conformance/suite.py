@@ -5,7 +5,6 @@ two writes are equal to the last byte.
 """
 
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -192,14 +191,8 @@ def _known() -> Mapping[str, Any]:
 
 def about(name: str) -> dict[str, Any]:
     """Return what a file says of a flag: its type, the mistake, its effect, and threads."""
-    known = _known()[name]
-    sentence = CATALOGUE[name].sentence.format_map(defaultdict(lambda: "…"))
-    return {
-        "type": known["type"],
-        "mistake": sentence,
-        "effect": known["effect"],
-        "threads": known["threads"],
-    }
+    known: Mapping[str, Any] = _known()[name]
+    return {each: known[each] for each in ("type", "mistake", "effect", "threads")}
 
 
 def _lines(value: Any, indent: str) -> Iterator[str]:

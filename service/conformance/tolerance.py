@@ -104,7 +104,8 @@ class Expectation:
         shares = []
         for name, want in self.arrays.items():
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                apart = np.abs(np.asarray(arrays[name]) - want)
+                # In float64: the least int64 has no absolute value.
+                apart = np.abs(np.asarray(arrays[name], dtype=np.float64) - want)
                 is_same = (apart == 0) | (np.isnan(want) & np.isnan(arrays[name]))
                 share = np.where(is_same, 0.0, apart / self.allowed(name, dtype))
             shares.append(np.where(np.isnan(share), np.inf, share))

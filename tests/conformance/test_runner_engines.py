@@ -97,8 +97,6 @@ UNNAMED = {
     "deberta-rounds-down",
     "kerple-exchanged",
 }
-# A name that is given although it is another mistake's: rounded integers look like bfloat16.
-MISNAMED = {("deberta-rounds-down", "relative/deberta/1")}
 
 
 @cache
@@ -181,7 +179,7 @@ def test_a_broken_engine_fails_what_sees_its_mistake_and_nothing_else(name: str)
 def test_a_mistake_has_its_own_name_or_none(name: str) -> None:
     names = names_by_case(name, diagnoses=True)
     allowed = {*NAMES.get(name, "").split(), "unexplained"}
-    given = {each for case, each in names.items() if (name, case) not in MISNAMED}
+    given = set(names.values())
     assert given <= allowed
     assert (given <= {"unexplained"}) == (name in UNNAMED)
 

@@ -281,6 +281,30 @@ def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
 
 
+def test_the_least_integer_is_wrong_where_zero_is_expected() -> None:
+    case = recorded(Question("array", "/relative/t5", {"query_len": 4, "key_len": 4}))
+    right = case.expected.arrays["array"]
+    least = np.where(right == 0, np.iinfo(np.int64).min, right)
+    copies = {"array": least}
+
+    judgement = Judgement(case, AnswerArrays("int64", copies, copies))
+
+    assert not judgement.has_passed
+
+
+def test_an_error_while_a_name_is_searched_leaves_the_case_unexplained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(question: Question, _: Expectation) -> Iterator[Wrong]:
+        raise KeyError(question.resource)
+
+    monkeypatch.setattr(naming, "iterated", failing)
+    copies = {name: each + 1e-3 for name, each in expectation(table(1e6)).arrays.items()}
+    judgement = Judgement(recorded(table(5e5)), AnswerArrays("float32", {}, copies))
+
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "unexplained"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_answer_stops_the_judge(seed: int) -> None:
     rng = np.random.default_rng(seed)

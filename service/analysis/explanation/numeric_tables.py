@@ -398,14 +398,19 @@ def _factors(
     if factor < 1e-6 or (exact == exact[0]).all():
         return
     close = 2 * (HALF_STEP[dtype] + HALF_STEP[want.dtype])
+    are_indices = _are_indices(want)
     for each in round_numbers(max(factor, 1 / factor), close):
-        # A factor that is printed as 1 says nothing.
-        if f"{each:.6g}" != "1":
+        # A factor that is printed as 1 says nothing; no code multiplies indices by a fraction.
+        if f"{each:.6g}" != "1" and not (are_indices and each % 1):
             ratio = each if factor > 1 else 1 / each
             name = "extra-factor" if factor > 1 else "missing-factor"
             wrong = mistake(name, None, {"factor": each, "ratio": ratio}, variant="numbers")
             bad = _bad(numbers, predicted * ratio, want, dtype, 0.0)
             yield _Attempt((*mistakes, wrong), bad, dtype=dtype)
+
+
+def _are_indices(want: Numbers) -> bool:
+    return all(sample.is_integer for sample in want.arrays.values())
 
 
 def _offset(
@@ -416,9 +421,8 @@ def _offset(
     mistakes: tuple[Mistake, ...],
 ) -> Iterator[_Attempt]:
     """Yield one whole number that is added to all position ids, or to all indices."""
-    are_indices = all(sample.is_integer for sample in want.arrays.values())
     # Of equal indices, any other one is the same plus a number.
-    if not want.are_ids and not (are_indices and np.ptp(predicted)):
+    if not want.are_ids and not (_are_indices(want) and np.ptp(predicted)):
         return
     difference = numbers - predicted
     first = float(difference.flat[0]) if difference.size else 0.0

@@ -96,10 +96,14 @@ def _kerple(question: Question) -> Expectation:
     return Expectation({name: biases}, rounded_up(errors * UNIT))
 
 
+# KERPLE raises learned numbers to this before it uses them, where they are clamped.
+_LEAST_LEARNED = 0.01
+
+
 def _of_heads(keys: _Keys, name: str, heads: int) -> Float64s:
     """Return a number for each head, (heads, 1, 1); without any, 1, which no slope exceeds."""
     given: Sequence[float] = keys.get(name) or [1.0]
-    each = np.array(given, dtype=np.float64)
+    each = np.maximum(given, _LEAST_LEARNED if keys.get("clamp") else 0.0)
     return np.repeat(each, heads // len(each))[:, np.newaxis, np.newaxis]
 
 

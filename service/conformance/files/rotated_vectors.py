@@ -94,6 +94,10 @@ def _rotate() -> Iterator[Asked]:
     yield "Qwen2-VL's vision: pairs (k, k + r/2)", axial("qwen2_vl", "half", [2, 3], 16)
     yield "SAM 2: pairs (2k, 2k + 1), columns first", axial("sam2", "interleaved", [2, 3], 8)
     yield "the halves of each axis", axial("allegro", "half_by_axis", [2, 1, 2], 12)
+    yield (
+        "half of the head turns and has YaRN's factor, which the other half has not",
+        rotate((4, 16), (0, 1, 257, 32769), rotary_dim=8, layout="half", **_YARN),
+    )
 
 
 def _drawn(random: Random) -> Asked:

@@ -264,6 +264,10 @@ def _yarn() -> Iterator[Asked]:
             beta_slow=2.0,
         ),
     )
+    yield (
+        "a ramp that ends beyond the last pair: it is cut at r - 1, not at r/2 - 1",
+        yarn(131072, 4.0, head_dim=16, rope_theta=10000.0),
+    )
 
 
 def _drawn_yarn(random: Random) -> Asked:
