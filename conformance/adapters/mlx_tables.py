@@ -20,4 +20,4 @@ def answer(case):
 
 
 paths = ["/encoding", "/relative/alibi/slopes"]
-serve("mlx tables", version("mlx"), answer, kinds=["array"], resources=paths)
+serve("mlx", version("mlx"), answer, kinds=["array"], resources=paths)

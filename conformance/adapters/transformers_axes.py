@@ -48,4 +48,4 @@ def answer(case):
 
 
 offers = {"kinds": ["table", "rotate"], "rope_types": ["default", "linear"]}
-serve("transformers axes", of.__version__, answer, resources=["/rope/axial"], **offers)
+serve("transformers", of.__version__, answer, resources=["/rope/axial"], **offers)

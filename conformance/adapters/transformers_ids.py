@@ -38,4 +38,4 @@ def answer(case):
 
 paths = ["/positions", "/relative/swin", "/relative/swin-v2"]
 kinds = ["positions", "array"]
-serve("transformers ids", transformers.__version__, answer, kinds=kinds, resources=paths)
+serve("transformers", transformers.__version__, answer, kinds=kinds, resources=paths)

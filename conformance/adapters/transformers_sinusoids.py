@@ -47,4 +47,4 @@ def answer(case):
 
 
 paths = ["/encoding", "/encoding/tokens", "/encoding/grid"]
-serve("transformers sinusoids", transformers.__version__, answer, kinds=["array"], resources=paths)
+serve("transformers", transformers.__version__, answer, kinds=["array"], resources=paths)

@@ -41,5 +41,5 @@ def array(case):
 
 
 paths = ["/relative/alibi", "/relative/alibi/slopes", "/relative/t5", "/encoding"]
-about = ("x-transformers biases", version("x-transformers"))
+about = ("x-transformers", version("x-transformers"))
 serve(*about, answer, kinds=["array"], resources=paths)
