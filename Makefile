@@ -122,8 +122,8 @@ docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 conformance: $(VENV)/dev.stamp ## Write the vector files in service/conformance/vectors
 	$(BIN)/python -m tests.data.vectors
 
-adapters: $(VENV)/dev.stamp $(ADAPTERS)/venv.stamp ## Run the conformance suite against libraries and languages
-	$(BIN)/python conformance/run.py $(ADAPTERS)/bin/python $(ADAPTERS)/reports
+adapters: $(VENV)/dev.stamp $(ADAPTERS)/venv.stamp ## Run the conformance suite against libraries and languages, and write the matrix
+	$(BIN)/python -m conformance.run $(ADAPTERS)/bin/python $(ADAPTERS)/reports
 
 facts: $(FACTS)/venv.stamp ## Write service/models/facts from transformers and diffusers
 	for library in transformers diffusers; do \

@@ -1,30 +1,35 @@
-"""rotary-embedding-torch: rotary angles, and rotations of interleaved pairs."""
+"""rotary-embedding-torch: angles and rotations; with the argument bfloat16, of such queries."""
 
 from loop import Unsupported, parameters_of, serve, width_of
 
+import sys
 from importlib.metadata import version
 
 import torch
-from rotary_embedding_torch import RotaryEmbedding, apply_rotary_emb
+from rotary_embedding_torch import RotaryEmbedding
 
+DTYPE = sys.argv[1] if len(sys.argv) > 1 else "float32"
 KEYS = ("head_dim", "rotary_dim", "partial_rotary_factor", "rope_theta", "rope_type", "factor")
 
 
 def answer(case):
-    given = parameters_of(case, *KEYS, "layout")
+    given, positions = parameters_of(case, *KEYS, "layout"), case["positions"]
     if case["resource"] not in {"/rope", "/rope/apply"} or given.get("layout") == "half":
         raise Unsupported("interleaved pairs of one axis alone")
     factor = given.get("factor", 1.0)
     rope = RotaryEmbedding(width_of(given), theta=given["rope_theta"], interpolate_factor=factor)
-    # What its own get_seq_pos does with consecutive positions.
-    positions = torch.tensor(case["positions"], dtype=torch.float32) / rope.interpolate_factor
-    angles = rope(positions).detach()
     if case["kind"] == "rotate":
-        rotated = apply_rotary_emb(angles, torch.tensor(case["x"]))
-        return {"dtype": "float32", "arrays": {"rotated": rotated}}
+        x = torch.zeros(1, max(positions) + 1, given["head_dim"], dtype=getattr(torch, DTYPE))
+        x[0, positions] = torch.tensor(case["x"], dtype=x.dtype)
+        rotated = rope.rotate_queries_or_keys(x)[0, positions]
+        return {"dtype": DTYPE, "arrays": {"rotated": rotated.detach()}}
+    # What its own get_seq_pos does with consecutive positions.
+    angles = rope(torch.tensor(positions, dtype=torch.float32) / rope.interpolate_factor).detach()
     arrays = {"cos": angles.cos(), "sin": angles.sin()}
     return {"dtype": "float32", "pack": "interleaved", "arrays": arrays}
 
 
-offers = {"kinds": ["table", "rotate"], "rope_types": ["default", "linear"]}
-serve("rotary-embedding-torch", version("rotary-embedding-torch"), answer, **offers)
+kinds = ["table", "rotate"] if DTYPE == "float32" else ["rotate"]
+name = " ".join(["rotary-embedding-torch", *sys.argv[1:]])
+offers = {"kinds": kinds, "rope_types": ["default", "linear"], "resources": []}
+serve(name, version("rotary-embedding-torch"), answer, **offers)

@@ -44,4 +44,4 @@ def answer(case):
 
 paths = ("alibi", "alibi/bias", "t5", "deberta")
 offers = {"kinds": ["array"], "resources": [f"/relative/{each}" for each in paths]}
-serve("transformers biases", transformers.__version__, answer, **offers)
+serve("transformers", transformers.__version__, answer, **offers)
