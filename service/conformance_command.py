@@ -23,7 +23,7 @@ OK, REFUSED = 0, 2
 
 
 def write(options: argparse.Namespace) -> int:
-    """Write the files of the suite to a folder, all or none; return the exit code.
+    """Write the files of the suite to a folder, each whole; return the exit code.
 
     Raises:
         OSError: the folder cannot be written, or has other files.
@@ -45,11 +45,11 @@ def _replace_all(folder: Path, bodies: Mapping[str, bytes]) -> None:
     others = {each.name for each in folder.iterdir()} - bodies.keys() if folder.exists() else ()
     if others:
         raise FileExistsError(f"{folder} has other files: {', '.join(sorted(others)[:5])}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+    folder.mkdir(parents=True, exist_ok=True)
+    # Within the folder, which may be a file system of its own.
+    with TemporaryDirectory(prefix=".new-", dir=folder) as place:
         for name, body in bodies.items():
             (Path(place) / name).write_bytes(body)
-        folder.mkdir(exist_ok=True)
         for name in bodies:
             os.replace(Path(place) / name, folder / name)  # noqa: PTH105 - as the others.
 

@@ -27,7 +27,6 @@ _READ_BYTES = 2**16
 _END_SECONDS = 1.0
 # A child of the command may hold its pipes: whether the command lives is looked at so often.
 _LOOK_SECONDS = 0.05
-_MESSAGE = b'{"type":'
 
 
 class ImplementationFailed(Exception):
@@ -233,7 +232,7 @@ def _message_of(line: bytes) -> dict[str, Any] | None:
     try:
         message = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        if not line.replace(b" ", b"").startswith(_MESSAGE):
+        if b'"type"' not in line:
             return None
         return {"type": "error", "message": f"a line is not JSON: {error}"}
     is_message = isinstance(message, dict) and isinstance(message.get("type"), str)

@@ -30,6 +30,7 @@ from service.conformance.mistakes.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Request
 from service.conformance.recorded_cases import RecordedCase
+from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
 from service.errors import PosrefError
@@ -221,7 +222,17 @@ def _finite(judgement: Judgement) -> Judgement:
 def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:
     expected = wrong.expectation
     is_one = expected.shape == answer.shape and expected.arrays.keys() == answer.copies.keys()
-    return is_one and bool((distances(expected, answer) <= 1).all())
+    if not is_one or (distances(expected, answer) > 1).any():
+        return False
+    return wrong.decimals is None or _are_rounded(wrong.decimals, answer)
+
+
+def _are_rounded(decimals: int, answer: AnswerArrays) -> bool:
+    """Return whether all numbers have so few decimals, before they were rounded to their type."""
+    unit = UNIT_ROUNDOFF.get(answer.dtype, 0.0)
+    numbers = np.stack([*answer.copies.values()])
+    apart = np.abs(numbers - np.round(numbers, decimals))
+    return bool((apart <= unit * np.abs(numbers)).all())
 
 
 def _other_pack(judgement: Judgement) -> Named | None:

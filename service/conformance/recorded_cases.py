@@ -49,7 +49,30 @@ class RecordedCase:
             None if positions is None else tuple(positions),
             content.get("x"),
         )
-        return cls(content["id"], file, content["comment"], question, _expectation(content))
+        case = cls(content["id"], file, content["comment"], question, _expectation(content))
+        case._check()
+        return case
+
+    def _check(self) -> None:
+        """Raise ValueError or TypeError if the numbers cannot judge an answer."""
+        question, expected = self.question, self.expected
+        if not self.id.isprintable():
+            raise ValueError(f"the id {self.id!r} has characters that cannot be printed")
+        if not isinstance(question.parameters, dict):
+            raise TypeError(f"{self.id}: parameters is no object")
+        numbers = {**expected.arrays}
+        if expected.angle is not None:
+            numbers |= {"angle": expected.angle, "scale": np.asarray(expected.scale)}
+        for name, each in numbers.items():
+            if each.dtype.kind not in "if" or not np.isfinite(each).all():
+                raise ValueError(f"{self.id}: {name} has something else than numbers")
+            if each.shape != expected.shape and not (name == "scale" and not each.shape):
+                raise ValueError(f"{self.id}: {name} has the shape {each.shape}")
+            if name in {"angle", "scale"} and (each < 0).any():
+                raise ValueError(f"{self.id}: {name} is negative")
+        positions = question.positions
+        if question.kind in _TABLES and positions and len(positions) != expected.shape[0]:
+            raise ValueError(f"{self.id}: {len(positions)} positions for {expected.shape[0]} rows")
 
     @property
     def message(self) -> dict[str, Any]:
@@ -111,6 +134,10 @@ def texts_of(place: Path | None) -> dict[str, str]:
         listed = Release.packaged().listed
         return {name: body.decode() for name, body in listed.items() if name != SCHEMA}
     names = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    for each in names:
+        # A pipe would be waited for.
+        if each.exists() and not each.is_file():
+            raise InvalidBody(f"{each}: is no file")
     try:
         texts = {each.name: each.read_text("utf-8") for each in names}
     except UnicodeDecodeError as error:

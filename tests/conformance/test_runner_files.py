@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_nothing(
 
     assert main(["conformance", "write", str(tmp_path / "suite")]) == 2
     assert "No space left on device" in capfd.readouterr().err
-    assert [*tmp_path.iterdir()] == []
+    assert [*tmp_path.rglob("*")] == [tmp_path / "suite"]
 
 
 def test_other_files_of_a_folder_are_not_mixed_with_the_suite(

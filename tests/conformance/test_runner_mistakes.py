@@ -281,14 +281,28 @@ def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
 
 
+def test_noise_is_not_called_rounded_decimals() -> None:
+    right = expectation(table(1e6)).arrays
+    noise = np.random.default_rng(0).choice([-2e-5, 2e-5], next(iter(right.values())).shape)
+    named = {}
+    for name, decimals in {"noise": None, "printed": 4}.items():
+        copies = {
+            part: (each + noise if decimals is None else np.round(each, decimals))[None]
+            for part, each in right.items()
+        }
+        judgement = Judgement(recorded(table(1e6)), AnswerArrays("float32", {}, copies))
+        named[name] = names_of([judgement], diagnoses=False)["a/1"].name
+
+    assert named == {"noise": "unexplained", "printed": "rounded-decimals"}
+
+
 def test_the_least_integer_is_wrong_where_zero_is_expected() -> None:
     case = recorded(Question("array", "/relative/t5", {"query_len": 4, "key_len": 4}))
     right = case.expected.arrays["array"]
     least = np.where(right == 0, np.iinfo(np.int64).min, right)
-    copies = {"array": least}
+    judgement = Judgement(case, AnswerArrays("int64", {"array": least}, {"array": least[None]}))
 
-    judgement = Judgement(case, AnswerArrays("int64", copies, copies))
-
+    assert judgement.has_shape
     assert not judgement.has_passed
 
 
@@ -299,8 +313,11 @@ def test_an_error_while_a_name_is_searched_leaves_the_case_unexplained(
         raise KeyError(question.resource)
 
     monkeypatch.setattr(naming, "iterated", failing)
-    copies = {name: each + 1e-3 for name, each in expectation(table(1e6)).arrays.items()}
-    judgement = Judgement(recorded(table(5e5)), AnswerArrays("float32", {}, copies))
+    right = expectation(table(1e6)).arrays
+    copies = {name: each[None] * (1 + 2e-7) for name, each in right.items()}
+    judgement = Judgement(recorded(table(1e6)), AnswerArrays("float32", {}, copies))
+
+    assert not judgement.has_passed
 
     assert names_of([judgement], diagnoses=False)["a/1"].name == "unexplained"
 

@@ -15,6 +15,7 @@ from service.__main__ import main
 from service.conformance import implementations, judging, suite
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.questions import Question
+from service.conformance.recorded_cases import texts_of
 
 CONVERSATION = Path(__file__).parent / "engines" / "conversation.py"
 QUESTION = Question("table", "/rope", {"head_dim": 2, "rope_theta": 10000.0}, (0, 1, 257))
@@ -148,6 +149,10 @@ ERRS: dict[str, tuple[str, str]] = {
     "a long line": (
         'print(\'{"type": "answer", "x": "\' + \'x\' * 2**18 + \'"}\', flush=True)',
         "a line of more than 65536 bytes",
+    ),
+    "NaN in a message whose keys are sorted": (
+        'print(\'{"dtype": "float32", "x": [NaN], "type": "answer"}\', flush=True)',
+        "a line is not JSON",
     ),
     "an error": ("say(type='error', message='no \\x1b[31m such\\nfile')", "no �[31m such file"),
     "another type": ("say(type='hello')", "its answer has the type hello"),
@@ -377,6 +382,45 @@ BAD_SUITES: dict[str, tuple[str, str]] = {
         "bad.json: is no vector file: KeyError('kind')",
     ),
 }
+
+
+BAD_CASES: dict[str, tuple[str, Any]] = {
+    "expected of another shape": ("expected.cos", [1.0, 1.0]),
+    "a tolerance of another shape": ("tolerance.angle", [[0.0]]),
+    "a negative tolerance": ("tolerance.scale", -1.0),
+    "no number": ("expected.sin.0", [None] * 4),
+    "text in place of a number": ("expected.sin.0", ["1"] * 4),
+    "parameters that are no object": ("parameters", []),
+    "positions of other rows": ("positions", [0]),
+    "an id for terminals": ("id", "a\x1b[31m"),
+    "an id that is a number": ("id", 5),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CASES)
+def test_a_case_that_cannot_judge_is_refused(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, value = BAD_CASES[name]
+    content = json.loads(texts_of(None)["rope_default.json"])
+    *way, last = place.split(".")
+    changed = content["cases"][0]
+    for key in way:
+        changed = changed[key]
+    changed[int(last) if last.isdigit() else last] = value
+    (tmp_path / "bad.json").write_text(json.dumps(content))
+
+    assert main(["conformance", "run", "--suite", str(tmp_path), "--", "true"]) == 2
+    assert "bad.json: is no vector file" in capfd.readouterr().err
+
+
+def test_a_suite_that_is_a_pipe_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+
+    assert main(["conformance", "run", "--suite", str(tmp_path), "--", "true"]) == 2
+    assert "pipe.json: is no file" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", BAD_SUITES)

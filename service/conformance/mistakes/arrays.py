@@ -87,8 +87,9 @@ class Turning:
         )
         one, other = x[..., read[0]], x[..., read[1]]
         first, second = result[..., written[0]], result[..., written[1]]
-        # x and its rotation tell the angle and the factor.
+        # x and its rotation tell the angle and the factor; nothing turns a pair of zeros.
         size = one * one + other * other
+        size = np.where(size > 0, size, 1.0)
         cos, sin = (one * first + other * second) / size, (one * second - other * first) / size
         return cls(x, result.astype(np.float64), read, written, cos, sin)
 
@@ -231,8 +232,19 @@ def _rounded(*roundings: Callable[[Float64s], Float64s]) -> Maker:
     return made
 
 
-def _printed(decimals: int, numbers: Float64s) -> Float64s:
-    return np.round(numbers, decimals)
+def _printed(decimals: int) -> Maker:
+    """Return the maker of numbers that are rounded to decimals."""
+
+    def rounding(numbers: Float64s) -> Float64s:
+        return np.round(numbers, decimals)
+
+    make = _rounded(rounding)
+
+    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+        for each in make(question, right):
+            yield replace(each, decimals=decimals)
+
+    return made
 
 
 def _narrow_table(question: Question, right: Expectation) -> Iterator[Wrong]:
@@ -293,7 +305,7 @@ MAKERS: Mapping[str, tuple[Maker, ...]] = {
         _rounded(*(partial(rounded, dtype=dtype) for dtype in NARROW_TYPES)),
         _narrow_table,
     ),
-    "rounded-decimals": (_rounded(*(partial(_printed, decimals) for decimals in _DECIMALS)),),
+    "rounded-decimals": tuple(_printed(decimals) for decimals in _DECIMALS),
     "truncated": (_with_rows(_without_last), _of_all(_empty_rows), of_rotations(_left_as_it_is)),
     "longer": (_with_rows(_last_twice),),
     "transposed": (_transposed,),

@@ -94,7 +94,8 @@ def _narrow_tables(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 def _rounded_decimals(question: Question, right: Expectation) -> Iterator[Wrong]:
     for decimals in (4, 3, 2) if _is_float(right) else ():
-        yield from _changed(question, right, partial(np.round, decimals=decimals))
+        for each in _changed(question, right, partial(np.round, decimals=decimals)):
+            yield replace(each, decimals=decimals)
 
 
 def _truncated(question: Question, right: Expectation) -> Iterator[Wrong]:

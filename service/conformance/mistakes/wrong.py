@@ -22,10 +22,12 @@ class Wrong:
         expectation: its numbers, with the tolerance of those numbers: an implementation with the
             mistake computes them in float32 as well.
         request: the request that a posref server answers with them, where there is one.
+        decimals: how many decimals every number has; None if they have as many as their type.
     """
 
     expectation: Expectation
     request: Request | None = None
+    decimals: int | None = None
 
 
 Maker: TypeAlias = Callable[[Question, Expectation], Iterator[Wrong]]
