@@ -46,6 +46,7 @@ _OTHER_PACK = "layout-swapped"
 # Iterated frequencies are emulated, and their products rounded once: of what an implementation that
 # computes each frequency may cost, this share is left.
 _EMULATED = 0.3
+_OF_COST = 0.8
 _MOST_DIAGNOSED = 5
 # Makers know the questions of the suite: a case of another one may lack what a mistake needs.
 _NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
@@ -260,6 +261,10 @@ def _iterated(judgement: Judgement) -> Named | None:
     for made in iterated(case.question, case.expected):
         wrong = made.expectation
         assert wrong.angle is not None
+        # What iterated frequencies cost by themselves is what the answer costs.
+        own = case.expected.distances(wrong.arrays, answer.dtype).max(initial=0.0)
+        if own < _OF_COST * cost:
+            continue
         if _fits(replace(made, expectation=replace(wrong, angle=_EMULATED * wrong.angle)), answer):
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")

@@ -281,6 +281,18 @@ def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
 
 
+def test_another_base_is_not_called_iterated_frequencies() -> None:
+    x = (np.arange(-20, 20).reshape(5, 8) / 8).tolist()
+    given = {"head_dim": 8, "layout": "half", "rope_theta": 500000.0}
+    question = Question("rotate", "/rope/apply", given, (7, 3, 257, 3, 0), x)
+    other = expectation(question.changed(rope_theta=500000.0 * 1.000005)).arrays
+    copies = {name: each[None] for name, each in other.items()}
+    judgement = Judgement(recorded(question), AnswerArrays("float32", {}, copies))
+
+    assert not judgement.has_passed
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "unexplained"
+
+
 def test_noise_is_not_called_rounded_decimals() -> None:
     right = expectation(table(1e6)).arrays
     noise = np.random.default_rng(0).choice([-2e-5, 2e-5], next(iter(right.values())).shape)
