@@ -60,11 +60,31 @@ def own_case(name: str, url: str, have: Mapping[str, StoredTable]) -> str:
     request = table_request(url)
     dtype = have.get("rotated", next(iter(have.values()))).dtype.name
     arrays = {each: to_float64(table.elements, table.dtype) for each, table in have.items()}
-    question, x = _question(url, request, have), None
+    question, file = _question(url, request, have), re.sub("[^a-z0-9]+", "-", name.lower())
+    file = f"own/{file.strip('-') or 'case'}"
+    found = None
     if "rotated" in arrays:
-        # Heads, and sequences of a batch, have the same positions: the first ones are enough.
-        first = (0,) * (arrays["x"].ndim - 2)
-        x, arrays = arrays["x"][first], {"rotated": arrays["rotated"][first]}
+        # Heads, and sequences of a batch, have the same positions: the first wrong one is enough.
+        for head in np.ndindex(arrays["x"].shape[:-2]):
+            rotated = {"rotated": arrays["rotated"][head]}
+            found = found or _case(file, question, request, rotated, dtype, x=arrays["x"][head])
+    else:
+        found = _case(file, question, request, arrays, dtype)
+    if found is None:
+        raise InvalidBody("no number is further off than an implementation of its type may be")
+    return text_of_cases(file, [found])
+
+
+def _case(
+    file: str,
+    question: Question,
+    request: TableRequest,
+    arrays: Mapping[str, Elements],
+    dtype: str,
+    *,
+    x: Elements | None = None,
+) -> Case | None:
+    """Return the case of the rows that are wrong; None if none is."""
     copies = _copies(question, request, arrays, dtype, x)
     count = next(iter(copies.values())).shape[-2]
     places = _places(request, count)
@@ -77,14 +97,13 @@ def own_case(name: str, url: str, have: Mapping[str, StoredTable]) -> str:
     steps = (range(start, min(start + _ROWS, count)) for start in range(0, count, _ROWS))
     wrong = [row for rows in steps for row in wrong_among(rows)]
     if not wrong:
-        raise InvalidBody("no number is further off than an implementation of its type may be")
+        return None
     most = _MOST_CHARACTERS // (_NUMBER * sum(copy[0, 0].size for copy in copies.values()))
     chosen = np.linspace(0, len(wrong) - 1, max(1, min(most, _MOST_ROWS, len(wrong))))
     rows = sorted({0, *(wrong[int(each)] for each in chosen)})
     case = _asked(question, [places[row] for row in rows], None if x is None else x[rows])
-    file = f"own/{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-') or 'case'}"
     comment = f"rows of an implementation that is wrong from position {places[wrong[0]]} on"
-    return text_of_cases(file, [Case(f"{file}/1", comment, case.question, case.expected, ())])
+    return Case(f"{file}/1", comment, case.question, case.expected, ())
 
 
 def _question(url: str, request: TableRequest, have: Mapping[str, StoredTable]) -> Question:

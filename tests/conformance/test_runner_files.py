@@ -173,6 +173,20 @@ def test_a_rotation_has_a_case_of_one_head() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_rotation_with_one_wrong_head_has_a_case_of_that_head() -> None:
+    x, (cos, sin) = np.load("x.npy"), rope(16)
+    one, other = x[..., :4], x[..., 4:]
+    rotated = np.concatenate([one * cos - other * sin, other * cos + one * sin], axis=-1)
+    rotated[0, -1] *= 1.5
+    np.save("mixed.npy", rotated)
+    to = "/rope/apply?head_dim=8&rope_theta=10000&layout=half"
+
+    case = own("x.npy", "--rotated", "mixed.npy", "--to", to)
+
+    np.testing.assert_array_equal(case.question.x[0], x[0, -1, 0])
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_right_array_has_no_case(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", "right.npy", "--to", TABLE, "--write-case", "case.json"]) == 0
 
