@@ -1,8 +1,9 @@
-"""The files of the package are those that the service writes, in a version that is explained."""
+"""The files of the package: written by the service, complete, in a version that is explained."""
 
 import re
 from pathlib import Path
 
+from service.analysis.explanation.catalogue import CATALOGUE
 from service.conformance.release import VERSION, Release, changes
 from service.conformance.suite import core
 from tests.data.vectors import VECTORS
@@ -16,6 +17,15 @@ def test_files_of_the_package_are_written_again_byte_for_byte() -> None:
     assert {path.name for path in VECTORS.iterdir()} == written.keys(), "run make conformance"
     moved = [name for name, body in written.items() if (VECTORS / name).read_bytes() != body]
     assert not moved, "run make conformance"
+
+
+def test_every_mistake_of_a_diagnosis_is_a_flag_and_every_flag_is_such_a_mistake() -> None:
+    cases = [each for content in Release.packaged().contents.values() for each in content["cases"]]
+    flags = {flag["name"] for case in cases for flag in case["flags"]}
+
+    assert flags == {name.partition("/")[0] for name in CATALOGUE}
+    assert len(cases) >= 100
+    assert sum(map(len, Release.packaged().listed.values())) <= 1_000_000
 
 
 def test_the_version_is_the_first_of_the_changelog() -> None:

@@ -21,10 +21,6 @@ from tests.conformance.rotary_cases import CASES, right
 _NUMBERS = range(len(CASES))
 _FIRST = 3
 _IDS = [case.id for case in CASES]
-# Mistakes that no rotary array of the core shows.
-_OF_OTHER_FAMILIES = {"wrong-heads", "padding-counted", "downscale-shift", "another-table"}
-
-_ITERATED = Question("table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071))
 
 
 @cache
@@ -48,12 +44,6 @@ def wrongs(number: int) -> list[tuple[str, Wrong]]:
 
 def test_every_maker_has_the_name_of_a_mistake() -> None:
     assert MAKERS.keys() <= {name.partition("/")[0] for name in CATALOGUE}
-
-
-def test_every_mistake_of_rotary_arrays_is_a_flag() -> None:
-    names = {name.partition("/")[0] for name in CATALOGUE} - _OF_OTHER_FAMILIES
-
-    assert names == {flag.name for number in _NUMBERS for flag in flags(number)}
 
 
 @pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)

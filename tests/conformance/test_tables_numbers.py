@@ -3,8 +3,7 @@
 import pytest
 
 from service.conformance.expected import expectation
-from service.conformance.suite import text_of
-from tests.conformance.exact_tables import CASES, FILES, exact
+from tests.conformance.exact_tables import CASES, exact
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.id for case in CASES])
@@ -16,10 +15,3 @@ def test_every_number_is_within_the_bound_of_the_service(number: int) -> None:
     assert got.shape == want.shape
     for truth, one in zip(want.flat, got.flat, strict=True):
         assert abs(truth.value - float(one)) <= truth.bound
-
-
-def test_a_hundred_cases_take_at_most_350_kilobytes() -> None:
-    texts = [text_of(file) for file in FILES]
-
-    assert len(CASES) >= 100
-    assert sum(len(text.encode()) for text in texts) <= 350_000
