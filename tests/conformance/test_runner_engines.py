@@ -31,7 +31,8 @@ NAMES = {
     "exponents-of-the-head": "wrong-denominator",
     "exponents-of-the-part": "partial-width tutorial-slip",
     "fixed-base": "wrong-base",
-    "exponents-halved": "tutorial-slip",
+    # k/d is 2k/(2d), the exponents of a table twice as wide.
+    "exponents-halved": "tutorial-slip wrong-denominator",
     "exponents-to-one": "tutorial-slip dynamic-length",
     "rule-ignored": "config-key-ignored",
     "old-key-ignored": "config-key-ignored",
