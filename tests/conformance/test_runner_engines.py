@@ -5,7 +5,7 @@ Which cases a broken engine must fail is found from its formulas in float64.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.conformance import naming
 from service.conformance.judging import Judgement, read_answer
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import Maker, Wrong
 from service.conformance.naming import names_of
+from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
+from service.conformance.tolerance import Expectation
 from tests.conformance.engines.broken import BROKEN
 from tests.conformance.engines.formulas import Array, Unsupported
 from tests.conformance.engines.honest import HonestEngine
@@ -160,6 +165,27 @@ def _are_equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
 
 def failing_of(broken: str) -> set[str]:
     return {each.case.id for each in judgements_of(broken) if not each.has_passed}
+
+
+def remembered(maker: Maker) -> Maker:
+    """Return a maker that makes its wrong numbers once: all engines are asked the same cases."""
+    made: dict[int, tuple[Question, list[Wrong]]] = {}
+
+    def remembering(question: Question, right: Expectation) -> Iterator[Wrong]:
+        if id(question) not in made:
+            # The question stays, so that no other one gets its id.
+            made[id(question)] = question, [*maker(question, right)]
+        yield from made[id(question)][1]
+
+    return remembering
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembering_makers() -> Iterator[None]:
+    makers = {name: tuple(map(remembered, each)) for name, each in MAKERS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "MAKERS", makers)
+        yield
 
 
 def names_by_case(broken: str, *, diagnoses: bool) -> dict[str, str]:
