@@ -97,7 +97,6 @@ UNNAMED = {
     "factors-multiply",
     "xpos-for-keys",
     "padding-counted",
-    "opt-without-offset",
     "exponent-of-the-channel",
     "t5-backwards",
     "deberta-rounds-down",

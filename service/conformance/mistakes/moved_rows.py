@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+import numpy as np
+
 from service.conformance.mistakes.rotary_questions import rows_of
 from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
 from service.conformance.questions import Question
@@ -13,6 +15,8 @@ from service.encodings.rotary.angles import AXES
 Rows: TypeAlias = tuple[int, ...]
 Move: TypeAlias = Callable[[Rows], Iterator[Rows]]
 
+# float32 has every integer up to this.
+_COUNTED = 2**24
 _LENGTHS = (2048, 4096, 8192, 32768)
 
 
@@ -37,6 +41,13 @@ def _is_run(rows: Rows) -> bool:
 def _offset(rows: Rows) -> Iterator[Rows]:
     for offset in (1, -1, 2):
         yield tuple(each + offset for each in rows)
+    for offset in (1, -1) if max(map(abs, rows)) > _COUNTED else ():
+        yield tuple(_in_float32(_in_float32(each) + offset) for each in rows)
+
+
+def _in_float32(position: int) -> int:
+    """Return a position as float32 has it, where the offset is added after the conversion."""
+    return int(np.float32(position))
 
 
 def _cache_offset(rows: Rows) -> Iterator[Rows]:

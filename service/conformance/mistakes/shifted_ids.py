@@ -42,7 +42,7 @@ def _moved(question: Question, by: int) -> Iterator[Question]:
 
 def _position_offset(question: Question, right: Expectation) -> Iterator[Wrong]:
     ids = _ids(question, right)
-    for by in (1, -1):
+    for by in (1, -1, 2, -2):
         yield from answers_to(*_moved(question, by))
         if ids is not None or question.resource in _INDICES:
             yield _with_ids(right, next(iter(right.arrays.values())) + by)
