@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from service.conformance.expectations import (
     biases,
-    copies,
-    features,
+    made_of_arrays,
     sinusoids,
     turned_axes,
     turned_tables,
@@ -18,9 +17,8 @@ _BY_RESOURCE: Mapping[str, Expected] = {
     **turned_tables.EXPECTED,
     **turned_axes.EXPECTED,
     **sinusoids.EXPECTED,
-    **features.EXPECTED,
+    **made_of_arrays.EXPECTED,
     **biases.EXPECTED,
-    **copies.EXPECTED,
 }
 
 

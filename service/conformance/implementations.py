@@ -131,7 +131,7 @@ class Implementation:
         return answer
 
     def leave(self) -> None:
-        """Say goodbye, and wait until the command has ended; end it if it does not."""
+        """Wait until the command has ended, which a message asks for; end it if it does not."""
         stdin = self._process.stdin
         assert stdin is not None
         with suppress(OSError):

@@ -249,7 +249,7 @@ class Judgement:
 
     @property
     def has_shape(self) -> bool:
-        """Whether the arrays have the expected shape."""
+        """True if the arrays have the expected shape."""
         return self.answer.shape == self.case.expected.shape
 
     @cached_property
@@ -259,17 +259,17 @@ class Judgement:
 
     @cached_property
     def wrong(self) -> NDArray[np.bool_]:
-        """Which numbers are wrong, or have a copy that is not equal to them; (arrays, …)."""
+        """True of each number that is wrong, or has a copy that is not equal to it; (arrays, …)."""
         return (self.shares > 1) | _differing(self.answer)
 
     @cached_property
     def has_passed(self) -> bool:
-        """Whether the answer is right."""
+        """True if the answer is right."""
         return self.has_shape and not self.wrong.any()
 
     @property
     def untold(self) -> int:
-        """How many numbers are allowed any phase, so that nothing can be told of them."""
+        """The count of numbers that are allowed any phase, so that nothing can be told of them."""
         return int(self._is_untold.sum()) * len(self.case.expected.arrays)
 
     @property
@@ -328,7 +328,7 @@ class Judgement:
 
     @property
     def summary(self) -> str:
-        """What is wrong, from which position on, in a line."""
+        """A line about the first wrong number: its position and value, and how many are wrong."""
         if not self.has_shape:
             return f"the shape is {self.answer.shape}, and must be {self.case.expected.shape}"
         first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"

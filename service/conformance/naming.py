@@ -26,7 +26,7 @@ from service.conformance.judging import (
     unpacked,
 )
 from service.conformance.mistakes.makers import MAKERS
-from service.conformance.mistakes.narrow_types import iterated
+from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Request
 from service.conformance.recorded_cases import RecordedCase
@@ -114,7 +114,7 @@ class _NameSearch:
         self.failing: defaultdict[str, list[Judgement]] = defaultdict(list)
         self._passing: defaultdict[str, list[Judgement]] = defaultdict(list)
         self._wrongs: dict[tuple[str, str], list[Wrong]] = {}
-        self._fits: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
         self._in_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for each in judgements:
             if each.has_passed:
@@ -127,19 +127,19 @@ class _NameSearch:
                 known = [*self._in_file[file]]
                 others = (name for name in MAKERS if name not in self._in_file[file])
                 fitting = self._fitting(each, known) or self._fitting(each, others)
-                self._fits[each.case.id] = fitting
+                self._names[each.case.id] = fitting
                 self._in_file[file].update(fitting)
         self._in_run = sum(self._in_file.values(), Counter[str]())
 
     def best(self, judgement: Judgement) -> Named | None:
         """Return the name of a failing case; None if none fits."""
-        fitting, file = self._fits[judgement.case.id], judgement.case.file
-        counts = self._in_file[file]
-        most = max((counts[name] for name in fitting), default=0)
-        tied = [name for name in fitting if counts[name] == most]
-        misses = {name: self._misses(name, file) for name in tied} if len(tied) > 1 else {}
+        fitting, file = self._names[judgement.case.id], judgement.case.file
         if not fitting:
             return None
+        counts = self._in_file[file]
+        most = max(counts[name] for name in fitting)
+        tied = [name for name in fitting if counts[name] == most]
+        misses = {name: self._misses(name, file) for name in tied} if len(tied) > 1 else {}
         first = min(
             fitting,
             key=lambda name: (

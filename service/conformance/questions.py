@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 
 from service.delivery.parameters import read_parameters
+from service.encodings.family import choices
 from service.formats.json_text import JSON
 from service.grammar import to_query
 from service.numerics.dtypes import INDEX_DTYPES, to_float64
@@ -61,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Question:
-    """What a case asks.
+    """The question of a case.
 
     Attributes:
         kind: ``table`` is cosines and sines, (S, r/2) each, with the attention factor in them;
@@ -98,6 +99,17 @@ class Question:
         return Question("table", "/rope", tables[label], self.positions)
 
     @property
+    def is_rotary(self) -> bool:
+        """True of rotary tables, rotations, and the tables of models."""
+        return self.resource.startswith("/rope")
+
+    @property
+    def single_table(self) -> tuple[str, Table]:
+        """The name and the table of an answer that has one; raises PosrefError."""
+        ((name, table),) = self.request.document().arrays.items()
+        return name, table
+
+    @property
     def layer_types(self) -> tuple[str, ...]:
         """The layer types of a model; () otherwise."""
         return tuple(self._tables_of_layers) if self.kind == "model" else ()
@@ -119,7 +131,7 @@ class Question:
             given |= {"pack": "compact"}
         fields = ENDPOINTS[self.resource].parameters.model_fields
         if "dtype" in fields and given.get("part") != "position_ids":
-            is_index = "int64" in str(fields["dtype"].annotation)
+            is_index = "int64" in choices(ENDPOINTS[self.resource].parameters, "dtype")
             given.setdefault("dtype", "int64" if is_index else "float64")
         if self.is_posted:
             arrays = {} if self.x is None else {"x": self.x}
@@ -130,7 +142,7 @@ class Question:
 
     @property
     def is_posted(self) -> bool:
-        """Whether the request is a POST, because the resource takes arrays."""
+        """True if the request is a POST, because the resource takes arrays."""
         return not ENDPOINTS[self.resource].has_get
 
 

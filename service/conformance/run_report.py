@@ -48,7 +48,7 @@ def plain(text: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of a case.
+    """The result of a case.
 
     Attributes:
         case: the case.

@@ -38,6 +38,10 @@ _LEAST = {
     "bfloat16": 2.0**-134,
 }
 UNIT = UNIT_ROUNDOFF["float32"]
+# The roundings of a power, its reciprocal, and the product with a position.
+POWER = 4.0
+# float32 has every integer up to this.
+MOST_COUNTED = 2.0**24
 # Where a phase may be off by so much, nothing can be told.
 MOST_ANGLE = 2.0
 _NARROW_STEPS = 3

@@ -9,7 +9,7 @@ import pytest
 from service.analysis.explanation.catalogue import CATALOGUE
 from service.conformance.expected import expectation
 from service.conformance.mistakes.makers import MAKERS
-from service.conformance.mistakes.narrow_types import iterated
+from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Numbers, Question, Request, arrays_of
 from service.conformance.suite import LEAST_TIMES, Flag, flags_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from service.analysis.explanation.catalogue import CATALOGUE
-from service.conformance.mistakes import numbers_of_tables, settings_of_tables, shifted_ids
+from service.conformance.mistakes.tables import numbers_of_tables, settings_of_tables, shifted_ids
 from service.conformance.questions import Request, arrays_of
 from service.conformance.suite import LEAST_TIMES, MOST_TIMES, Case, cases_of
 from tests.client import Client

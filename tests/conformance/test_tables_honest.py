@@ -14,17 +14,26 @@ from tests.conformance.honest_tables import WAYS, answer
 
 _TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 _IMPLEMENTED = [case for case in CASES if answer(case.question, "power") is not None]
+# Cases of numbers that no implementation here answers: their tolerances are derived alone.
+_NOT_IMPLEMENTED = {
+    *(f"encoding/sinusoid/{number}" for number in (10, 11, 15)),
+    *(f"encoding/grid/{number}" for number in (5, 6, 7, 9, 10, 11, 12)),
+    *("encoding/tokens/1", "encoding/tokens/3", "encoding/apply/1", "encoding/apply/2"),
+    *("relative/operator/1", "relative/operator/2", "relative/alibi/8", "relative/kerple/4"),
+    *("relative/dynamic/1", "relative/dynamic/2"),
+}
 _DRAWN: list[tuple[VectorFile, int]] = [
     (file, seed)
     for file in FILES
-    if file.drawn is not None and not file.name.startswith("positions")
+    if file.drawn is not None
     for seed in range(8)
+    if answer(file.drawn(Random(seed))[1], "power") is not None
 ]
 
 
 def worst_share(question: Question) -> tuple[float, str]:
     """Return the largest share of what is allowed that an implementation takes, and which."""
-    right, shares = expectation(question), [(0.0, "")]
+    right, shares = expectation(question), list[tuple[float, str]]()
     (name,) = right.arrays
     for way in WAYS:
         numbers = answer(question, way)
@@ -35,6 +44,13 @@ def worst_share(question: Question) -> tuple[float, str]:
             share = float(right.distances({name: given}, dtype).max())
             shares.append((share, f"{way}, {dtype}"))
     return max(shares)
+
+
+def test_every_case_of_numbers_has_an_implementation_but_for_those_listed() -> None:
+    answered = {case.id for case in _IMPLEMENTED}
+    numbers = {case.id for case in CASES if expectation(case.question).angle is not None}
+
+    assert numbers - answered == _NOT_IMPLEMENTED
 
 
 @pytest.mark.parametrize("number", range(len(_IMPLEMENTED)), ids=[c.id for c in _IMPLEMENTED])

@@ -21,7 +21,7 @@ _Keys: TypeAlias = Mapping[str, Any]
 
 def _found(question: Question) -> tuple[str, Numbers]:
     """Return the name and the numbers of the only array; raises PosrefError."""
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     return name, numbers_of(table)
 
 

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from service.conformance.questions import Numbers, Question, numbers_of
-from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expected, rounded_up
+from service.conformance.tolerance import (
+    MOST_ANGLE,
+    MOST_COUNTED,
+    POWER,
+    UNIT,
+    Expectation,
+    Expected,
+    rounded_up,
+)
 from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.grid.sincos import GridTable, Layout, lanes
 from service.numerics.axes import AxesTable
@@ -32,12 +40,10 @@ from service.numerics.phasors import Channels, PhasorTable, RealPhasorTable
 from service.numerics.repeated_rows import RepeatedRows
 from service.numerics.tables import Table, size
 
-_POWER = 4.0
 # A coordinate between neighbours is a sum, a quotient and a product, times a scale.
 _COORDINATE = 4.0
 # An end, a quotient and a product of coordinates from −1 to 1, all relative to 1.
 _END_TO_END = 3.0
-_MOST_COUNTED = 2.0**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +65,18 @@ class RoundedRates:
             # A band is a sum, a quotient and a product; π and two products follow.
             return cls(frequencies, np.full(len(exact), 6.0))
         spread = np.array([abs(float((each / exact[0]).ln())) for each in exact])
-        counted = 3 * spread + _POWER
+        counted = 3 * spread + POWER
         if isinstance(rule, ScaledGeometric):
             # The quotient of the ends, and two factors. From the highest to the lowest, the
             # exponent of each frequency is a difference of logarithms as large as all of them.
             is_descending = rule.first == rule.greatest
-            counted = 3 * (spread.max() if is_descending else spread) + _POWER + 3
+            counted = 3 * (spread.max() if is_descending else spread) + POWER + 3
         return cls(frequencies, np.where(frequencies == 1, 0.0, counted))
 
     def errors(self, positions: Numbers, roundings: float = 0.0) -> Float64s:
         """Return the error of each angle, (m, n), of positions (m,) with roundings of their own."""
         size = np.abs(np.asarray(positions, dtype=np.float64))[:, np.newaxis]
-        counted = self.roundings + roundings + (size > _MOST_COUNTED) + (size != np.round(size))
+        counted = self.roundings + roundings + (size > MOST_COUNTED) + (size != np.round(size))
         errors: Float64s = size * self.frequencies * counted * UNIT
         return errors
 
@@ -128,7 +134,7 @@ def _of_layout(layout: Layout, width: int) -> Float64s:
 
 def _expected(question: Question) -> Expectation:
     """Return a table of sinusoids of one array; raises PosrefError."""
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     if table.dtype.name in INDEX_DTYPES:
         return Expectation({name: numbers_of(table)})
     scale = float(getattr(table, "scale", 1.0))
@@ -157,7 +163,7 @@ def _two_directions(question: Question) -> Expectation:
     if not question.parameters.get("bi_data"):
         return _expected(question)
     one = _expected(question.changed("bi_data"))
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     assert one.angle is not None
     return Expectation({name: numbers_of(table)}, np.stack([one.angle] * 2, axis=1))
 
@@ -170,7 +176,7 @@ def _series(keys: Mapping[str, Any]) -> RoundedRates:
 
 def _operator(question: Question) -> Expectation:
     """Return the matrix of an offset: its blocks have the angles of the offset."""
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     keys = question.parameters
     offsets = keys["offsets"] if "offsets" in keys else [keys["offset"]]
     errors = _series(keys).errors(np.array(offsets))
@@ -184,7 +190,7 @@ def _operator(question: Question) -> Expectation:
 
 def _similarity(question: Question) -> Expectation:
     """Return sums of n cosines: each is rounded, and n − 1 sums are, of at most n in size."""
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     errors = _series(question.parameters).errors(np.array(question.parameters["offsets"]))
     count = errors.shape[-1]
     sums = errors.sum(axis=-1) + 2 * count * UNIT + (count - 1) * count * UNIT
@@ -193,7 +199,7 @@ def _similarity(question: Question) -> Expectation:
 
 def _sum(question: Question) -> Expectation:
     """Return embeddings plus sinusoids: the product by the root, the sine and the sum round."""
-    ((name, table),) = question.request.document().arrays.items()
+    name, table = question.single_table
     x = np.asarray(question.x, dtype=np.float64)
     keys = {each: value for each, value in question.parameters.items() if each != "axes"}
     is_scaled = keys.pop("scale_embeddings", False)

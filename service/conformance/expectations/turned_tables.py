@@ -14,7 +14,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from service.conformance.questions import Numbers, Question, arrays_of
-from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expected, rounded_up
+from service.conformance.tolerance import (
+    MOST_ANGLE,
+    MOST_COUNTED,
+    POWER,
+    UNIT,
+    Expectation,
+    Expected,
+    rounded_up,
+)
 from service.encodings.rotary.rules import ROPE_TYPES
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -23,8 +31,6 @@ from service.routes import ENDPOINTS
 Pairs: TypeAlias = tuple[Indices, Indices]
 """The first channels of all pairs, and the second ones."""
 
-_MOST_COUNTED = 2.0**24
-_POWER = 4.0
 # A ramp of no width is computed as one of this width.
 _LEAST_RAMP = 0.001
 
@@ -37,7 +43,7 @@ def table_expectation(question: Question) -> Expectation:
     factor = float(frequencies["attention_factor"])
     angles = np.abs(_turned(question, frequencies["inv_freq"]))
     counted = _roundings(question.parameters, frequencies)
-    is_far = angles > frequencies["inv_freq"] * (_MOST_COUNTED + 0.5)
+    is_far = angles > frequencies["inv_freq"] * (MOST_COUNTED + 0.5)
     allowed = UNIT * angles * (counted + is_far)
     scale: Float64s | float = factor
     if "xpos" in question.parameters:
@@ -95,16 +101,16 @@ _Counts: TypeAlias = Callable[[Float64s, Mapping[str, Numbers], Mapping[str, Any
 
 def _adding(more: float) -> _Counts:
     """Return the roundings of a rule that adds some to those of a power."""
-    return lambda exponent, _, __: exponent + _POWER + more
+    return lambda exponent, _, __: exponent + POWER + more
 
 
 def _ntk(exponent: Float64s, _: Mapping[str, Numbers], keys: Mapping[str, Any]) -> Float64s:
     """With mixed_b, a·(k + 1)^mixed_b has 7 roundings: a logarithm, 2 powers, their quotients."""
     if "mixed_b" not in keys:
-        return exponent + _POWER + 4
+        return exponent + POWER + 4
     count = len(exponent)
     shares = (np.arange(1, count + 1) / count) ** keys["mixed_b"]
-    counted: Float64s = exponent + _POWER + 3 + 7 * np.log(keys["factor"]) * shares
+    counted: Float64s = exponent + POWER + 3 + 7 * np.log(keys["factor"]) * shares
     return counted
 
 
@@ -119,7 +125,7 @@ def _dynamic(
     factor = keys.get("factor", 0.0)
     parts = (2 * (growth + factor - 1) + abs(factor - 1)) / growth + 1 if "factor" in keys else 0.0
     of_base = 3 + power * (np.log(growth) + parts)
-    counted: Float64s = exponent + _POWER + of_base * np.arange(count) / count
+    counted: Float64s = exponent + POWER + of_base * np.arange(count) / count
     return counted
 
 
@@ -133,7 +139,7 @@ def _llama3(
     width = keys["high_freq_factor"] - low or 1.0
     slope = (low + share * width) / width * (1 - 1 / factor) / ((1 - share) / factor + share)
     inside = (1 + slope) * (exponent + 7) + 5
-    return np.where((share > 0) & (share < 1), inside, exponent + _POWER + 3)
+    return np.where((share > 0) & (share < 1), inside, exponent + POWER + 3)
 
 
 def _yarn(

@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from service.conformance.mistakes import (
+from service.conformance.mistakes.rotary import (
     arrays,
-    exchanged_axes,
     moved_rows,
     narrow_types,
-    numbers_of_tables,
     other_frequencies,
     other_settings,
+)
+from service.conformance.mistakes.tables import (
+    numbers_of_tables,
     settings_of_tables,
     shifted_ids,
 )
@@ -23,7 +24,6 @@ def _all() -> Mapping[str, tuple[Maker, ...]]:
         other_settings,
         other_frequencies,
         moved_rows,
-        exchanged_axes,
         arrays,
         narrow_types,
         settings_of_tables,

@@ -16,7 +16,7 @@ from service.analysis.explanation.formulas import (
     other_values,
 )
 from service.conformance.expected import expectation
-from service.conformance.mistakes.rotary_questions import (
+from service.conformance.mistakes.rotary.rotary_questions import (
     RULE_NAMES,
     base_of,
     frequencies,
@@ -49,7 +49,7 @@ _OTHER_NAMES = {("yarn", "truncate"), ("dynamic", "context_length"), ("dynamic",
 
 
 def _wrong_base(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.resource.startswith("/rope"):
+    if question.is_rotary:
         question = question.as_table
         own = base_of(question)
         # Exponents of half or twice their size are a slip.
@@ -59,7 +59,7 @@ def _wrong_base(question: Question, _: Expectation) -> Iterator[Wrong]:
 
 
 def _config_key_ignored(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.resource.startswith("/rope"):
+    if question.is_rotary:
         question = question.as_table
         if _rule_of(question):
             yield from answers_to(unscaled(question))

@@ -45,19 +45,15 @@ _CONCATENATED = frozenset({"/relative/transformer-xl", "/relative/xlnet"})
 _DESCENDING = frozenset({*_CONCATENATED, "/relative/conformer"})
 
 
-def _is_rotary(question: Question) -> bool:
-    return question.resource.startswith("/rope")
-
-
 def _changed(question: Question, right: Expectation, change: _Change) -> Iterator[Wrong]:
     """Yield the right numbers after a change that keeps their shape, but for rotary tables."""
-    if not _is_rotary(question):
+    if not question.is_rotary:
         yield Wrong(replace(right, arrays={n: change(each) for n, each in right.arrays.items()}))
 
 
 def _reshaped(question: Question, right: Expectation, change: _Change) -> Iterator[Wrong]:
     """Yield the right numbers in another shape or order, each with its own tolerance."""
-    if _is_rotary(question):
+    if question.is_rotary:
         return
     angle = None if right.angle is None else change(right.angle)
     scale = change(right.scale) if isinstance(right.scale, np.ndarray) else right.scale
@@ -87,7 +83,7 @@ def _missing_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 
 def _narrow_tables(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if not _is_rotary(question) and _is_float(right):
+    if not question.is_rotary and _is_float(right):
         names = ("bfloat16", "float16")
         yield from answers_to(*(question.changed(dtype=each) for each in names))
 

@@ -180,7 +180,7 @@ def _of_all(change: Callable[[Float64s], Iterator[Float64s]]) -> Maker:
     """Return the maker of a change of every array of a rotary answer."""
 
     def made(question: Question, right: Expectation) -> Iterator[Wrong]:
-        if question.resource.startswith("/rope"):
+        if question.is_rotary:
             arrays = (each.astype(np.float64) for each in right.arrays.values())
             for changed in zip(*map(change, arrays), strict=True):
                 yield made_of(right, dict(zip(right.arrays, changed, strict=True)))
@@ -192,7 +192,7 @@ def _times(*factors: float) -> Maker:
     """Return the maker of rotary answers that are multiplied: all numbers, or those that turn."""
 
     def made(question: Question, right: Expectation) -> Iterator[Wrong]:
-        if not question.resource.startswith("/rope") or right.angle is None:
+        if not question.is_rotary or right.angle is None:
             return
         turning = Turning.of(question, right)
         for factor in factors:
@@ -219,7 +219,7 @@ def _rounded(*roundings: Callable[[Float64s], Float64s]) -> Maker:
     """
 
     def made(question: Question, right: Expectation) -> Iterator[Wrong]:
-        if not question.resource.startswith("/rope"):
+        if not question.is_rotary:
             return
         for rounding in roundings:
             arrays, apart = {}, []
@@ -263,7 +263,7 @@ def _empty_rows(numbers: Float64s) -> Iterator[Float64s]:
 
 
 def _transposed(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource.startswith("/rope") and right.angle is not None:
+    if question.is_rotary and right.angle is not None:
         arrays = {name: np.swapaxes(each, -1, -2) for name, each in right.arrays.items()}
         scale = np.broadcast_to(right.scale, right.shape)
         angle, scale = (np.swapaxes(each, -1, -2) for each in (right.angle, scale))

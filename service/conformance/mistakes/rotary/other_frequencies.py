@@ -8,7 +8,7 @@ from math import ceil, floor, pi, sqrt
 import numpy as np
 
 from service.conformance.expectations.turned_tables import frequencies_of
-from service.conformance.mistakes.rotary_questions import (
+from service.conformance.mistakes.rotary.rotary_questions import (
     base_of,
     frequencies,
     of_sequences,

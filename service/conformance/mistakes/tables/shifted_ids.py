@@ -33,7 +33,7 @@ def _ids(question: Question, right: Expectation) -> Numbers | None:
 
 def _moved(question: Question, by: int) -> Iterator[Question]:
     """Yield the question for later positions."""
-    if question.positions is not None and not question.resource.startswith("/rope"):
+    if question.positions is not None and not question.is_rotary:
         yield replace(question, positions=tuple(each + by for each in question.positions))
     name = _MOVED.get(question.resource, "")
     if name in question.parameters:

@@ -12,8 +12,8 @@ import numpy as np
 
 from service.analysis.precision import rounded
 from service.conformance.expectations.turned_tables import angles_of, table_of
-from service.conformance.mistakes.arrays import NARROW_TYPES, Turning
-from service.conformance.mistakes.rotary_questions import (
+from service.conformance.mistakes.rotary.arrays import NARROW_TYPES, Turning
+from service.conformance.mistakes.rotary.rotary_questions import (
     frequencies,
     of_sequences,
     rows_of,

@@ -1,22 +1,21 @@
-"""Mistakes of positions: rows that have those of others."""
+"""Mistakes of positions: rows that have those of others, and axes that change places."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
 
-from service.conformance.mistakes.rotary_questions import rows_of
+from service.conformance.mistakes.rotary.rotary_questions import rows_of
 from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
 from service.conformance.questions import Question
-from service.conformance.tolerance import Expectation
+from service.conformance.tolerance import MOST_COUNTED, Expectation
 from service.encodings.rotary.angles import AXES
 
 Rows: TypeAlias = tuple[int, ...]
 Move: TypeAlias = Callable[[Rows], Iterator[Rows]]
 
-# float32 has every integer up to this.
-_COUNTED = 2**24
 _LENGTHS = (2048, 4096, 8192, 32768)
 
 
@@ -41,7 +40,7 @@ def _is_run(rows: Rows) -> bool:
 def _offset(rows: Rows) -> Iterator[Rows]:
     for offset in (1, -1, 2):
         yield tuple(each + offset for each in rows)
-    for offset in (1, -1) if max(map(abs, rows)) > _COUNTED else ():
+    for offset in (1, -1) if max(map(abs, rows)) > MOST_COUNTED else ():
         yield tuple(_in_float32(_in_float32(each) + offset) for each in rows)
 
 
@@ -113,6 +112,42 @@ def _along_axes(question: Question, _: Expectation) -> Iterator[Wrong]:
         yield from answers_to(question.changed(**moved))
 
 
+def _sections_exchanged(question: Question, _: Expectation) -> Iterator[Wrong]:
+    names = [f"positions_{axis}" for axis in AXES]
+    if all(name in question.parameters for name in names) and "/axial" not in question.resource:
+        for order in list(permutations(names))[1:]:
+            moved = {
+                name: question.parameters[other] for name, other in zip(names, order, strict=True)
+            }
+            yield from answers_to(question.changed(**moved))
+
+
+def _sections_interleaved(question: Question, _: Expectation) -> Iterator[Wrong]:
+    if "mrope_section" in question.parameters:
+        is_interleaved = question.parameters.get("mrope_interleaved", False)
+        yield from answers_to(question.changed(mrope_interleaved=not is_interleaved))
+
+
+def _axes_swapped(question: Question, _: Expectation) -> Iterator[Wrong]:
+    grid = question.parameters.get("grid")
+    if grid and "/axial" in question.resource:
+        own = question.parameters.get("grid_indexing", "ij")
+        yield from answers_to(question.changed(grid_indexing="xy" if own == "ij" else "ij"))
+    elif "/axial" in question.resource:
+        names = [name for name in question.parameters if name.startswith("positions_")]
+        first, second = names[-2:]
+        swapped = {first: question.parameters[second], second: question.parameters[first]}
+        yield from answers_to(question.changed(**swapped))
+
+
+def _heads_for_positions(question: Question, _: Expectation) -> Iterator[Wrong]:
+    if question.kind == "rotate" and question.positions and np.ndim(question.x) == 3:
+        heads = len(question.x)
+        rows = (question.positions * heads)[:heads]
+        moved = question.changed(axes=["seq", "head", "channel"])
+        yield from answers_to(replace(moved, positions=rows))
+
+
 MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "position-offset": (_at(_offset), _along_axes),
     "cache-offset": (_at(_cache_offset), _cached_rows_of_sequences),
@@ -122,4 +157,7 @@ MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "other-positions": (_at(_others),),
     "not-rotated": (_at(_not_rotated), _sequences_not_rotated),
     "next-sequence": (_next_sequence,),
+    "sections-exchanged": (_sections_exchanged,),
+    "sections-interleaved": (_sections_interleaved,),
+    "axes-swapped": (_axes_swapped, _heads_for_positions),
 }

@@ -1,0 +1,1 @@
+"""Mistakes of rotary tables, rotations, and the tables of models."""

@@ -1,0 +1,1 @@
+"""Mistakes of all other tables, of position ids and of resizes."""
