@@ -30,7 +30,7 @@ from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Request
 from service.conformance.recorded_cases import RecordedCase
-from service.conformance.tolerance import UNIT_ROUNDOFF
+from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
 from service.errors import PosrefError
@@ -170,7 +170,8 @@ class _NameSearch:
             made = list[Wrong]()
             for maker in MAKERS.get(name, ()):
                 with suppress(*_NOT_MADE), np.errstate(all="ignore"):
-                    made += maker(case.question, case.expected)
+                    wrongs = maker(case.question, case.expected)
+                    made += (each for each in wrongs if _is_seen(each, case.expected))
             self._wrongs[key] = made
         return self._wrongs[key]
 
@@ -218,6 +219,12 @@ def _finite(judgement: Judgement) -> Judgement:
     copies = {name: part(each) for name, each in answer.copies.items()}
     found = Judgement(some, AnswerArrays(answer.dtype, answer.sent, copies))
     return judgement if found.has_passed else found
+
+
+def _is_seen(wrong: Wrong, right: Expectation) -> bool:
+    """Return whether a case shows wrong numbers by far, so that they are no rounding."""
+    is_other = wrong.expectation.shape != right.shape
+    return is_other or bool(right.distances(wrong.expectation.arrays).max() >= suite.LEAST_TIMES)
 
 
 def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:

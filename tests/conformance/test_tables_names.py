@@ -28,8 +28,10 @@ from tests.parity.golden import Array
 NAMED_OTHERWISE: dict[tuple[str, str], list[str]] = {
     ("encoding/sinusoid/3", "wrong-base"): ["wrong-parameter"],
     ("encoding/sinusoid/5", "config-key-ignored"): ["another-table"],
+    ("encoding/sinusoid/7", "narrow-positions"): ["other-positions"],
     ("encoding/sinusoid/8", "transposed"): ["transposed", "halves-swapped"],
     ("encoding/sinusoid/11", "wrong-base"): ["wrong-parameter"],
+    ("encoding/sinusoid/11", "tutorial-slip"): ["wrong-parameter"],
     ("encoding/timesteps/3", "wrong-base"): ["another-table"],
     ("encoding/timesteps/4", "linear-factor"): ["other-positions"],
     ("encoding/grid/8", "wrong-parameter"): ["another-table"],

@@ -65,14 +65,43 @@ class ExponentOfTheChannel(BrokenEngine):
     name = "exponent-of-the-channel"
     sentence = "The exponent of channel i is 2i/d, not 2⌊i/2⌋/d: pairs have two frequencies."
 
+    def exponent(self, channels: Array) -> Array:
+        return 2 * channels
+
     def vaswani(self, given: Given) -> Array:
-        if given.get("layout") == "concatenated":
-            return super().vaswani(given)
         width = given["d_model"]
-        exponents = np.arange(width, dtype=self.real) * self.real(2 / width)
+        channels = np.arange(width)
+        exponents = self.exponent(channels).astype(self.real) / self.real(width)
         omega = self.real(1) / self.real(given.get("base", 10000.0)) ** exponents
         angles = self.held(np.array(given["positions"]))[:, None] * omega
-        return np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles))
+        table = np.where(channels % 2, np.cos(angles), np.sin(angles))
+        if given.get("layout") == "concatenated":
+            return np.concatenate([table[:, ::2], table[:, 1::2]], axis=-1)
+        return table
+
+
+class ExponentNotFloored(ExponentOfTheChannel):
+    name = "exponent-not-floored"
+    sentence = "The exponent of channel i is 2·(i/2)/d, and should be 2·⌊i/2⌋/d."
+
+    def exponent(self, channels: Array) -> Array:
+        return channels
+
+
+class ExponentTwice(ExponentOfTheChannel):
+    name = "exponent-twice"
+    sentence = "i runs over the even channels, and the exponent is 2i/d for both of a pair."
+
+    def exponent(self, channels: Array) -> Array:
+        return 4 * (channels // 2)
+
+
+class ExponentOfThePair(ExponentOfTheChannel):
+    name = "exponent-of-the-pair"
+    sentence = "The exponent of channel i is ⌊i/2⌋/d: it lacks a 2."
+
+    def exponent(self, channels: Array) -> Array:
+        return channels // 2
 
 
 class SinesOfTimesteps(BrokenEngine):

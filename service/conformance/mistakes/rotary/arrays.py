@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -150,9 +151,27 @@ def _table_layout_swapped(question: Question, right: Expectation) -> Iterator[Wr
         tuple(each[..., places[side]] for side in own) for each in (turning.cos, turning.sin)
     )
     result = turning.by(cos, sin)
-    assert right.angle is not None
-    angle = np.broadcast_to(right.angle.max(axis=-1, keepdims=True), right.angle.shape)
-    yield Wrong(replace(right, arrays={"rotated": result}, angle=angle))
+    yield made_of(_of_widest(right), {"rotated": result})
+
+
+def _of_widest(right: Expectation) -> Expectation:
+    """Return the expectation of a rotation with the tolerance of the widest channel for all."""
+    angle, scale = (
+        np.broadcast_to(np.max(each, axis=-1, keepdims=True), right.shape)
+        for each in (right.angle, right.scale)
+        if each is not None
+    )
+    return replace(right, angle=angle, scale=scale)
+
+
+def _halves_of_the_head(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """A partial rotation pairs channel k with k + d/2 of the whole head, not with k + r/2."""
+    turning = Turning.of(question, right)
+    if turning is not None and question.parameters.get("layout") == "half":
+        first, width = turning.read[0], turning.x.shape[-1]
+        far = first, (first + width // 2) % width
+        wide = replace(turning, rotated=turning.x, read=far, written=far)
+        yield made_of(_of_widest(right), {"rotated": wide.by(turning.cos, turning.sin)})
 
 
 def _left_as_it_is(turning: Turning, _: Expectation) -> Iterator[Float64s]:
@@ -210,6 +229,11 @@ def _times(*factors: float) -> Maker:
                 yield made_of(grown, {"rotated": result})
 
     return made
+
+
+def _root_of_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
+    if right.factor != 1:
+        yield from _times(1 / sqrt(right.factor))(question, right)
 
 
 def _rounded(*roundings: Callable[[Float64s], Float64s]) -> Maker:
@@ -297,10 +321,11 @@ MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "halves-swapped": (_of_tables(_halves_swapped), of_rotations(_channels_swapped)),
     "missing-part": (_of_tables(_missing_part),),
     "rest-zeroed": (of_rotations(_rest_zeroed),),
+    "layout-swapped": (_halves_of_the_head,),
     "table-layout-swapped": (_table_layout_swapped,),
     "one-sided-factor": (_one_sided,),
     "wrong-sign": (_times(-1.0),),
-    "wrong-factor": (_times(2.0, 0.5, 1.5, 0.75),),
+    "wrong-factor": (_times(2.0, 0.5, 1.5, 0.75), _root_of_factor),
     "narrow-tables": (
         _rounded(*(partial(rounded, dtype=dtype) for dtype in NARROW_TYPES)),
         _narrow_table,

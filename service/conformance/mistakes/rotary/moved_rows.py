@@ -113,13 +113,16 @@ def _along_axes(question: Question, _: Expectation) -> Iterator[Wrong]:
 
 
 def _sections_exchanged(question: Question, _: Expectation) -> Iterator[Wrong]:
-    names = [f"positions_{axis}" for axis in AXES]
-    if all(name in question.parameters for name in names) and "/axial" not in question.resource:
-        for order in list(permutations(names))[1:]:
-            moved = {
-                name: question.parameters[other] for name, other in zip(names, order, strict=True)
-            }
-            yield from answers_to(question.changed(**moved))
+    """Sections have the positions of other axes or all of one, with their own sizes or not."""
+    keys, names = question.parameters, [f"positions_{axis}" for axis in AXES]
+    if "mrope_section" in keys and all(name in keys for name in names):
+        size = dict(zip(names, keys["mrope_section"], strict=True))
+        orders = [*permutations(names), *((name,) * 3 for name in names)]
+        for order in orders[1:]:
+            moved = {name: keys[other] for name, other in zip(names, order, strict=True)}
+            sizes = [size[other] for other in order]
+            several = (question.changed(**moved), question.changed(**moved, mrope_section=sizes))
+            yield from answers_to(*several)
 
 
 def _sections_interleaved(question: Question, _: Expectation) -> Iterator[Wrong]:
@@ -141,11 +144,13 @@ def _axes_swapped(question: Question, _: Expectation) -> Iterator[Wrong]:
 
 
 def _heads_for_positions(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.kind == "rotate" and question.positions and np.ndim(question.x) == 3:
+    """The first axis of x has the first positions, or the first of all, or the offsets."""
+    if question.kind == "rotate" and np.ndim(question.x) == 3:
         heads = len(question.x)
-        rows = (question.positions * heads)[:heads]
-        moved = question.changed(axes=["seq", "head", "channel"])
-        yield from answers_to(replace(moved, positions=rows))
+        listed = rows_of(question) or tuple(question.parameters.get("seqlen_offsets", (0,)))
+        moved = question.changed("seqlen_offsets", "start", axes=["seq", "head", "channel"])
+        for rows in ((listed * heads)[:heads], tuple(range(heads))):
+            yield from answers_to(replace(moved, positions=rows))
 
 
 MAKERS: Mapping[str, tuple[Maker, ...]] = {

@@ -32,18 +32,15 @@ _MOST_ROUNDINGS = 48
 
 @of_sequences
 def _positions(question: Question, right: Expectation) -> Iterator[Wrong]:
-    rows = rows_of(question)
-    if rows is None:
-        return
+    rows, omega, places = rows_of(question), frequencies(question), _places(question)
     for dtype in NARROW_TYPES:
-        narrow = rounded(np.array(rows, dtype=np.float64), dtype)
+        narrow = rounded(np.array(rows or np.inf, dtype=np.float64), dtype)
         if np.isfinite(narrow).all():
             moved = replace(question.changed("start"), positions=tuple(map(int, narrow)))
             yield from answers_to(moved)
         else:
-            omega = frequencies(question)
             with np.errstate(invalid="ignore"):
-                angles = narrow[:, None] * omega
+                angles = rounded(places, dtype) * omega
             exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
             yield from _made_of(question, right, *exact.waves())
 
@@ -86,9 +83,7 @@ def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 @of_sequences
 def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
-    table, omega = _table(question), frequencies(question)
-    # Where a frequency is 0, any position will do.
-    places = np.rint(angles_of(table) / np.where(omega > 0, omega, 1))
+    omega, places = frequencies(question), _places(question)
     for dtype in NARROW_TYPES:
         # Products of narrow numbers are exact in float64.
         with np.errstate(invalid="ignore"):
@@ -99,6 +94,13 @@ def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 def _table(question: Question) -> Question:
     return table_of(question) if question.kind == "rotate" else question
+
+
+def _places(question: Question) -> Float64s:
+    """Return the position of each angle, (…, S, r/2); any where the frequency is 0."""
+    omega = frequencies(question)
+    places: Float64s = np.rint(angles_of(_table(question)) / np.where(omega > 0, omega, 1))
+    return places
 
 
 def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> Iterator[Wrong]:

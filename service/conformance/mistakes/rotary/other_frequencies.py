@@ -1,6 +1,6 @@
 """Mistakes in the formula of frequencies, which no rule of the service has: they are given."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from math import ceil, floor, pi, sqrt
@@ -20,6 +20,7 @@ from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
 from service.errors import PosrefError
+from service.numerics.phase import Float64s
 
 _DEGREES = (pi / 180, 180 / pi)
 
@@ -34,8 +35,9 @@ def _yarn_betas_exchanged(question: Question, right: Expectation) -> Iterator[Wr
     if question.parameters.get("truncate", True):
         low, high = floor(low), ceil(high)
     low, high = max(low, 0), min(high, 2 * len(omega) - 1)
-    ramp = np.clip((np.arange(len(omega)) - low) / ((high - low) or 0.001), 0, 1)
-    yield from turned_by(question, omega * (1 - ramp) + omega / _factor(question) * ramp, right)
+    exchanged = np.clip((np.arange(len(omega)) - low) / ((high - low) or 0.001), 0, 1)
+    for ramp in (exchanged, 1 - found["ramp"]):
+        yield from turned_by(question, omega * (1 - ramp) + omega / _factor(question) * ramp, right)
 
 
 def _factor(question: Question) -> float:
@@ -45,15 +47,43 @@ def _factor(question: Question) -> float:
     return float(keys["factor"] if "factor" in keys else keys[lengths[0]] / keys[lengths[1]])
 
 
-@of_sequences
-def _llama3_band(question: Question, right: Expectation) -> Iterator[Wrong]:
-    keys = question.parameters
-    if keys.get("rope_type") == "llama3":
-        omega = frequencies(unscaled(question))
-        length = keys["original_max_position_embeddings"]
-        longest, shortest = length / keys["low_freq_factor"], length / keys["high_freq_factor"]
-        kept = np.clip((longest - 2 * pi / omega) / (longest - shortest), 0, 1)
-        yield from turned_by(question, kept * omega + (1 - kept) * omega / keys["factor"], right)
+def _llama3(*shares: Callable[[Float64s, float, float], Float64s]) -> Maker:
+    """Return the maker of other shares of kept frequencies, by the turns of the original length.
+
+    Each share has the turns, (r/2,), and the limits below and above which it is 0 and 1.
+    """
+
+    @of_sequences
+    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+        keys = question.parameters
+        if keys.get("rope_type") == "llama3":
+            omega = frequencies(unscaled(question))
+            turns = keys["original_max_position_embeddings"] * omega / (2 * pi)
+            low, high = keys["low_freq_factor"], keys["high_freq_factor"]
+            for share in shares:
+                kept = np.clip(share(turns, low, high), 0, 1)
+                wrong = kept * omega + (1 - kept) * omega / keys["factor"]
+                yield from turned_by(question, wrong, right)
+
+    return made
+
+
+def _by_wavelength(turns: Float64s, low: float, high: float) -> Float64s:
+    return (1 / low - 1 / turns) / (1 / low - 1 / high)
+
+
+def _limits_exchanged(turns: Float64s, low: float, high: float) -> Float64s:
+    return (high - turns) / (high - low)
+
+
+def _ends_exchanged(turns: Float64s, low: float, high: float) -> Float64s:
+    is_inside = (turns > low) & (turns < high)
+    return np.where(is_inside, _limits_exchanged(turns, low, high), turns >= high)
+
+
+def _coarse(turns: Float64s, low: float, high: float) -> Float64s:
+    """Wavelengths with 6.28 for 2π."""
+    return (turns * 2 * pi / 6.28 - low) / (high - low)
 
 
 @of_sequences
@@ -110,7 +140,9 @@ def _first_of(wide: Question, question: Question, right: Expectation) -> Iterato
 
 MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "yarn-betas-exchanged": (_yarn_betas_exchanged,),
-    "llama3-band": (_llama3_band,),
+    "llama3-band": (_llama3(_by_wavelength),),
+    "wrong-parameter": (_llama3(_limits_exchanged),),
+    "wrong-rule": (_llama3(_ends_exchanged, _coarse),),
     "tutorial-slip": (_tutorial_slip,),
     "angles-in-degrees": (_angles_in_degrees,),
     "wrong-denominator": (_wrong_denominator,),

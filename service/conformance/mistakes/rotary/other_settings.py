@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from itertools import permutations
 from math import sqrt
 
 import numpy as np
@@ -87,6 +88,20 @@ def _wrong_parameter(question: Question, _: Expectation) -> Iterator[Wrong]:
             squares = {rule.keys[key] ** 2} if rule.rope_type == "linear" else set()
             values = (each for each in other_values(rule, key) if each not in squares)
             yield from answers_to(*(question.changed(**{key: value}) for value in values))
+    yield from answers_to(*_exchanged(question))
+
+
+def _exchanged(question: Question) -> Iterator[Question]:
+    """Yield the question with values that belong to other keys: of queries, limits or sections."""
+    keys = question.parameters
+    if "xpos" in keys:
+        yield question.changed(xpos="query" if keys["xpos"] == "key" else "key")
+    if keys.get("rope_type") == "llama3":
+        # Where each pair is compared with the limits, one by one, the first comparison decides.
+        for limit in (keys["low_freq_factor"], keys["high_freq_factor"]):
+            yield question.changed(low_freq_factor=limit, high_freq_factor=limit)
+    for sizes in {*permutations(keys.get("mrope_section", ()))}:
+        yield question.changed(mrope_section=sizes)
 
 
 @of_sequences
@@ -214,9 +229,14 @@ def _rotated_twice(question: Question, right: Expectation) -> Iterator[Wrong]:
 
 
 @of_sequences
-def _factor_inverted(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.parameters.get("rope_type") == "linear":
-        yield from answers_to(question.changed(factor=1 / question.parameters["factor"]))
+def _factor_inverted(question: Question, right: Expectation) -> Iterator[Wrong]:
+    keys = question.parameters
+    if keys.get("rope_type") in {"linear", "proportional"} and "factor" in keys:
+        yield from answers_to(question.changed(factor=1 / keys["factor"]))
+    elif {"freq_factors", "short_factor"} & keys.keys():
+        yield from turned_by(
+            question, frequencies(unscaled(question)) ** 2 / frequencies(question), right
+        )
 
 
 @of_sequences

@@ -39,6 +39,7 @@ _BIASES = frozenset(
         "/relative/t5/bias",
     }
 )
+_OF_DISTANCES = frozenset({"/relative/t5", "/relative/t5/bias"})
 _ROOT = 8.0
 # The first half of a row has all sines.
 _CONCATENATED = frozenset({"/relative/transformer-xl", "/relative/xlnet"})
@@ -68,6 +69,13 @@ def _is_float(right: Expectation) -> bool:
 def _wrong_sign(question: Question, right: Expectation) -> Iterator[Wrong]:
     if question.resource in _SIGNED:
         yield from _changed(question, right, np.negative)
+    if question.resource in _OF_DISTANCES:
+        keys, negated = question.parameters, {}
+        for name in ("query", "key"):
+            start, length = keys.get(f"{name}_start", 0), keys.get("query_len", 0)
+            rows = range(start, start + keys.get(f"{name}_len", length))
+            negated[f"{name}_positions"] = [-each for each in keys.get(f"{name}_positions", rows)]
+        yield from answers_to(question.changed("query_start", "query_len", "key_len", **negated))
 
 
 def _extra_factor(question: Question, right: Expectation) -> Iterator[Wrong]:

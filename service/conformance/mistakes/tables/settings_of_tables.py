@@ -3,8 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from math import sqrt
 from typing import Any
 
+import numpy as np
+
+from service.conformance.expected import expectation
 from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
@@ -101,7 +105,9 @@ _SERIES = frozenset({*_BASES} - {"/encoding/boxes", "/relative/similarity"})
 def _wrong_base(question: Question, _: Expectation) -> Iterator[Wrong]:
     key = _BASES.get(question.resource)
     if key is not None:
-        yield from answers_to(*(question.changed(**{key: base}) for base in _USUAL))
+        slipped = _slipped(float(question.parameters.get(key, 10000.0)))
+        bases = (base for base in _USUAL if base not in slipped)
+        yield from answers_to(*(question.changed(**{key: base}) for base in bases))
 
 
 def _wrong_parameter(question: Question, _: Expectation) -> Iterator[Wrong]:
@@ -109,6 +115,9 @@ def _wrong_parameter(question: Question, _: Expectation) -> Iterator[Wrong]:
     yield from answers_to(*(question.changed(**each) for each in others))
     if question.resource in {"/relative/swin", "/relative/swin-v2"}:
         yield from answers_to(_other_way_round(question))
+    if {"a", "p"} <= question.parameters.keys():
+        a, p = (question.parameters[name] for name in "ap")
+        yield from answers_to(question.changed(a=p, p=a))
 
 
 def _other_way_round(question: Question) -> Question:
@@ -136,18 +145,42 @@ def _another_table(question: Question, _: Expectation) -> Iterator[Wrong]:
 
 
 def _tutorial_slip(question: Question, right: Expectation) -> Iterator[Wrong]:
-    """Other exponents are those of another base: log10 for ln, k/(n − 1) for k/n or the reverse."""
-    d_model = int(question.parameters.get("d_model", right.shape[-1]))
-    if question.resource not in _SERIES or d_model % 2:
+    """Other exponents are those of another base: log10 for ln, k/(n − 1) for k/n, k/d or 4k/d."""
+    if question.resource not in _SERIES:
         return
-    key = _BASES[question.resource]
+    key, d_model = (
+        _BASES[question.resource],
+        int(question.parameters.get("d_model", right.shape[-1])),
+    )
     base, pairs = float(question.parameters.get(key, 10000.0)), d_model // 2
     bases = [float((Decimal(base).ln() / Decimal(10).ln()).exp())]
     if pairs > 1 and question.resource != "/encoding/timesteps":
         bases += [_power(base, pairs, pairs - 1), _power(base, pairs - 1, pairs)]
     # Such a base of another formula is more often just another base.
-    others = [each for each in bases if round(each, 6) not in _USUAL]
+    others = [each for each in bases if d_model % 2 == 0 and round(each, 6) not in _USUAL]
+    others += _slipped(base)
     yield from answers_to(*(question.changed(**{key: each}) for each in others))
+
+
+def _slipped(base: float) -> tuple[float, float]:
+    """Return the bases that have exponents of half or twice their size."""
+    return sqrt(base), base * base
+
+
+def _exponents_of_channels(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """Channel i has the exponent i/d, or 2i/d: those of pairs of a table twice as wide."""
+    keys = question.parameters
+    if keys.get("convention") != "vaswani":
+        return
+    base, width = float(keys.get("base", 10000.0)), keys["d_model"]
+    is_split = keys.get("layout") == "concatenated"
+    channels = np.array(sorted(range(width), key=lambda i: i % 2 if is_split else 0))
+    columns = 2 * channels + channels % 2
+    for each in (base, base * base):
+        wide = expectation(question.changed("layout", d_model=2 * width, base=each))
+        assert wide.angle is not None
+        arrays = {name: numbers[:, columns] for name, numbers in wide.arrays.items()}
+        yield Wrong(replace(right, arrays=arrays, angle=wide.angle[:, columns]))
 
 
 def _power(base: float, numerator: int, denominator: int) -> float:
@@ -219,7 +252,7 @@ MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "config-key-ignored": (_config_key_ignored,),
     "wrong-parameter": (_wrong_parameter,),
     "another-table": (_another_table,),
-    "tutorial-slip": (_tutorial_slip,),
+    "tutorial-slip": (_tutorial_slip, _exponents_of_channels),
     "downscale-shift": (_downscale_shift,),
     "halves-swapped": (_halves_swapped,),
     "layout-swapped": (_layout_swapped,),

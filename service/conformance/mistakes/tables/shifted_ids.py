@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from service.analysis.precision import rounded
 from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
 from service.conformance.questions import Numbers, Question
 from service.conformance.tolerance import Expectation
+from service.numerics.dtypes import BFLOAT16, FLOAT16
 
+NARROW_TYPES = (BFLOAT16, FLOAT16)
 _INDICES = frozenset({"/relative/shaw", "/relative/swin", "/relative/t5"})
 _MOVED: Mapping[str, str] = {
     "/attention/temperature": "positions",
@@ -46,6 +49,14 @@ def _position_offset(question: Question, right: Expectation) -> Iterator[Wrong]:
         yield from answers_to(*_moved(question, by))
         if ids is not None or question.resource in _INDICES:
             yield _with_ids(right, next(iter(right.arrays.values())) + by)
+
+
+def _narrow_positions(question: Question, _: Expectation) -> Iterator[Wrong]:
+    if question.resource == "/encoding" and question.positions is not None:
+        for dtype in NARROW_TYPES:
+            narrow = rounded(np.array(question.positions, dtype=np.float64), dtype)
+            if np.isfinite(narrow).all():
+                yield from answers_to(replace(question, positions=tuple(map(int, narrow))))
 
 
 def _cache_offset(question: Question, _: Expectation) -> Iterator[Wrong]:
@@ -114,6 +125,7 @@ def _sections_exchanged(question: Question, right: Expectation) -> Iterator[Wron
 
 MAKERS: Mapping[str, tuple[Maker, ...]] = {
     "position-offset": (_position_offset,),
+    "narrow-positions": (_narrow_positions,),
     "cache-offset": (_cache_offset,),
     "padding-counted": (_padding_counted,),
     "positions-reset": (_positions_reset,),
