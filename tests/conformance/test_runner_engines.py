@@ -16,7 +16,7 @@ import pytest
 from service.conformance import naming
 from service.conformance.judging import Judgement, read_answer
 from service.conformance.mistakes.makers import MAKERS
-from service.conformance.mistakes.wrong import Maker, Wrong
+from service.conformance.mistakes.wrong import Make, Wrong
 from service.conformance.naming import names_of
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
@@ -74,7 +74,7 @@ NAMES = {
     "xpos-for-keys": "wrong-parameter",
     "from-one": "position-offset",
     "cache-forgotten": "cache-offset",
-    "small-table": "positions-stuck other-positions another-table",
+    "small-table": "positions-stuck another-table",
     "narrow-positions": "narrow-positions",
     "half-positions": "narrow-positions",
     "narrow-frequencies": "narrow-frequencies",
@@ -112,6 +112,17 @@ NAMES = {
 }
 # Mistakes that the runner names in no case.
 UNNAMED = {"padding-counted", "deberta-rounds-down"}
+# Mistakes whose wrong numbers are made of every case that shows them.
+ALWAYS_NAMED = (
+    *("halves-of-the-head", "heads-for-positions", "tiled-for-pairs", "backwards"),
+    *("factors-multiply", "proportional-stretches", "yarn-inverted", "always-long"),
+    *("llama-switch-at-low", "llama-factors-exchanged", "llama-blend-exchanged"),
+    *("llama-by-wavelength", "llama-coarse-pi", "xpos-for-keys", "kerple-exchanged"),
+    *("attention-root", "attention-one", "attention-twice", "t5-backwards"),
+    *("time-for-all", "height-for-all", "width-first", "sections-reversed", "height-for-width"),
+    *("exponent-of-the-channel", "exponent-not-floored", "exponent-twice"),
+    "exponent-of-the-pair",
+)
 
 
 @cache
@@ -176,7 +187,7 @@ def failing_of(broken: str) -> set[str]:
     return {each.case.id for each in judgements_of(broken) if not each.has_passed}
 
 
-def remembered(maker: Maker) -> Maker:
+def remembered(maker: Make) -> Make:
     """Return a maker that makes its wrong numbers once: all engines are asked the same cases."""
     made: dict[int, tuple[Question, list[Wrong]]] = {}
 
@@ -218,6 +229,19 @@ def test_a_mistake_has_its_own_name_or_none(name: str) -> None:
     given = set(names.values())
     assert given <= allowed
     assert (given <= {"unexplained"}) == (name in UNNAMED)
+
+
+@pytest.mark.parametrize("name", ALWAYS_NAMED)
+def test_the_numbers_alone_name_a_mistake_in_every_failing_case(name: str) -> None:
+    names = {*names_by_case(name, diagnoses=False).values()}
+    assert names
+    assert names <= {*NAMES[name].split()}
+
+
+def test_narrow_positions_are_named_of_sequences_axes_and_sinusoids() -> None:
+    names = names_by_case("narrow-positions", diagnoses=False)
+    cases = ("rope/rotate/11", "rope/mrope/2", "rope/mrope/3", "encoding/sinusoid/1")
+    assert {names[case] for case in cases} == {"narrow-positions"}
 
 
 @pytest.mark.full

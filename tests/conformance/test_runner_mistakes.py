@@ -256,6 +256,17 @@ def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:
     assert named["a/1"].name == "wrong-base"
 
 
+def test_copies_that_differ_are_not_named_after_a_mistake_that_the_case_hides() -> None:
+    right = expectation(table(10000.0, places=(0,))).arrays
+    copies = {name: np.stack([each, each * (1 - 2.0**-24)]) for name, each in right.items()}
+    judgement = Judgement(
+        recorded(table(10000.0, places=(0,))), AnswerArrays("float32", {}, copies)
+    )
+
+    assert not judgement.has_passed
+    assert names_of([judgement], diagnoses=False)["a/1"].name == "unexplained"
+
+
 def test_rows_that_are_numbers_name_the_mistake_of_rows_that_are_none() -> None:
     case = recorded(table(500000.0))
     copies = {name: each[None].copy() for name, each in expectation(table(1e6)).arrays.items()}

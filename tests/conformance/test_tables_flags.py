@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from service.analysis.explanation.catalogue import CATALOGUE
-from service.conformance.mistakes.tables import numbers_of_tables, settings_of_tables, shifted_ids
 from service.conformance.questions import Request, arrays_of
 from service.conformance.suite import LEAST_TIMES, MOST_TIMES, Case, cases_of
 from tests.client import Client
@@ -63,10 +61,3 @@ def test_the_request_of_a_case_answers_with_its_numbers(client: Client, name: st
         data = data.get("position_ids", data) if isinstance(data, dict) else data
         (want,) = case.expected.arrays.values()
         assert (np.array(data) == want).all()
-
-
-def test_the_mistakes_of_tables_are_those_of_the_catalogue() -> None:
-    modules = (settings_of_tables, shifted_ids, numbers_of_tables)
-    names = {name for module in modules for name in module.MAKERS}
-
-    assert names <= CATALOGUE.keys()

@@ -1,6 +1,5 @@
 """All makers of mistakes, by the name of the mistake."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 from service.conformance.mistakes.rotary import (
@@ -15,25 +14,20 @@ from service.conformance.mistakes.tables import (
     settings_of_tables,
     shifted_ids,
 )
-from service.conformance.mistakes.wrong import Maker
+from service.conformance.mistakes.wrong import Make, Maker
+
+_MODULES = (
+    *(other_settings, other_frequencies, moved_rows, numbers_of_tables, arrays, narrow_types),
+    *(settings_of_tables, shifted_ids),
+)
 
 
-def _all() -> Mapping[str, tuple[Maker, ...]]:
-    found: defaultdict[str, tuple[Maker, ...]] = defaultdict(tuple)
-    modules = (
-        other_settings,
-        other_frequencies,
-        moved_rows,
-        arrays,
-        narrow_types,
-        settings_of_tables,
-        shifted_ids,
-        numbers_of_tables,
-    )
-    for module in modules:
-        for name, makers in module.MAKERS.items():
-            found[name] += makers
-    return dict(found)
+def _all() -> Mapping[str, tuple[Make, ...]]:
+    found: dict[str, tuple[Make, ...]] = {}
+    for each in (each for module in _MODULES for each in vars(module).values()):
+        if isinstance(each, Maker):
+            found[each.name] = (*found.get(each.name, ()), each)
+    return found
 
 
 MAKERS = _all()

@@ -5,22 +5,28 @@ narrow type away where the number before it, of float32, is nearly in the middle
 tolerance is the distance of the two.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from service.analysis.precision import rounded
 from service.conformance.expectations.turned_tables import angles_of, table_of
-from service.conformance.mistakes.rotary.arrays import NARROW_TYPES, Turning
+from service.conformance.mistakes.rotary.arrays import Turning
 from service.conformance.mistakes.rotary.rotary_questions import (
     frequencies,
-    of_sequences,
     rows_of,
     turned_by,
     unscaled,
 )
-from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.mistakes.wrong import (
+    NARROW_TYPES,
+    Wrong,
+    answers_to,
+    everything,
+    makes,
+    sequences,
+)
 from service.conformance.questions import Question
 from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation
 from service.numerics.dtypes import DType
@@ -30,22 +36,22 @@ from service.numerics.phase import Float64s
 _MOST_ROUNDINGS = 48
 
 
-@of_sequences
+@makes("narrow-positions", everything)
 def _positions(question: Question, right: Expectation) -> Iterator[Wrong]:
-    rows, omega, places = rows_of(question), frequencies(question), _places(question)
+    rows = rows_of(question)
     for dtype in NARROW_TYPES:
         narrow = rounded(np.array(rows or np.inf, dtype=np.float64), dtype)
         if np.isfinite(narrow).all():
             moved = replace(question.changed("start"), positions=tuple(map(int, narrow)))
             yield from answers_to(moved)
-        else:
+        elif sequences(question):
             with np.errstate(invalid="ignore"):
-                angles = rounded(places, dtype) * omega
+                angles = rounded(_places(question), dtype) * frequencies(question)
             exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
             yield from _made_of(question, right, *exact.waves())
 
 
-@of_sequences
+@makes("narrow-frequencies", sequences)
 def _frequencies(question: Question, right: Expectation) -> Iterator[Wrong]:
     omega = frequencies(question)
     for dtype in NARROW_TYPES:
@@ -73,7 +79,7 @@ class Steps:
             return Steps(np.cos(self.values), error), Steps(np.sin(self.values), error)
 
 
-@of_sequences
+@makes("narrow-angles", sequences)
 def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
     angles = angles_of(_table(question))
     exact = Steps(angles, _MOST_ROUNDINGS * UNIT * np.abs(angles))
@@ -81,7 +87,7 @@ def _angles(question: Question, right: Expectation) -> Iterator[Wrong]:
         yield from _made_of(question, right, *exact.stored(dtype).waves())
 
 
-@of_sequences
+@makes("narrow-throughout", sequences)
 def _throughout(question: Question, right: Expectation) -> Iterator[Wrong]:
     omega, places = frequencies(question), _places(question)
     for dtype in NARROW_TYPES:
@@ -122,7 +128,6 @@ def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> 
         yield Wrong(replace(right, arrays={"rotated": result}, angle=angle))
 
 
-@of_sequences
 def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
     """Yield the answers with frequencies, or angles, that float32 multiplies on and on.
 
@@ -130,12 +135,10 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
     frequencies, in float32, or one step away. Only rules that divide all frequencies alike have
     one.
     """
-    keys = question.parameters
-    rows = rows_of(question)
-    if keys.get("rope_type", "default") not in {"default", "linear"} or rows is None:
-        return
-    plain = unscaled(question)
-    if {"inv_freq", "mrope_section"} & keys.keys():
+    question = question.as_table
+    keys, rows, plain = question.parameters, rows_of(question), unscaled(question)
+    is_power = keys.get("rope_type", "default") in {"default", "linear"}
+    if rows is None or not is_power or {"inv_freq", "mrope_section"} & keys.keys():
         return
     one, ratio, *_ = (*frequencies(plain), 1.0)
     own, places = np.float32(ratio / one), np.array(rows).astype(np.float32)[:, None]
@@ -150,11 +153,3 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
         for turned in (places * omega, angles):
             exact = turned.astype(np.float64)
             yield from _made_of(question, right, *Steps(exact, 4 * UNIT * np.abs(exact)).waves())
-
-
-MAKERS: Mapping[str, tuple[Maker, ...]] = {
-    "narrow-positions": (_positions,),
-    "narrow-frequencies": (_frequencies,),
-    "narrow-angles": (_angles,),
-    "narrow-throughout": (_throughout,),
-}

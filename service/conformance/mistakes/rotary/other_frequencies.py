@@ -1,9 +1,10 @@
 """Mistakes in the formula of frequencies, which no rule of the service has: they are given."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from math import ceil, floor, pi, sqrt
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,21 +12,26 @@ from service.conformance.expectations.turned_tables import frequencies_of
 from service.conformance.mistakes.rotary.rotary_questions import (
     base_of,
     frequencies,
-    of_sequences,
     rotary_dim,
     turned_by,
     unscaled,
 )
-from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.mistakes.wrong import (
+    Maker,
+    Wrong,
+    answers_to,
+    changed,
+    makes,
+    sequences,
+)
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
-from service.errors import PosrefError
 from service.numerics.phase import Float64s
 
 _DEGREES = (pi / 180, 180 / pi)
 
 
-@of_sequences
+@makes("yarn-betas-exchanged", sequences)
 def _yarn_betas_exchanged(question: Question, right: Expectation) -> Iterator[Wrong]:
     if question.parameters.get("rope_type") != "yarn":
         return
@@ -47,46 +53,54 @@ def _factor(question: Question) -> float:
     return float(keys["factor"] if "factor" in keys else keys[lengths[0]] / keys[lengths[1]])
 
 
-def _llama3(*shares: Callable[[Float64s, float, float], Float64s]) -> Maker:
-    """Return the maker of other shares of kept frequencies, by the turns of the original length.
+_Share: TypeAlias = Callable[[Float64s, float, float], Float64s]
 
-    Each share has the turns, (r/2,), and the limits below and above which it is 0 and 1.
+
+def _llama3(name: str) -> Callable[[_Share], Maker]:
+    """Return a decorator of another share of each frequency that is kept.
+
+    It is found from the turns within the original length, (r/2,), and from the two limits.
     """
 
-    @of_sequences
-    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
-        keys = question.parameters
-        if keys.get("rope_type") == "llama3":
-            omega = frequencies(unscaled(question))
-            turns = keys["original_max_position_embeddings"] * omega / (2 * pi)
-            low, high = keys["low_freq_factor"], keys["high_freq_factor"]
-            for share in shares:
+    def maker(share: _Share) -> Maker:
+        def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+            keys = question.parameters
+            if keys.get("rope_type") == "llama3":
+                omega = frequencies(unscaled(question))
+                turns = keys["original_max_position_embeddings"] * omega / (2 * pi)
+                low, high = keys["low_freq_factor"], keys["high_freq_factor"]
                 kept = np.clip(share(turns, low, high), 0, 1)
                 wrong = kept * omega + (1 - kept) * omega / keys["factor"]
                 yield from turned_by(question, wrong, right)
 
-    return made
+        return Maker(name, sequences, made)
+
+    return maker
 
 
+@_llama3("llama3-band")
 def _by_wavelength(turns: Float64s, low: float, high: float) -> Float64s:
     return (1 / low - 1 / turns) / (1 / low - 1 / high)
 
 
+@_llama3("wrong-parameter")
 def _limits_exchanged(turns: Float64s, low: float, high: float) -> Float64s:
     return (high - turns) / (high - low)
 
 
+@_llama3("wrong-rule")
 def _ends_exchanged(turns: Float64s, low: float, high: float) -> Float64s:
     is_inside = (turns > low) & (turns < high)
-    return np.where(is_inside, _limits_exchanged(turns, low, high), turns >= high)
+    return np.where(is_inside, (high - turns) / (high - low), turns >= high)
 
 
+@_llama3("wrong-rule")
 def _coarse(turns: Float64s, low: float, high: float) -> Float64s:
-    """Wavelengths with 6.28 for 2π."""
+    """Wavelengths have 6.28 for 2π."""
     return (turns * 2 * pi / 6.28 - low) / (high - low)
 
 
-@of_sequences
+@makes("tutorial-slip", sequences)
 def _tutorial_slip(question: Question, right: Expectation) -> Iterator[Wrong]:
     if "inv_freq" in question.parameters:
         return
@@ -99,14 +113,14 @@ def _tutorial_slip(question: Question, right: Expectation) -> Iterator[Wrong]:
         float(exact.log10().exp()),
         float(exact ** (Decimal(count) / max(count - 1, 1))),
     )
-    yield from answers_to(*(question.changed(rope_theta=each) for each in bases))
+    yield from changed(question, rope_theta=bases)
     omega = frequencies(question)
     ratio = float(exact ** (Decimal(-1) / count))
     for slipped in (omega * ratio, omega * sqrt(ratio), omega[::-1]):
         yield from turned_by(question, slipped, right)
 
 
-@of_sequences
+@makes("angles-in-degrees", sequences)
 def _angles_in_degrees(question: Question, right: Expectation) -> Iterator[Wrong]:
     for degrees in _DEGREES:
         if question.parameters.get("rope_type", "default") == "default":
@@ -114,7 +128,7 @@ def _angles_in_degrees(question: Question, right: Expectation) -> Iterator[Wrong
         yield from turned_by(question, degrees * frequencies(question), right)
 
 
-@of_sequences
+@makes("wrong-denominator", sequences)
 def _wrong_denominator(question: Question, right: Expectation) -> Iterator[Wrong]:
     """The exponents have the channels of the whole head."""
     keys = question.parameters
@@ -126,24 +140,5 @@ def _wrong_denominator(question: Question, right: Expectation) -> Iterator[Wrong
         yield from answers_to(question.changed(rope_theta=float(base)))
     else:
         wide = question.changed("partial_rotary_factor", rotary_dim=head_dim)
-        yield from _first_of(replace(wide, x=None), question, right)
-
-
-def _first_of(wide: Question, question: Question, right: Expectation) -> Iterator[Wrong]:
-    try:
-        omega = frequencies(wide)
-    except PosrefError:
-        # The lists of a rule are as long as the table.
-        return
-    yield from turned_by(question, omega[: rotary_dim(question) // 2], right)
-
-
-MAKERS: Mapping[str, tuple[Maker, ...]] = {
-    "yarn-betas-exchanged": (_yarn_betas_exchanged,),
-    "llama3-band": (_llama3(_by_wavelength),),
-    "wrong-parameter": (_llama3(_limits_exchanged),),
-    "wrong-rule": (_llama3(_ends_exchanged, _coarse),),
-    "tutorial-slip": (_tutorial_slip,),
-    "angles-in-degrees": (_angles_in_degrees,),
-    "wrong-denominator": (_wrong_denominator,),
-}
+        omega = frequencies(replace(wide, x=None))
+        yield from turned_by(question, omega[: width // 2], right)

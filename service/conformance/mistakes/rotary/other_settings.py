@@ -1,6 +1,6 @@
 """Mistakes of settings: the answer to a question with other parameters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
@@ -22,12 +22,20 @@ from service.conformance.mistakes.rotary.rotary_questions import (
     base_of,
     frequencies,
     multiplied,
-    of_sequences,
     rotary_dim,
     turned_by,
     unscaled,
 )
-from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.mistakes.wrong import (
+    Wrong,
+    answers_to,
+    at,
+    changed,
+    makes,
+    rotary,
+    rotations,
+    sequences,
+)
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
 from service.encodings.rotary.rules import yarn_mscale
@@ -49,25 +57,22 @@ _WITH_DEFAULTS = (
 _OTHER_NAMES = {("yarn", "truncate"), ("dynamic", "context_length"), ("dynamic", ORIGINAL)}
 
 
+@makes("wrong-base", rotary)
 def _wrong_base(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.is_rotary:
-        question = question.as_table
-        own = base_of(question)
-        # Exponents of half or twice their size are a slip.
-        others = {own, sqrt(own), own * own}
-        bases = (base for base in _USUAL_BASES if base not in others)
-        yield from answers_to(*(question.changed(rope_theta=base) for base in bases))
+    own = base_of(question)
+    # Exponents of half or twice their size are a slip.
+    others = {own, sqrt(own), own * own}
+    yield from changed(question, rope_theta=[each for each in _USUAL_BASES if each not in others])
 
 
+@makes("config-key-ignored", rotary)
 def _config_key_ignored(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.is_rotary:
-        question = question.as_table
-        if _rule_of(question):
-            yield from answers_to(unscaled(question))
-        for name in _WITH_DEFAULTS:
-            is_missing = name == "attention_factor" and "inv_freq" in question.parameters
-            if name in question.parameters and not is_missing:
-                yield from answers_to(question.changed(name))
+    if _rule_of(question):
+        yield from answers_to(unscaled(question))
+    for name in _WITH_DEFAULTS:
+        is_missing = name == "attention_factor" and "inv_freq" in question.parameters
+        if name in question.parameters and not is_missing:
+            yield from answers_to(question.changed(name))
 
 
 def _rule_of(question: Question) -> Rule:
@@ -79,32 +84,32 @@ def _rule_of(question: Question) -> Rule:
     return Rule(name, {} if name == "default" else keys)
 
 
-@of_sequences
+@makes("wrong-parameter", sequences)
 def _wrong_parameter(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     for key in VARIED_KEYS.get(rule.rope_type, ()):
         # Half the original length of dynamic scaling is twice the length in use.
         if key in rule.keys and (rule.rope_type, key) not in _OTHER_NAMES:
             squares = {rule.keys[key] ** 2} if rule.rope_type == "linear" else set()
-            values = (each for each in other_values(rule, key) if each not in squares)
-            yield from answers_to(*(question.changed(**{key: value}) for value in values))
+            values = [each for each in other_values(rule, key) if each not in squares]
+            yield from changed(question, **{key: values})
     yield from answers_to(*_exchanged(question))
 
 
 def _exchanged(question: Question) -> Iterator[Question]:
     """Yield the question with values that belong to other keys: of queries, limits or sections."""
     keys = question.parameters
-    if "xpos" in keys:
-        yield question.changed(xpos="query" if keys["xpos"] == "key" else "key")
+    for each in ("query", "key") if "xpos" in keys else ():
+        yield question.changed(xpos=each)
     if keys.get("rope_type") == "llama3":
         # Where each pair is compared with the limits, one by one, the first comparison decides.
         for limit in (keys["low_freq_factor"], keys["high_freq_factor"]):
             yield question.changed(low_freq_factor=limit, high_freq_factor=limit)
-    for sizes in {*permutations(keys.get("mrope_section", ()))}:
+    for sizes in sorted({*permutations(keys.get("mrope_section", ()))}):
         yield question.changed(mrope_section=sizes)
 
 
-@of_sequences
+@makes("wrong-rule", sequences)
 def _wrong_rule(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     factor = float(rule.keys.get("factor", 8))
@@ -115,42 +120,36 @@ def _wrong_rule(question: Question, _: Expectation) -> Iterator[Wrong]:
         yield from answers_to(unscaled(question, rope_type=other.rope_type, **other.keys))
 
 
+@makes("rules-by-layer", at("/rope/config"))
 def _rules_by_layer(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.kind == "model":
-        own = question.as_table
-        for name in question.layer_types:
-            other = question.changed(layer_type=name).as_table
-            if other != own:
-                yield from answers_to(other)
+    others = [question.changed(layer_type=name).as_table for name in question.layer_types]
+    yield from answers_to(*(each for each in others if each != question.as_table))
 
 
-@of_sequences
+@makes("dynamic-length", sequences)
 def _dynamic_length(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     if rule.rope_type == "dynamic" and "alpha" not in rule.keys:
         original = int(rule.keys[ORIGINAL])
         length = int(rule.keys.get("context_length", original))
-        others = (original, 2 * length, length // 2, 4 * original)
-        yield from answers_to(*(question.changed(context_length=each) for each in others))
+        lengths = (original, 2 * length, length // 2, 4 * original)
+        yield from changed(question, context_length=lengths)
 
 
-@of_sequences
+@makes("yarn-range-rounded", sequences)
 def _yarn_range_rounded(question: Question, _: Expectation) -> Iterator[Wrong]:
     if question.parameters.get("rope_type") == "yarn":
-        is_rounded = question.parameters.get("truncate", True)
-        yield from answers_to(question.changed(truncate=not is_rounded))
+        yield from changed(question, truncate=(True, False))
 
 
-@of_sequences
+@makes("short-for-long-factors", sequences)
 def _short_for_long_factors(question: Question, _: Expectation) -> Iterator[Wrong]:
     if question.parameters.get("rope_type") == "longrope":
         original = question.parameters[ORIGINAL]
-        is_long = question.parameters.get("context_length", original) > original
-        length = original if is_long else 2 * original
-        yield from answers_to(question.changed(context_length=length))
+        yield from changed(question, context_length=(original, 2 * original))
 
 
-@of_sequences
+@makes("list-by-position", sequences)
 def _list_by_position(question: Question, right: Expectation) -> Iterator[Wrong]:
     """Rows beyond the original length have one list of factors, and rows before it the other."""
     if question.parameters.get("rope_type") != "longrope" or question.positions is None:
@@ -169,17 +168,17 @@ def _list_by_position(question: Question, right: Expectation) -> Iterator[Wrong]
     yield Wrong(replace(right, arrays=arrays, angle=angle))
 
 
-@of_sequences
+@makes("mscale-exchanged", sequences)
 def _mscale_exchanged(question: Question, _: Expectation) -> Iterator[Wrong]:
     keys = question.parameters
     if {"mscale", "mscale_all_dim", "factor"} <= keys.keys():
         factor, *scales = (Decimal(keys[name]) for name in ("factor", "mscale", "mscale_all_dim"))
         one, other = (yarn_mscale(factor, scale) for scale in scales)
         wrong = (one, other, other / one, one * other, yarn_mscale(factor))
-        yield from answers_to(*(question.changed(attention_factor=float(each)) for each in wrong))
+        yield from changed(question, attention_factor=map(float, wrong))
 
 
-@of_sequences
+@makes("missing-factor", sequences)
 def _missing_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
     if right.factor != 1:
         yield from answers_to(question.changed(attention_factor=1.0))
@@ -187,24 +186,23 @@ def _missing_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
         yield from answers_to(question.changed("xpos", "xpos_centre", "xpos_scale_base"))
 
 
-@of_sequences
+@makes("extra-factor", sequences)
 def _extra_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
     if right.factor != 1:
         yield from answers_to(question.changed(attention_factor=right.factor**2))
 
 
-@of_sequences
+@makes("partial-width", sequences)
 def _partial_width(question: Question, _: Expectation) -> Iterator[Wrong]:
     wide = question.changed("rotary_dim", "partial_rotary_factor")
     if wide != question:
         yield from answers_to(wide)
     elif "inv_freq" not in question.parameters:
         width = rotary_dim(question)
-        halves = (width // 2 // 2 * 2, width // 4 // 2 * 2)
-        yield from answers_to(*(question.changed(rotary_dim=each) for each in halves))
+        yield from changed(question, rotary_dim=(width // 2 // 2 * 2, width // 4 // 2 * 2))
 
 
-@of_sequences
+@makes("linear-factor", sequences)
 def _linear_factor(question: Question, _: Expectation) -> Iterator[Wrong]:
     """A factor that divides positions or frequencies once too often, or multiplies them."""
     rule = _rule_of(question)
@@ -217,7 +215,7 @@ def _linear_factor(question: Question, _: Expectation) -> Iterator[Wrong]:
         yield from answers_to(question.changed(rope_type="linear", factor=divisor))
 
 
-@of_sequences
+@makes("rotated-twice", sequences)
 def _rotated_twice(question: Question, right: Expectation) -> Iterator[Wrong]:
     """A rotation that runs twice multiplies by the factor twice."""
     for twice in multiplied(question, 2):
@@ -228,27 +226,26 @@ def _rotated_twice(question: Question, right: Expectation) -> Iterator[Wrong]:
         yield from turned_by(question, 2 * frequencies(question), right)
 
 
-@of_sequences
+@makes("factor-inverted", sequences)
 def _factor_inverted(question: Question, right: Expectation) -> Iterator[Wrong]:
     keys = question.parameters
     if keys.get("rope_type") in {"linear", "proportional"} and "factor" in keys:
         yield from answers_to(question.changed(factor=1 / keys["factor"]))
     elif {"freq_factors", "short_factor"} & keys.keys():
-        yield from turned_by(
-            question, frequencies(unscaled(question)) ** 2 / frequencies(question), right
-        )
+        plain = frequencies(unscaled(question))
+        yield from turned_by(question, plain**2 / frequencies(question), right)
 
 
-@of_sequences
+@makes("missing-exponent", sequences)
 def _missing_exponent(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     if rule.rope_type == "dynamic":
         growths = (dynamic_growth(rule.keys), rule.keys.get("factor", 1.0))
         bases = (base_of(question) * each for each in growths)
-        yield from answers_to(*(unscaled(question, rope_theta=base) for base in bases))
+        yield from changed(unscaled(question), rope_theta=bases)
 
 
-@of_sequences
+@makes("missing-division", sequences)
 def _missing_division(question: Question, _: Expectation) -> Iterator[Wrong]:
     rule = _rule_of(question)
     if rule.rope_type == "ntk" and "mixed_b" not in rule.keys:
@@ -256,58 +253,24 @@ def _missing_division(question: Question, _: Expectation) -> Iterator[Wrong]:
         yield from answers_to(unscaled(question, rope_theta=base))
 
 
-@of_sequences
+@makes("rotary-offset", at("/rope/apply"))
 def _rotary_offset(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.kind == "rotate":
-        rest = question.parameters["head_dim"] - rotary_dim(question)
-        own = question.parameters.get("rotary_offset", 0)
-        others = (each for each in (0, rest, rest // 2) if each != own)
-        yield from answers_to(*(question.changed(rotary_offset=each) for each in others))
+    rest = question.parameters["head_dim"] - rotary_dim(question)
+    yield from changed(question, rotary_offset=(0, rest, rest // 2))
 
 
+@makes("layout-swapped", rotations)
 def _layout_swapped(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.kind == "rotate":
-        own = question.parameters.get("layout", "interleaved")
-        others = (each for each in ("half", "interleaved") if each != own)
-        plain = question.changed("output_layout")
-        yield from answers_to(*(plain.changed(layout=each) for each in others))
+    own = question.parameters.get("layout", "interleaved")
+    others = (each for each in ("half", "interleaved") if each != own)
+    yield from changed(question.changed("output_layout"), layout=others)
 
 
+@makes("layout-mixed", at("/rope/apply"))
 def _layout_mixed(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.resource == "/rope/apply":
-        own = question.parameters.get("layout", "interleaved")
-        written = question.parameters.get("output_layout", own)
-        other = "half" if written == "interleaved" else "interleaved"
-        yield from answers_to(question.changed(output_layout=other))
+    yield from changed(question, output_layout=("interleaved", "half"))
 
 
+@makes("inverse", rotations)
 def _inverse(question: Question, _: Expectation) -> Iterator[Wrong]:
-    if question.kind == "rotate":
-        is_inverse = question.parameters.get("inverse", False)
-        yield from answers_to(question.changed(inverse=not is_inverse))
-
-
-MAKERS: Mapping[str, tuple[Maker, ...]] = {
-    "wrong-base": (_wrong_base,),
-    "config-key-ignored": (_config_key_ignored,),
-    "wrong-parameter": (_wrong_parameter,),
-    "wrong-rule": (_wrong_rule,),
-    "rules-by-layer": (_rules_by_layer,),
-    "dynamic-length": (_dynamic_length,),
-    "yarn-range-rounded": (_yarn_range_rounded,),
-    "short-for-long-factors": (_short_for_long_factors,),
-    "list-by-position": (_list_by_position,),
-    "mscale-exchanged": (_mscale_exchanged,),
-    "missing-factor": (_missing_factor,),
-    "extra-factor": (_extra_factor,),
-    "partial-width": (_partial_width,),
-    "rotary-offset": (_rotary_offset,),
-    "layout-swapped": (_layout_swapped,),
-    "layout-mixed": (_layout_mixed,),
-    "linear-factor": (_linear_factor,),
-    "rotated-twice": (_rotated_twice,),
-    "factor-inverted": (_factor_inverted,),
-    "missing-exponent": (_missing_exponent,),
-    "missing-division": (_missing_division,),
-    "inverse": (_inverse,),
-}
+    yield from changed(question, inverse=(True, False))

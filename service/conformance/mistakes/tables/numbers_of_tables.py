@@ -1,178 +1,210 @@
-"""Mistakes of tables that are not rotary: their numbers, rearranged, rounded, cut or multiplied."""
+"""Mistakes in numbers: rearranged, rounded, cut or multiplied ones, of any table or of some."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from math import sqrt
+from typing import Any
 
 import numpy as np
 
+from service.analysis.precision import rounded
 from service.conformance.expected import expectation
-from service.conformance.mistakes.wrong import Maker, Wrong, answers_to
+from service.conformance.mistakes.rotary.arrays import Turning
+from service.conformance.mistakes.wrong import (
+    NARROW_TYPES,
+    Make,
+    Wrong,
+    answers_to,
+    at,
+    changed,
+    everything,
+    made_of,
+    makes,
+    others,
+    reshaped,
+    rotary,
+    tables,
+)
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
+from service.numerics.phase import Float64s
 
-# Arrays of numbers, or of their tolerances.
-_Change: TypeAlias = Callable[[Any], Any]
 
-_SIGNED = frozenset(
-    {
-        "/relative/alibi",
-        "/relative/alibi/bias",
-        "/relative/alibi/slopes",
-        "/relative/deberta",
-        "/relative/dynamic",
-        "/relative/kerple",
-        "/relative/kerple/bias",
-        "/relative/sandwich",
-        "/relative/swin-v2",
-    }
+def _relative(*names: str) -> frozenset[str]:
+    return frozenset(f"/relative/{name}" for name in names)
+
+
+_SIGNED = _relative(
+    *("alibi", "alibi/bias", "alibi/slopes", "kerple", "kerple/bias", "sandwich"),
+    *("deberta", "dynamic", "swin-v2"),
 )
 # Biases of scores, which some libraries multiply or divide by the root of the channels.
-_BIASES = frozenset(
-    {
-        "/relative/alibi",
-        "/relative/kerple",
-        "/relative/kerple/bias",
-        "/relative/sandwich",
-        "/relative/swin/bias",
-        "/relative/t5/bias",
-    }
-)
-_OF_DISTANCES = frozenset({"/relative/t5", "/relative/t5/bias"})
+_BIASES = _relative("alibi", "kerple", "kerple/bias", "sandwich", "swin/bias", "t5/bias")
 _ROOT = 8.0
 # The first half of a row has all sines.
-_CONCATENATED = frozenset({"/relative/transformer-xl", "/relative/xlnet"})
-_DESCENDING = frozenset({*_CONCATENATED, "/relative/conformer"})
+_CONCATENATED = _relative("transformer-xl", "xlnet")
+# A share of what a table has, from which on it goes wrong.
+_CUT = 0.5
 
 
-def _changed(question: Question, right: Expectation, change: _Change) -> Iterator[Wrong]:
-    """Yield the right numbers after a change that keeps their shape, but for rotary tables."""
-    if not question.is_rotary:
-        yield Wrong(replace(right, arrays={n: change(each) for n, each in right.arrays.items()}))
+def _times(*factors: float) -> Make:
+    """Return what makes answers that are multiplied: all numbers, or those that turn."""
+
+    def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+        turning = Turning.of(question, right)
+        for factor in factors:
+            size = abs(factor)
+            grown = replace(
+                right,
+                angle=None if right.angle is None else size * right.angle,
+                scale=size * right.scale,
+                factor=size * right.factor,
+            )
+            numbers: dict[str, Any] = dict(right.arrays)
+            yield made_of(grown, {name: factor * numbers[name] for name in numbers})
+            if turning is not None:
+                result = turning.by(factor * turning.cos, factor * turning.sin)
+                yield made_of(grown, {"rotated": result})
+
+    return made
 
 
-def _reshaped(question: Question, right: Expectation, change: _Change) -> Iterator[Wrong]:
-    """Yield the right numbers in another shape or order, each with its own tolerance."""
-    if question.is_rotary:
-        return
-    angle = None if right.angle is None else change(right.angle)
-    scale = change(right.scale) if isinstance(right.scale, np.ndarray) else right.scale
-    arrays = {name: change(each) for name, each in right.arrays.items()}
-    yield Wrong(replace(right, arrays=arrays, angle=angle, scale=scale))
-
-
-def _is_float(right: Expectation) -> bool:
-    return right.angle is not None
-
-
+@makes("wrong-sign", everything)
 def _wrong_sign(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource in _SIGNED:
-        yield from _changed(question, right, np.negative)
-    if question.resource in _OF_DISTANCES:
-        keys, negated = question.parameters, {}
-        for name in ("query", "key"):
-            start, length = keys.get(f"{name}_start", 0), keys.get("query_len", 0)
-            rows = range(start, start + keys.get(f"{name}_len", length))
-            negated[f"{name}_positions"] = [-each for each in keys.get(f"{name}_positions", rows)]
-        yield from answers_to(question.changed("query_start", "query_len", "key_len", **negated))
+    if question.is_rotary or question.resource in _SIGNED:
+        yield from _times(-1)(question, right)
 
 
+@makes("wrong-sign", at("/relative/t5", "/relative/t5/bias"))
+def _distances_negated(question: Question, _: Expectation) -> Iterator[Wrong]:
+    keys, negated = question.parameters, {}
+    for name in ("query", "key"):
+        start, length = keys.get(f"{name}_start", 0), keys.get("query_len", 0)
+        rows = range(start, start + keys.get(f"{name}_len", length))
+        negated[f"{name}_positions"] = [-each for each in keys.get(f"{name}_positions", rows)]
+    yield from answers_to(question.changed("query_start", "query_len", "key_len", **negated))
+
+
+_wrong_factor = makes("wrong-factor", rotary)(_times(2.0, 0.5, 1.5, 0.75))
+
+
+@makes("wrong-factor", everything)
+def _share_of_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """The root of the factor of a rotary table, or a multiple of that of sinusoids."""
+    if right.factor != 1 and (question.is_rotary or question.resource == "/encoding"):
+        share = 1 / sqrt(right.factor) if question.is_rotary else 1.3
+        yield from _times(share)(question, right)
+
+
+_extra_root = makes("extra-factor", at(*_BIASES))(_times(_ROOT))
+_missing_root = makes("missing-factor", at(*_BIASES))(_times(1 / _ROOT))
+
+
+@makes("extra-factor", others)
 def _extra_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource in _BIASES:
-        yield from _changed(question, right, lambda each: each * _ROOT)
     if right.factor != 1:
-        yield from _changed(question, right, lambda each: each * right.factor)
+        yield from _times(right.factor)(question, right)
 
 
-def _missing_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource in _BIASES:
-        yield from _changed(question, right, lambda each: each / _ROOT)
+def _rounded(right: Expectation, rounding: Callable[[Float64s], Any]) -> Wrong:
+    """Return numbers that are rounded, once they are computed.
+
+    A number nearly in the middle of two steps may come out as either: their distance is allowed.
+    """
+    arrays, apart = {}, []
+    for name, each in right.arrays.items():
+        numbers, error = each.astype(np.float64), right.allowed(name)
+        arrays[name] = rounding(numbers)
+        apart.append(rounding(numbers + error) - rounding(numbers - error))
+    return Wrong(replace(right, arrays=arrays, angle=np.maximum.reduce(apart)))
 
 
+@makes("narrow-tables", everything)
 def _narrow_tables(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if not question.is_rotary and _is_float(right):
-        names = ("bfloat16", "float16")
-        yield from answers_to(*(question.changed(dtype=each) for each in names))
+    if right.angle is not None:
+        for dtype in NARROW_TYPES:
+            wrong = _rounded(right, partial(rounded, dtype=dtype))
+            asked = () if question.is_rotary else [question.changed(dtype=dtype.name)]
+            requests = (each.request for each in answers_to(*asked))
+            yield replace(wrong, request=next(requests, None))
 
 
-def _rounded_decimals(question: Question, right: Expectation) -> Iterator[Wrong]:
-    for decimals in (4, 3, 2) if _is_float(right) else ():
-        for each in _changed(question, right, partial(np.round, decimals=decimals)):
-            yield replace(each, decimals=decimals)
+@makes("rounded-decimals", everything)
+def _rounded_decimals(_: Question, right: Expectation) -> Iterator[Wrong]:
+    for decimals in () if right.angle is None else (4, 5, 3, 6, 2):
+        wrong = _rounded(right, partial(np.round, decimals=decimals))
+        yield replace(wrong, decimals=decimals)
 
 
-def _truncated(question: Question, right: Expectation) -> Iterator[Wrong]:
+def _emptied(each: Any, axis: int) -> Any:
+    """Return numbers of which the last half along an axis is zeros."""
+    rows = np.moveaxis(each.copy(), axis, 0)
+    rows[int(_CUT * len(rows)) :] = 0
+    return np.moveaxis(rows, 0, axis)
+
+
+@makes("truncated", tables)
+def _without_last(_: Question, right: Expectation) -> Iterator[Wrong]:
+    yield reshaped(right, lambda each: each[..., :-1, :])
+
+
+@makes("truncated", rotary)
+def _empty_rows(_: Question, right: Expectation) -> Iterator[Wrong]:
+    yield made_of(right, {name: _emptied(each, -2) for name, each in right.arrays.items()})
+
+
+@makes("truncated", others)
+def _cut(question: Question, right: Expectation) -> Iterator[Wrong]:
     """The last half of the rows of positions is zeros; other arrays lack their last part."""
-    half = right.shape[0] // 2
     has_rows = question.positions is not None or "timesteps" in question.parameters
-    if has_rows or question.resource in _DESCENDING:
-        yield from _changed(
-            question, right, lambda each: np.concatenate([each[:half], 0 * each[half:]])
-        )
+    if has_rows or question.resource in {*_CONCATENATED, "/relative/conformer"}:
+        yield made_of(right, {name: _emptied(each, 0) for name, each in right.arrays.items()})
     elif max(right.shape) > 1 and question.resource != "/attention/temperature":
         axis = int(np.argmax(np.array(right.shape) > 1))
-        yield from _reshaped(question, right, lambda each: np.delete(each, -1, axis=axis))
+        yield reshaped(right, partial(np.delete, obj=-1, axis=axis))
 
 
-def _longer(question: Question, _: Expectation) -> Iterator[Wrong]:
+@makes("longer", tables)
+def _last_twice(_: Question, right: Expectation) -> Iterator[Wrong]:
+    yield reshaped(right, lambda each: np.concatenate([each, each[..., -1:, :]], axis=-2))
+
+
+@makes("longer", at("/encoding", "/relative/alibi"))
+def _one_more(question: Question, _: Expectation) -> Iterator[Wrong]:
     listed = question.positions
-    if listed is not None and question.resource == "/encoding" and listed[-2] == listed[-1] - 1:
+    if listed and listed[-2] == listed[-1] - 1:
         yield from answers_to(replace(question, positions=(*listed, listed[-1] + 1)))
-    if question.parameters.get("convention") == "bloom" and question.x is None:
-        yield from answers_to(question.changed(key_len=question.parameters["key_len"] + 1))
+    if question.parameters.get("convention") == "bloom":
+        yield from changed(question, key_len=[question.parameters["key_len"] + 1])
 
 
+@makes("transposed", everything)
 def _transposed(question: Question, right: Expectation) -> Iterator[Wrong]:
     is_grid = question.resource == "/encoding/grid"
     if len(right.shape) > 1 and min(right.shape[-2:]) > 1 and not is_grid:
-        yield from _reshaped(question, right, lambda each: np.swapaxes(each, -1, -2))
+        yield reshaped(right, lambda each: np.swapaxes(each, -1, -2))
 
 
+@makes("wrong-heads", at("/relative/alibi", "/relative/alibi/slopes"))
 def _wrong_heads(question: Question, _: Expectation) -> Iterator[Wrong]:
     """The first slopes of the next power of two."""
-    heads = question.parameters.get("num_heads", 0)
-    if question.resource in {"/relative/alibi", "/relative/alibi/slopes"}:
-        more = expectation(question.changed(num_heads=2 ** (heads - 1).bit_length()))
-        yield from _reshaped(question, more, lambda each: each[:heads])
+    heads = question.parameters["num_heads"]
+    more = expectation(question.changed(num_heads=2 ** (heads - 1).bit_length()))
+    yield reshaped(more, lambda each: each[:heads])
 
 
-def _halves_swapped(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource in _CONCATENATED:
-        width = right.shape[-1] // 2
-        yield from _reshaped(question, right, lambda each: np.roll(each, width, axis=-1))
+@makes("halves-swapped", at(*_CONCATENATED))
+def _halves_swapped(_: Question, right: Expectation) -> Iterator[Wrong]:
+    yield reshaped(right, lambda each: np.roll(each, right.shape[-1] // 2, axis=-1))
 
 
-def _missing_part(question: Question, right: Expectation) -> Iterator[Wrong]:
-    """The sines, twice."""
-    if question.resource in _CONCATENATED:
-        width = right.shape[-1] // 2
-        sines = [*range(width)] * 2
-        yield from _reshaped(question, right, lambda each: each[..., sines])
+@makes("missing-part", at(*_CONCATENATED))
+def _sines_twice(_: Question, right: Expectation) -> Iterator[Wrong]:
+    sines = [*range(right.shape[-1] // 2)] * 2
+    yield reshaped(right, lambda each: each[..., sines])
 
 
-def _positions_reversed(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource in _CONCATENATED:
-        yield from _reshaped(question, right, lambda each: each[::-1])
-
-
-def _wrong_factor(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.resource == "/encoding" and right.factor != 1:
-        yield from _changed(question, right, lambda each: each * 1.3)
-
-
-MAKERS: Mapping[str, tuple[Maker, ...]] = {
-    "wrong-sign": (_wrong_sign,),
-    "extra-factor": (_extra_factor,),
-    "missing-factor": (_missing_factor,),
-    "narrow-tables": (_narrow_tables,),
-    "rounded-decimals": (_rounded_decimals,),
-    "truncated": (_truncated,),
-    "longer": (_longer,),
-    "transposed": (_transposed,),
-    "wrong-heads": (_wrong_heads,),
-    "halves-swapped": (_halves_swapped,),
-    "missing-part": (_missing_part,),
-    "positions-reversed": (_positions_reversed,),
-    "wrong-factor": (_wrong_factor,),
-}
+@makes("positions-reversed", at(*_CONCATENATED))
+def _positions_reversed(_: Question, right: Expectation) -> Iterator[Wrong]:
+    yield reshaped(right, lambda each: each[::-1])
