@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import orjson
 
 from service.conformance.questions import Question
-from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, Release
+from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, SUMS, Release
 from service.conformance.tolerance import Expectation
 from service.errors import InvalidBody
 
@@ -143,6 +144,32 @@ def texts_of(place: Path | None) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise InvalidBody(f"{place}: a file is no text: {error}") from error
     return {name: text for name, text in texts.items() if name not in {INDEX, SCHEMA}}
+
+
+def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
+    """Return the version of vector files, and what they are of it: "" if they are all of it.
+
+    The version is that of the checksums beside the files, else that of the package.
+
+    Args:
+        place: of the files.
+        texts: their texts by name.
+
+    Raises:
+        OSError: the checksums cannot be read.
+    """
+    has_sums = place is not None and (place / SUMS).is_file()
+    sums = (place / SUMS).read_bytes() if place and has_sums else Release.packaged().sums
+    known = {line.split()[-1]: line.split()[0] for line in sums.split(b"\n") if line.strip()}
+    own = {name.encode(): text.encode() for name, text in texts.items() if SUITE in text}
+    others = [
+        name for name, body in own.items() if known.get(name) != sha256(body).hexdigest().encode()
+    ]
+    most = len(known.keys() - {SCHEMA.encode()})
+    part = f"{len(own)} of {most} files" if len(own) < most else ""
+    if others:
+        part = f"changed: {len(others)} of {len(own)} files are not of this version"
+    return sha256(sums).hexdigest()[:12], part
 
 
 def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:

@@ -15,6 +15,8 @@ from service.__main__ import main
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in
+from service.conformance.release import Release
+from service.conformance.run_report import counted
 
 ENGINE = Path(__file__).parent / "engines" / "rotary.py"
 TABLE = "/rope?head_dim=8&rope_theta=10000&seq_len=64&pack=concat"
@@ -64,6 +66,74 @@ def test_more_cases_are_drawn_from_a_seed(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") != contents(tmp_path / "three")
     cases = json.loads((tmp_path / "one" / "rope_a.json").read_bytes())["cases"]
     assert [each["id"] for each in cases] == ["rope/a/1", "rope/a/2", "rope/a/3", "rope/a/4"]
+
+
+def test_only_files_that_a_server_has_have_urls(tmp_path: Path) -> None:
+    for name, more in (("core", []), ("drawn", ["--full", "1"])):
+        assert main(["conformance", "write", str(tmp_path / name), *more]) == 0
+
+    core, drawn = (
+        json.loads((tmp_path / name / "index.json").read_bytes()) for name in ("core", "drawn")
+    )
+    assert core["sums"]["url"] == f"/conformance/{core['version']}/SHA256SUMS"
+    entries = [*drawn["files"], drawn["schema"], drawn["sums"], drawn["zip"]]
+    assert not any("url" in each for each in entries)
+    assert all(each["sha256"] for each in entries)
+
+
+def test_one_thing_is_no_several(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert counted(1, "case") == "1 case"
+    assert main(["conformance", "write", str(tmp_path / "two")]) == 0
+    assert ", 2 cases, " in capfd.readouterr().out
+
+
+def test_a_report_names_the_version_and_what_its_files_are_of_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    release = Release.packaged()
+    folder, junit, report = (tmp_path / name for name in ("suite", "junit.xml", "report.json"))
+    folder.mkdir()
+
+    def told(place: Path = folder) -> str:
+        reports = ["--junit", str(junit), "--json", str(report)]
+        main(["conformance", "run", *reports, "--suite", str(place), "--", "/no/such/thing"])
+        content = json.loads(report.read_bytes())
+        parts = ", ".join(filter(None, (content["suite"], content["part"])))
+        line = capfd.readouterr().out.splitlines()[0]
+        assert line == f"it has no name, suite {parts}"
+        assert f'name="posref conformance {parts}"' in junit.read_text()
+        return parts
+
+    for name, body in {**release.files, "other.json": b"{}"}.items():
+        (folder / name).write_bytes(body)
+    many = len(release.listed) - 1
+    assert told() == release.version
+    assert told(folder / "rope_yarn.json") == f"{release.version}, 1 of {many} files"
+    for name in ("rope_yarn.json", "resize.json"):
+        (folder / name).unlink()
+    assert told() == f"{release.version}, {many - 2} of {many} files"
+    text = (folder / "rope_axial.json").read_text()
+    (folder / "rope_axial.json").write_text(text.replace("rope/axial/1", "rope/axial/one", 1))
+    changed = f"{release.version}, changed: 1 of {{}} files are not of this version"
+    assert told() == changed.format(many - 2)
+    (folder / "SHA256SUMS").unlink()
+    assert told() == changed.format(many - 2)
+    (folder / "SHA256SUMS").write_bytes(b"no sums\n\n\xff")
+    assert "changed: " in told()
+
+
+@pytest.mark.parametrize("full", [[], ["--full", "2"]])
+def test_a_suite_that_was_written_has_the_version_that_was_printed(
+    full: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "suite"
+    assert main(["conformance", "write", str(folder), *full]) == 0
+    version = capfd.readouterr().out.partition(": suite ")[2][:12]
+
+    assert (
+        main(["conformance", "run", "--suite", str(folder), "--", sys.executable, str(ENGINE)]) == 0
+    )
+    assert capfd.readouterr().out.splitlines()[0] == f"rotary 1, suite {version}"
 
 
 def test_a_write_that_fails_leaves_nothing(
