@@ -64,6 +64,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
         if PACK == "half":
             is_mixed = MISTAKE == "layout-swapped"
             numbers = np.repeat(numbers, 2, axis=1) if is_mixed else np.tile(numbers, 2)
+        if MISTAKE == "transposed":
+            numbers = numbers.T
         arrays[name] = [[None if np.isnan(each) else each for each in row] for row in numbers]
     return {"type": "answer", "id": message["id"], "dtype": LABEL, "pack": PACK, "arrays": arrays}
 
