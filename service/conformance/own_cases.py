@@ -28,7 +28,7 @@ from service.conformance.suite import Case, text_of_cases
 from service.delivery.parameters import read_parameters
 from service.encodings.relative.distance import QueryKeyParameters
 from service.encodings.rotary.angles import CONSUMERS, PACKS
-from service.errors import Fault, InvalidBody, InvalidParameters
+from service.errors import Fault, InvalidBody, InvalidParameters, PosrefError
 from service.grammar import positions as parse_positions
 from service.numerics.dtypes import Elements, to_float64
 from service.numerics.phasors import Indices
@@ -48,6 +48,7 @@ _NUMBER, _MOST_CHARACTERS, _MOST_ROWS = 40, 11000, 8
 _FORM = {*ROWS, "max_position_embeddings", "pack", "part", "batch", "dtype", "revision", "axes"}
 _FORM |= {f"{axis}_{name}" for axis in ("query", "key") for name in ("len", "start", "positions")}
 _SWAPPED = "axes-swapped"
+_REAL = {"complex64": "float32", "complex128": "float64"}
 _KINDS: Mapping[str, Kind] = {"/rope": "table", "/rope/apply": "rotate"}
 # What a case says, though a URL may leave it to its default or to the number of rows.
 _IMPLIED = ("rope_theta", "context_length", "original_max_position_embeddings")
@@ -85,12 +86,22 @@ def own_case(
             of_head = {"rotated": rotated[head][None]}
             found = found or _case(file, question, request, of_head, dtype, x=x[head])
     else:
-        arrays = {each: to_float64(t.elements, t.dtype) for each, t in have.items()}
+        arrays = {each: _numbers(table) for each, table in have.items()}
+        # The judge knows the types of the numbers that are in complex ones.
+        dtype = _REAL.get(dtype, dtype)
         copies, is_moved = _copies(question, request, arrays, dtype)
         found = _case(file, question, request, copies, dtype, is_moved=is_moved)
     if found is None:
         raise InvalidBody("no number is further off than an implementation of its type may be")
     return text_of_cases(file, [found])
+
+
+def _numbers(table: StoredTable) -> Elements:
+    """Return numbers as float64, complex ones as pairs."""
+    elements = table.elements
+    if elements.dtype.kind == "c":
+        return np.stack([elements.real, elements.imag], axis=-1).astype(np.float64)
+    return to_float64(elements, table.dtype)
 
 
 def _case(
@@ -221,8 +232,8 @@ def _copies(
     found = dict[str, tuple[Copies, bool]]()
     for each in (CONSUMERS.get(pack, pack), *PACKS):
         packed = TableRequest("rope", {**question.parameters, "positions": "0", "pack": each})
-        shape = (None, *next(iter(tables(packed).arrays.values())).shape[1:])
-        with suppress(InvalidAnswer, InvalidBody):
+        with suppress(InvalidAnswer, PosrefError):
+            shape = (None, *next(iter(tables(packed).arrays.values())).shape[1:])
             read = {name: _one_copy(array, shape) for name, array in arrays.items()}
             copies = unpacked(each, {name: copy for name, (copy, _) in read.items()}, case)
             found[each] = copies, any(is_moved for _, is_moved in read.values())

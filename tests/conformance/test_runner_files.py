@@ -216,7 +216,12 @@ def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(to: str)
 
 @pytest.mark.usefixtures("folder")
 def test_a_case_fails_with_the_implementation_and_passes_once_it_is_mended() -> None:
-    for file, to in (("wrong.npy", TABLE), ("wide.npy", "/rope?head_dim=128&pack=half_concat")):
+    np.save("complex.npy", np.load("wrong.npy")[:, :4] + 1j * np.load("wrong.npy")[:, 4:])
+    for file, to in (
+        ("wrong.npy", TABLE),
+        ("wide.npy", "/rope?head_dim=128&pack=half_concat"),
+        ("complex.npy", TABLE.replace("concat", "complex")),
+    ):
         own(file, "--to", to)
         run = ["conformance", "run", "--suite", "case.json", "--", sys.executable, str(ENGINE)]
         assert main([*run, "twice-the-base"]) == 1
@@ -329,7 +334,9 @@ def test_heads_that_are_taken_for_positions_are_in_the_case() -> None:
 
     case = own("x.npy", "--rotated", "swapped.npy", "--to", to)
 
-    assert case.expected.shape[:2] == (2, 2)
+    np.testing.assert_array_equal(case.question.x[1][0], x[0, 1, 0])
+    turned = np.load("swapped.npy")[0, :2]
+    assert not np.allclose(case.expected.arrays["rotated"], turned[:, case.question.positions])
 
 
 @pytest.mark.usefixtures("folder")
