@@ -108,8 +108,9 @@ def _report(
     outcomes, failure, conduct = list[Outcome](), None, Conduct()
     start = time.monotonic()
     try:
-        with Implementation(options.program, version, options.timeout) as implementation:
+        with Implementation(options.program, options.timeout) as implementation:
             conduct = implementation.conduct
+            implementation.greet(version)
             for case in cases:
                 start = time.monotonic()
                 outcomes.append(_outcome(implementation, case))

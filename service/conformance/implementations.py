@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ PROTOCOL = 1
 LEAVE_SECONDS = 5.0
 # More than the largest case of the full suite in JSON, by far.
 MOST_LINE_BYTES = 2**25
-_READ_BYTES = 2**16
+_READ_BYTES, _KEPT_BYTES = 2**16, 2**7
 # How long a process that has closed its pipes may take to end.
 _END_SECONDS = 1.0
 # A child of the command may hold its pipes: whether the command lives is looked at so often.
@@ -66,13 +67,8 @@ class Implementation:
         conduct: what it does beside its answers.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        version: str,
-        timeout_seconds: float,
-    ) -> None:
-        """Start a command, and exchange greetings; raises ImplementationFailed."""
+    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
+        """Start a command; raises ImplementationFailed."""
         self.conduct = Conduct()
         self._timeout_seconds = timeout_seconds
         self._received, self._is_too_long, self._is_early = bytearray(), False, False
@@ -92,13 +88,6 @@ class Implementation:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-        try:
-            greeting = {"type": "hello", "protocol": PROTOCOL, "suite": version}
-            self.conduct.hello = self._answer_to(greeting)
-            self._check_hello()
-        except BaseException:
-            self.kill()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +95,9 @@ class Implementation:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def _check_hello(self) -> None:
-        hello = self.conduct.hello
+    def greet(self, version: str) -> None:
+        """Exchange greetings about a version of the suite; raises ImplementationFailed."""
+        hello = self._answer_to({"type": "hello", "protocol": PROTOCOL, "suite": version})
         if hello.get("type") != "hello":
             raise ImplementationFailed(f"the answer to hello is {shortened(hello)}, and not hello")
         if (spoken := hello.get("protocol")) != PROTOCOL:
@@ -117,6 +107,7 @@ class Implementation:
             listed = hello.get(name, [])
             if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
                 raise ImplementationFailed(f"hello: {name} must be a list of strings")
+        self.conduct.hello = hello
 
     def offers(self, kind: str, resource: str, parameters: Mapping[str, Any]) -> bool:
         """Return whether the implementation says that it answers such questions.
@@ -137,7 +128,7 @@ class Implementation:
         self._receive()
         self._drop_unasked()
         # Neither is a line the answer that has begun before the question.
-        self._is_early = self._is_too_long or bool(self._received)
+        self._is_early = bool(self._received)
         return self._answer_to(message)
 
     def _answer_to(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +216,9 @@ class Implementation:
         self._has_ended = not block
         self._received += block
         if len(self._received) > MOST_LINE_BYTES and b"\n" not in self._received:
-            self._received, self._is_too_long = bytearray(), True
+            # Its beginning tells a message from noise.
+            del self._received[_KEPT_BYTES:]
+            self._is_too_long = True
 
     def _drop_unasked(self) -> None:
         """Count the messages that came before they were asked for."""
@@ -235,19 +228,18 @@ class Implementation:
     def _next_message(self) -> dict[str, Any] | None:
         """Return the next message that has arrived; None if there is none."""
         while (end := self._received.find(b"\n")) >= 0:
-            line = bytes(self._received[:end]).strip()
+            line = bytes(self._received[:end]).strip().removeprefix(BOM_UTF8)
             del self._received[: end + 1]
             message = _message_of(line)
-            if self._is_too_long:
-                message = {
-                    "type": "error",
-                    "message": f"a line of more than {MOST_LINE_BYTES} bytes",
-                }
+            if self._is_too_long and line.startswith(b"{"):
+                rule = f"a line of more than {MOST_LINE_BYTES} bytes"
+                message = {"type": "error", "message": rule}
             is_early, self._is_early, self._is_too_long = self._is_early, False, False
             if message is None:
-                self.conduct.passed_over += 1
-                text = shortened(line.decode("utf-8", "replace"))
-                self.conduct.first_passed_over = self.conduct.first_passed_over or text
+                conduct = self.conduct
+                conduct.passed_over += 1
+                text = line.decode("utf-8", "replace")
+                conduct.first_passed_over = conduct.first_passed_over or shortened(text)
             elif is_early:
                 self.conduct.unasked += 1
             else:

@@ -255,28 +255,34 @@ def test_an_answer_that_cannot_be_judged_errs_and_the_next_one_is_asked(
     assert f"ERROR tiny/far/1              {report['cases'][0]['reason']}" in text
 
 
-def test_lines_that_are_no_messages_are_passed_over_and_counted(run: Callable[..., Any]) -> None:
+def test_lines_that_are_no_messages_are_passed_over_and_counted(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(implementations, "MOST_LINE_BYTES", 2**16)
     noise = "print('import error: \\x07no triton'); print('{}'); print('[1]'); print(); "
     logs = "say(type='log', text='x'); say(type=['answer']); print('{\"type\": \"log\", NaN}'); "
     log_when_asked = (
         "\nwhile (m := hear())['type'] == 'case': say(type='log', id=9); say(**right(m))"
     )
 
-    code, text, report = run(f"{noise}{logs}hear(); say(**HELLO){log_when_asked}")
+    long = "print('x' * 2**17); "
+
+    code, text, report = run(f"{noise}{logs}{long}hear(); say(**HELLO){log_when_asked}")
 
     assert code == 0
-    assert report["passed_over"] == 10
-    lines = "not a message, and passed over: 10 lines of its standard output"
+    assert report["passed_over"] == 11
+    lines = "not a message, and passed over: 11 lines of its standard output"
     assert f"{lines}, the first: import error: �no triton\n" in text
 
 
 def test_a_message_of_another_type_alone_is_silence(run: Callable[..., Any]) -> None:
-    code, text, report = run(
-        GREETED + "hear(); say(type='anwser'); time.sleep(9)", "--timeout", "0.4"
-    )
+    for before in (GREETED + "hear(); ", ""):
+        script = f"{before}say(type='anwser'); time.sleep(9)"
 
-    assert (code, report["passed_over"]) == (3, 1)
-    assert '1 line of its standard output, the first: {"type": "anwser"}' in text
+        code, text, report = run(script, "--timeout", "0.4")
+
+        assert (code, report["passed_over"]) == (3, 1)
+        assert '1 line of its standard output, the first: {"type": "anwser"}' in text
 
 
 def test_a_flood_on_standard_error_stops_nothing(run: Callable[..., Any]) -> None:
@@ -318,7 +324,8 @@ def test_a_line_that_has_begun_before_its_question_is_no_answer(run: Callable[..
 
 def test_a_greeting_may_come_before_it_is_asked_for(run: Callable[..., Any]) -> None:
     code, _, report = run(
-        "say(**HELLO); hear()\nwhile (m := hear())['type'] != 'bye': say(**right(m))"
+        "sys.stdout.write('\ufeff'); say(**HELLO); hear()\n"
+        "while (m := hear())['type'] != 'bye': say(**right(m))"
     )
 
     assert code == 0
