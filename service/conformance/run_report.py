@@ -202,8 +202,9 @@ class RunReport:
             yield f"dtype: in {dtype} the answer passes; if its numbers are of that type, say so."
         named = self.names.get(outcome.case.id)
         if named and (named.findings or named.name != UNEXPLAINED or dtype is None):
-            texts = [f"{named.name}: {named.sentence}", *named.findings, named.effect]
-            yield " ".join(filter(None, [*texts, *named.threads]))
+            found = f"Found: {'; '.join(named.findings)}." if named.findings else ""
+            texts = [f"{named.name}: {named.sentence}", found, named.effect, *named.threads]
+            yield " ".join(filter(None, texts))
             if named.request is not None and named.request.body is None:
                 yield f"its numbers: {named.request.url}"
 

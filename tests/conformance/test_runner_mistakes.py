@@ -132,7 +132,7 @@ def test_what_is_unexplained_says_where_the_numbers_are_wrong(
     assert (mistake["name"], mistake["by"]) == ("unexplained", "")
     assert mistake["findings"]
     printed = capfd.readouterr().out
-    assert f"unexplained: {mistake['sentence']} {mistake['findings'][0]}" in printed
+    assert f"unexplained: {mistake['sentence']} Found: {mistake['findings'][0]}" in printed
 
 
 def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
