@@ -85,11 +85,10 @@ def run(options: argparse.Namespace) -> int:
     if not cases:
         print(f"no case is named {options.only or 'in the suite'}", file=sys.stderr)
         return REFUSED
-    reports = {each for each in (options.json, options.junit) if each is not None}
-    for path in reports:
-        is_open = os.access(path if path.exists() else path.parent, os.W_OK)
-        if path.is_dir() or not (path.parent.is_dir() and is_open):
-            # Before the run, which may take minutes.
+    # Before the run, which may take minutes.
+    for path in filter(None, (options.json, options.junit)):
+        is_writable = os.access(path if path.exists() else path.parent, os.W_OK)
+        if path.is_dir() or not (path.parent.is_dir() and is_writable):
             print(f"{path}: no report can be written to this file", file=sys.stderr)
             return REFUSED
     report = _report(options, *version_of(options.suite, texts), cases)

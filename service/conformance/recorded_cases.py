@@ -149,26 +149,19 @@ def texts_of(place: Path | None) -> dict[str, str]:
 def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
     """Return the version of vector files, and what they are of it: "" if they are all of it.
 
-    The version is that of the checksums beside the files, else that of the package.
-
-    Args:
-        place: of the files.
-        texts: their texts by name.
-
-    Raises:
-        OSError: the checksums cannot be read.
+    The version is that of the checksums in their folder, else that of the package; raises OSError.
     """
-    has_sums = place is not None and (place / SUMS).is_file()
-    sums = (place / SUMS).read_bytes() if place and has_sums else Release.packaged().sums
-    known = {line.split()[-1]: line.split()[0] for line in sums.split(b"\n") if line.strip()}
-    own = {name.encode(): text.encode() for name, text in texts.items() if SUITE in text}
-    others = [
-        name for name, body in own.items() if known.get(name) != sha256(body).hexdigest().encode()
-    ]
-    most = len(known.keys() - {SCHEMA.encode()})
-    part = f"{len(own)} of {most} files" if len(own) < most else ""
-    if others:
-        part = f"changed: {len(others)} of {len(own)} files are not of this version"
+    beside = place and place / SUMS
+    sums = beside.read_bytes() if beside and beside.is_file() else Release.packaged().sums
+    own = Release.of({name: text for name, text in texts.items() if SUITE in text}).sums
+    # The schema is that of the package, whatever the version is.
+    known, found = (
+        {each for each in lines.splitlines() if not each.endswith(SCHEMA.encode())}
+        for lines in (sums, own)
+    )
+    part = f"{len(found)} of {len(known)} files" if len(found) < len(known) else ""
+    if others := len(found - known):
+        part = f"changed: {others} of {len(found)} files are not of this version"
     return sha256(sums).hexdigest()[:12], part
 
 
