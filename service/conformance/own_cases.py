@@ -45,7 +45,8 @@ _SAMPLED = 64
 # Characters of a number with its tolerance, and of all numbers of a file.
 _NUMBER, _MOST_CHARACTERS, _MOST_ROWS = 40, 11000, 8
 # How the rows of a table are chosen and written, which is no part of what a case asks.
-_FORM = {*ROWS, "max_position_embeddings", "pack", "part", "batch", "dtype", "revision", "axes"}
+_LENGTH = "max_position_embeddings"
+_FORM = {*ROWS, _LENGTH, "pack", "part", "batch", "dtype", "revision", "axes"}
 _FORM |= {f"{axis}_{name}" for axis in ("query", "key") for name in ("len", "start", "positions")}
 _SWAPPED = "axes-swapped"
 _REAL = {"complex64": "float32", "complex128": "float64"}
@@ -182,7 +183,12 @@ def _question(url: str, request: TableRequest, have: Mapping[str, StoredTable]) 
     if not (is_of_pairs or "positions" in parameters.model_fields) or of_axes & given.keys():
         rule = "a case needs a table of queries and keys, or whose rows have one position each"
         raise _refused(f"{rule}, not {resource}")
+    if "head" in given:
+        raise _refused("a case has the biases of all heads: leave out head")
     kept = {name: each for name, each in given.items() if name not in _FORM} | layout
+    if "rope_type" in given and "factor" not in given:
+        # A rule may take its factor from it.
+        kept |= {name: each for name, each in given.items() if name == _LENGTH}
     kept |= {name: document.parameters[name] for name in _IMPLIED if name in document.parameters}
     rest = {"query_positions": "0", "key_positions": "0"} if is_of_pairs else {}
     parsed = read_parameters(parameters, kept | rest)

@@ -356,6 +356,15 @@ def test_axes_of_a_rotation_are_those_of_the_url() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_rule_that_takes_its_factor_from_the_length_keeps_it() -> None:
+    rule = "rope_type=yarn&original_max_position_embeddings=16&max_position_embeddings=64"
+
+    case = own("wrong.npy", "--to", f"{TABLE}&{rule}")
+
+    assert case.question.parameters["max_position_embeddings"] == 64
+
+
+@pytest.mark.usefixtures("folder")
 def test_positions_of_rows_are_those_of_the_command() -> None:
     case = own("right.npy", "--to", TABLE, "--start", "100")
     assert case.question.positions is not None
@@ -412,6 +421,10 @@ def test_a_right_array_has_no_case(capfd: pytest.CaptureFixture[str]) -> None:
             "x (2, 64, 8): no packing of the table has such a shape",
         ),
         (
+            ["head.npy", "--to", "/relative/alibi?num_heads=2&query_len=4&head=1"],
+            "to: a case has the biases of all heads: leave out head",
+        ),
+        (
             ["masked.npy", "--to", "/relative/alibi?num_heads=2&query_len=4&masked=true"],
             "to: a case has finite numbers: name the bias before a mask is added",
         ),
@@ -427,6 +440,7 @@ def test_other_tables_are_refused(
     np.save("slopes.npy", np.arange(8.0))
     np.save("mixed.npy", np.stack([np.load("right.npy"), np.load("wrong.npy")]))
     bias = np.array([[[1.0]], [[2.0]]]) * np.arange(4)
+    np.save("head.npy", bias[0] + np.zeros((4, 1)))
     np.save("masked.npy", np.where(np.tri(4, dtype=bool), bias, -np.inf))
 
     assert main(["diagnose", *arguments, "--write-case", "case.json"]) == 2
