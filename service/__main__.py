@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,10 +127,11 @@ def _add_conformance(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < _MOST_SECONDS:
-        raise ValueError(text)
-    return seconds
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < _MOST_SECONDS:
+            return seconds
+    rule = f"{text!r} is no number of seconds above 0 and below {_MOST_SECONDS}"
+    raise argparse.ArgumentTypeError(rule)
 
 
 def _add_report(report: argparse.ArgumentParser) -> None:

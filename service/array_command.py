@@ -137,20 +137,22 @@ def _report(
     assert isinstance(report, Report)
     if options.write_case is None:
         return report, None
-    return report, partial(_write_case, options.write_case, parameters, content)
+    return report, partial(_write_case, options.write_case, parameters, content, report)
 
 
-def _write_case(file: Path, parameters: Parameters, content: Input) -> None:
+def _write_case(file: Path, parameters: Parameters, content: Input, report: Report) -> None:
     """Write a vector file of rows that are wrong; raises PosrefError or OSError."""
     # The suite takes a tenth of a second to import, and compare and identify do without.
     from service.conformance.own_cases import own_case  # noqa: PLC0415
 
     assert isinstance(parameters, ModelDiagnoseParameters)
+    assert isinstance(report, DiagnoseReport)
     url = expected_url(parameters, content, parameters.to, default_settings())
     if parameters.positions is not None:
         request = table_request(url).without("start", "seq_len")
         url = url_of(request.with_parameters(positions=str(parameters.positions)))
-    file.write_text(own_case(file.stem, url, content.arrays), "utf-8")
+    mistakes = {each.name for each in report.mistakes}
+    file.write_text(own_case(file.stem, url, content.arrays, mistakes), "utf-8")
 
 
 def _report_of_tables(endpoint: Endpoint, options: argparse.Namespace) -> tuple[Report, None]:

@@ -3,23 +3,31 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import orjson
 
 from service.conformance import suite
 from service.conformance.files.all_files import FILES
-from service.conformance.implementations import Implementation, ImplementationFailed
-from service.conformance.judging import InvalidAnswer, Judgement, read_answer
-from service.conformance.naming import names_of
-from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
+from service.conformance.implementations import Conduct, Implementation, ImplementationFailed
+from service.conformance.judging import InvalidAnswer, Judgement, read_answer, stored
+from service.conformance.naming import Named, names_of
+from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of, version_of
 from service.conformance.release import INDEX, Release
-from service.conformance.run_report import UNLISTED, Outcome, RunReport, plain
+from service.conformance.run_report import UNLISTED, Outcome, RunReport, counted, plain
+from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.errors import PosrefError
+from service.numerics.dtypes import Elements, to_float64
 
 OK, REFUSED = 0, 2
+# What the digits that a type needs cost, in its roundings.
+_DIGITS = 1 / 8
 
 
 def write(options: argparse.Namespace) -> int:
@@ -31,11 +39,15 @@ def write(options: argparse.Namespace) -> int:
     drawn = options.full
     texts = {f"{each.stem}.json": suite.text_of(each, drawn, options.seed) for each in FILES}
     release = Release.of(texts)
-    index = orjson.dumps(release.index(), option=orjson.OPT_INDENT_2) + b"\n"
+    index = orjson.dumps(release.index(is_served=not drawn), option=orjson.OPT_INDENT_2) + b"\n"
     bodies = {**release.files, INDEX: index}
     _replace_all(options.folder, bodies)
-    cases = sum(1 for _ in cases_in(texts))
-    several = f"{len(bodies)} files, {cases} cases, {sum(map(len, bodies.values()))} bytes"
+    sizes = {
+        "file": len(bodies),
+        "case": len([*cases_in(texts)]),
+        "byte": sum(map(len, bodies.values())),
+    }
+    several = ", ".join(counted(count, noun) for noun, count in sizes.items())
     print(f"{options.folder}: suite {release.version}, {several}")
     return OK
 
@@ -73,7 +85,13 @@ def run(options: argparse.Namespace) -> int:
     if not cases:
         print(f"no case is named {options.only or 'in the suite'}", file=sys.stderr)
         return REFUSED
-    report = _report(options, Release.of(texts).version, cases)
+    # Before the run, which may take minutes.
+    for path in filter(None, (options.json, options.junit)):
+        is_writable = os.access(path if path.exists() else path.parent, os.W_OK)
+        if path.is_dir() or not (path.parent.is_dir() and is_writable):
+            print(f"{path}: no report can be written to this file", file=sys.stderr)
+            return REFUSED
+    report = _report(options, *version_of(options.suite, texts), cases)
     sys.stdout.buffer.write(report.text().encode())
     sys.stdout.flush()
     for path, body in ((options.json, report.json_bytes), (options.junit, report.junit)):
@@ -82,35 +100,39 @@ def run(options: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def _report(options: argparse.Namespace, version: str, cases: Sequence[RecordedCase]) -> RunReport:
+def _report(
+    options: argparse.Namespace, version: str, part: str, cases: Sequence[RecordedCase]
+) -> RunReport:
     """Return the report about an implementation that is started, asked, and ended."""
-    outcomes, failure, implementation = list[Outcome](), None, None
+    outcomes, failure, conduct = list[Outcome](), None, Conduct()
+    start = time.monotonic()
     try:
-        with Implementation(options.program, version, options.timeout) as implementation:
-            outcomes.extend(_outcome(implementation, case) for case in cases)
+        with Implementation(options.program, options.timeout) as implementation:
+            conduct = implementation.conduct
+            implementation.greet(version)
+            for case in cases:
+                start = time.monotonic()
+                outcomes.append(_outcome(implementation, case))
             implementation.leave()
     except ImplementationFailed as error:
         failure = plain(error)
         rest = cases[len(outcomes) :]
-        if implementation is not None:
-            outcomes.append(Outcome(rest[0], "errs", failure))
+        if conduct.hello:
+            seconds = time.monotonic() - start
+            outcomes.append(Outcome(rest[0], "errs", failure, seconds=seconds))
             rest = rest[1:]
         outcomes.extend(Outcome(case, "not_asked") for case in rest)
-    judgements = [each.judgement for each in outcomes if each.judgement is not None]
-    names = names_of(judgements, diagnoses=not options.no_diagnosis)
-    if implementation is None:
-        return RunReport(version, {}, outcomes, names, failure)
-    return RunReport(
-        version,
-        implementation.hello,
-        outcomes,
-        names,
-        failure,
-        implementation.passed_over,
-        implementation.first_passed_over,
-        implementation.unasked,
-        implementation.code,
-    )
+    names = dict[str, Named]()
+    # Of numbers that pass in another type, a diagnosis would look for a mistake in vain.
+    for is_mislabelled in (False, True):
+        judgements = [
+            each.judgement
+            for each in outcomes
+            if each.judgement is not None and (each.passes_as is not None) == is_mislabelled
+        ]
+        diagnoses = not (options.no_diagnosis or is_mislabelled)
+        names |= names_of(judgements, diagnoses=diagnoses)
+    return RunReport(version, part, outcomes, names, conduct, failure)
 
 
 def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
@@ -118,17 +140,44 @@ def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
     question = case.question
     if not implementation.offers(question.kind, question.resource, question.parameters):
         return Outcome(case, "unsupported", UNLISTED)
+    start = time.monotonic()
     message = implementation.ask(case.message)
+    outcome = partial(Outcome, case, seconds=time.monotonic() - start)
     match message["type"]:
         case "answer":
             try:
                 judgement = Judgement(case, read_answer(message, case))
             except InvalidAnswer as error:
-                return Outcome(case, "errs", plain(error))
-            return Outcome(case, "passes" if judgement.has_passed else "fails", "", judgement)
+                return outcome("errs", plain(error))
+            if judgement.has_passed:
+                return outcome("passes", judgement=judgement)
+            return outcome("fails", judgement=judgement, passes_as=_narrower_type(judgement))
         case "unsupported":
-            return Outcome(case, "unsupported", plain(message.get("reason", "")))
-        case "error":
-            return Outcome(case, "errs", plain(message.get("message", "")))
+            return outcome("unsupported", plain(message.get("reason", "")))
         case other:
-            return Outcome(case, "errs", f"its answer has the type {plain(other)}")
+            return outcome(
+                "errs", plain(message.get("message", f"its answer has the type {other}"))
+            )
+
+
+def _narrower_type(judgement: Judgement) -> str | None:
+    """Return the type in which an answer passes that fails in its own; None if there is none.
+
+    Types narrower than float32 hide mistakes: numbers must look like theirs, with some digits.
+    """
+    answer = judgement.answer
+    if answer.dtype not in UNIT_ROUNDOFF or not judgement.has_shape:
+        return None
+    for dtype in [*UNIT_ROUNDOFF][[*UNIT_ROUNDOFF].index(answer.dtype) + 1 :]:
+        if Judgement(judgement.case, replace(answer, dtype=dtype)).has_passed and (
+            dtype == "float32" or all(_are_of(dtype, each) for each in answer.sent.values())
+        ):
+            return dtype
+    return None
+
+
+def _are_of(dtype: str, array: Elements) -> bool:
+    """Return whether numbers are of a type, but for what few digits in a text may cost."""
+    held = stored(array, dtype)
+    apart = np.abs(to_float64(held.elements, held.dtype) - array)
+    return bool((apart <= _DIGITS * UNIT_ROUNDOFF[dtype] * np.abs(array)).all())

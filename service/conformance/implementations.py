@@ -5,12 +5,15 @@ ask for. Its standard error is that of the runner.
 """
 
 import os
+import re
 import selectors
 import signal
 import subprocess
 import time
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
@@ -19,42 +22,56 @@ from service.errors import shortened
 
 PROTOCOL = 1
 # How long a command may take to leave.
-LEAVE_SECONDS = 20.0
+LEAVE_SECONDS = 5.0
 # More than the largest case of the full suite in JSON, by far.
 MOST_LINE_BYTES = 2**25
-_READ_BYTES = 2**16
+_READ_BYTES, _KEPT_BYTES = 2**16, 2**7
 # How long a process that has closed its pipes may take to end.
 _END_SECONDS = 1.0
 # A child of the command may hold its pipes: whether the command lives is looked at so often.
 _LOOK_SECONDS = 0.05
+# What a command may say. A line that is not JSON is a message that went wrong if it has a type.
+_TYPES = ("hello", "answer", "unsupported", "error")
+_TYPED = re.compile(rf'"type"\s*:\s*"({"|".join(_TYPES)})"'.encode())
 
 
 class ImplementationFailed(Exception):
     """The command does not start, ends, is silent, or speaks another protocol."""
 
 
-class Implementation:
-    """A running command.
+@dataclass
+class Conduct:
+    """The conduct of a command, beside its answers.
 
     Attributes:
         hello: what the implementation says of itself.
         passed_over: how many lines on its standard output are no messages.
         first_passed_over: the first of them.
         unasked: how many messages came that nothing had asked for.
+        was_ended: True if it did not leave when it was asked to.
         code: its exit code, once it has left.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        version: str,
-        timeout_seconds: float,
-    ) -> None:
-        """Start a command, and exchange greetings; raises ImplementationFailed."""
-        self.passed_over, self.unasked, self.first_passed_over = 0, 0, ""
-        self.code: int | None = None
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    passed_over: int = 0
+    first_passed_over: str = ""
+    unasked: int = 0
+    was_ended: bool = False
+    code: int | None = None
+
+
+class Implementation:
+    """A running command.
+
+    Attributes:
+        conduct: what it does beside its answers.
+    """
+
+    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
+        """Start a command; raises ImplementationFailed."""
+        self.conduct = Conduct()
         self._timeout_seconds = timeout_seconds
-        self._received, self._is_too_long = bytearray(), False
+        self._received, self._is_too_long, self._is_early = bytearray(), False, False
         self._has_ended = self._is_killed = False
         try:
             # A session of its own: its process group can be ended with all of its children.
@@ -71,13 +88,6 @@ class Implementation:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-        try:
-            greeting = {"type": "hello", "protocol": PROTOCOL, "suite": version}
-            self.hello = self._answer_to(greeting)
-            self._check_hello()
-        except BaseException:
-            self.kill()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +95,9 @@ class Implementation:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def _check_hello(self) -> None:
-        hello = self.hello
+    def greet(self, version: str) -> None:
+        """Exchange greetings about a version of the suite; raises ImplementationFailed."""
+        hello = self._answer_to({"type": "hello", "protocol": PROTOCOL, "suite": version})
         if hello.get("type") != "hello":
             raise ImplementationFailed(f"the answer to hello is {shortened(hello)}, and not hello")
         if (spoken := hello.get("protocol")) != PROTOCOL:
@@ -96,6 +107,7 @@ class Implementation:
             listed = hello.get(name, [])
             if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
                 raise ImplementationFailed(f"hello: {name} must be a list of strings")
+        self.conduct.hello = hello
 
     def offers(self, kind: str, resource: str, parameters: Mapping[str, Any]) -> bool:
         """Return whether the implementation says that it answers such questions.
@@ -109,12 +121,14 @@ class Implementation:
             asked["rope_types"] = str(parameters.get("rope_type", "default"))
         elif kind != "model":
             asked["resources"] = resource
-        return all(value in self.hello.get(name, [value]) for name, value in asked.items())
+        return all(value in self.conduct.hello.get(name, [value]) for name, value in asked.items())
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a question; raises ImplementationFailed if there is none."""
         self._receive()
         self._drop_unasked()
+        # Neither is a line the answer that has begun before the question.
+        self._is_early = bool(self._received)
         return self._answer_to(message)
 
     def _answer_to(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +157,8 @@ class Implementation:
             self._exchange(memoryview(b""), _LOOK_SECONDS)
             self._drop_unasked()
         with suppress(subprocess.TimeoutExpired):
-            self.code = self._process.wait(max(deadline - time.monotonic(), 0.0))
+            self.conduct.code = self._process.wait(max(deadline - time.monotonic(), 0.0))
+        self.conduct.was_ended = self.conduct.code is None
         self.kill()
 
     def kill(self) -> None:
@@ -190,39 +205,46 @@ class Implementation:
     def _receive(self) -> None:
         """Read what has arrived."""
         assert self._process.stdout is not None
+        # Before the last words are read, which come before the end.
+        is_over = self._process.poll() is not None
         try:
             block = os.read(self._process.stdout.fileno(), _READ_BYTES)
         except BlockingIOError:
             # A child may hold the pipe open when the command has ended.
-            self._has_ended = self._process.poll() is not None
+            self._has_ended = is_over
             return
         self._has_ended = not block
         self._received += block
         if len(self._received) > MOST_LINE_BYTES and b"\n" not in self._received:
-            self._received, self._is_too_long = bytearray(), True
+            # Its beginning tells a message from noise.
+            del self._received[_KEPT_BYTES:]
+            self._is_too_long = True
 
     def _drop_unasked(self) -> None:
         """Count the messages that came before they were asked for."""
-        while (message := self._next_message()) is not None:
-            self.unasked += message.get("type") != "bye"
+        while self._next_message() is not None:
+            self.conduct.unasked += 1
 
     def _next_message(self) -> dict[str, Any] | None:
         """Return the next message that has arrived; None if there is none."""
-        while True:
-            end = self._received.find(b"\n")
-            if end < 0:
-                return None
-            line = bytes(self._received[:end])
+        while (end := self._received.find(b"\n")) >= 0:
+            line = bytes(self._received[:end]).strip().removeprefix(BOM_UTF8)
             del self._received[: end + 1]
-            if self._is_too_long:
-                self._is_too_long = False
-                return {"type": "error", "message": f"a line of more than {MOST_LINE_BYTES} bytes"}
-            message = _message_of(line.strip())
-            if message is not None:
+            message = _message_of(line)
+            if self._is_too_long and line.startswith(b"{"):
+                rule = f"a line of more than {MOST_LINE_BYTES} bytes"
+                message = {"type": "error", "message": rule}
+            is_early, self._is_early, self._is_too_long = self._is_early, False, False
+            if message is None:
+                conduct = self.conduct
+                conduct.passed_over += 1
+                text = line.decode("utf-8", "replace")
+                conduct.first_passed_over = conduct.first_passed_over or shortened(text)
+            elif is_early:
+                self.conduct.unasked += 1
+            else:
                 return message
-            self.passed_over += 1
-            text = line.decode("utf-8", "replace").strip()
-            self.first_passed_over = self.first_passed_over or shortened(text)
+        return None
 
 
 def _message_of(line: bytes) -> dict[str, Any] | None:
@@ -230,10 +252,10 @@ def _message_of(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(b"{"):
         return None
     try:
-        message = orjson.loads(line)
+        message: dict[str, Any] = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        if b'"type"' not in line:
+        if not _TYPED.search(line):
             return None
-        return {"type": "error", "message": f"a line is not JSON: {error}"}
-    is_message = isinstance(message, dict) and isinstance(message.get("type"), str)
-    return message if is_message else None
+        rule = "; what is not finite is null" if re.search(rb"\b(NaN|Infinity)\b", line) else ""
+        return {"type": "error", "message": f"a line is not JSON: {error}{rule}"}
+    return message if message.get("type") in _TYPES else None

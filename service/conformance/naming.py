@@ -7,9 +7,9 @@ cases of the run, and is made most often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -64,6 +64,8 @@ class Named:
         by: ``numbers`` of the mistake, ``arithmetic``, ``diagnosis``; "" if nothing explains it.
         others: further names that fit as well.
         request: the request that a posref server answers with the wrong numbers.
+        values: what a diagnosis says of the mistake, as the base that was used.
+        findings: what else a diagnosis says of the numbers.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Named:
     by: str = ""
     others: tuple[str, ...] = ()
     request: Request | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
 
 
 _UNEXPLAINED = Named(UNEXPLAINED, "No mistake that is known explains these numbers.")
@@ -98,7 +102,7 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
             if found is None and asked:
                 with suppress(*_NOT_MADE):
                     found = _diagnosed(each)
-                asked = asked - 1 if found else 0
+                asked = asked - 1 if found and found.by else 0
             named[each.case.id] = found or _UNEXPLAINED
     return named
 
@@ -305,12 +309,23 @@ def _diagnosed(judgement: Judgement) -> Named | None:
         report = diagnose_arrays(parameters, Input(tables), default_settings())
     except PosrefError:
         return None
+    findings = tuple(each.sentence for each in report.findings or ())
+    if report.verdict == "none" and findings:
+        return replace(_UNEXPLAINED, findings=findings)
     if report.verdict != "diagnosed":
         return None
-    first, *others = (each.name for each in report.mistakes)
-    about = suite.about(first)
-    threads = tuple(about["threads"])
-    return Named(first, report.sentence, about["effect"], threads, "diagnosis", tuple(others))
+    first, *others = report.mistakes
+    about, names = suite.about(first.name), tuple(each.name for each in others)
+    return Named(
+        first.name,
+        report.sentence,
+        about["effect"],
+        tuple(about["threads"]),
+        "diagnosis",
+        names,
+        values=first.model_extra or {},
+        findings=findings,
+    )
 
 
 def _sent(array: Elements, dtype: str, *, is_index: bool) -> StoredTable:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import orjson
 
 from service.conformance.questions import Question
-from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, Release
+from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, SUMS, Release
 from service.conformance.tolerance import Expectation
 from service.errors import InvalidBody
 
@@ -143,6 +144,25 @@ def texts_of(place: Path | None) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise InvalidBody(f"{place}: a file is no text: {error}") from error
     return {name: text for name, text in texts.items() if name not in {INDEX, SCHEMA}}
+
+
+def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
+    """Return the version of vector files, and what they are of it: "" if they are all of it.
+
+    The version is that of the checksums in their folder, else that of the package; raises OSError.
+    """
+    beside = place and place / SUMS
+    sums = beside.read_bytes() if beside and beside.is_file() else Release.packaged().sums
+    own = Release.of({name: text for name, text in texts.items() if SUITE in text}).sums
+    # The schema is that of the package, whatever the version is.
+    known, found = (
+        {each for each in lines.splitlines() if not each.endswith(SCHEMA.encode())}
+        for lines in (sums, own)
+    )
+    part = f"{len(found)} of {len(known)} files" if len(found) < len(known) else ""
+    if others := len(found - known):
+        part = f"changed: {others} of {len(found)} files are not of this version"
+    return sha256(sums).hexdigest()[:12], part
 
 
 def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:

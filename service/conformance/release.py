@@ -85,8 +85,17 @@ class Release:
                 archive.writestr(entry, body)
         return stream.getvalue()
 
-    def index(self) -> dict[str, Any]:
-        """Return the index: what the release has, where it is, and what changed in each version."""
+    def index(self, *, is_served: bool = True) -> dict[str, Any]:
+        """Return the index: what the release has, where it is, and what changed in each version.
+
+        Args:
+            is_served: whether a server has the files; they have no URLs otherwise.
+        """
+
+        def where(name: str, body: bytes) -> dict[str, Any]:
+            entry = {"bytes": len(body), "sha256": sha256(body).hexdigest()}
+            return entry | ({"url": f"{PATH}{self.version}/{name}"} if is_served else {})
+
         cases = {name: len(content["cases"]) for name, content in self.contents.items()}
         return {
             "suite": SUITE,
@@ -98,23 +107,16 @@ class Release:
                     "name": content["name"],
                     "file": name,
                     "cases": cases[name],
-                    **self._where(name, self.listed[name]),
+                    **where(name, self.listed[name]),
                 }
                 for name, content in self.contents.items()
             ],
-            "schema": self._where(SCHEMA, self.listed[SCHEMA]),
-            "sums": self._where(SUMS, self.sums),
-            "zip": self._where(ARCHIVE, self.archive()),
+            "schema": where(SCHEMA, self.listed[SCHEMA]),
+            "sums": where(SUMS, self.sums),
+            "zip": where(ARCHIVE, self.archive()),
             "changelog": [
                 {"version": version, "changes": text} for version, text in changes().items()
             ],
-        }
-
-    def _where(self, name: str, body: bytes) -> dict[str, Any]:
-        return {
-            "bytes": len(body),
-            "sha256": sha256(body).hexdigest(),
-            "url": f"{PATH}{self.version}/{name}",
         }
 
 

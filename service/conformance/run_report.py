@@ -1,13 +1,15 @@
 """The report of a run: as text, as JSON, and as JUnit XML.
 
-The JSON has ``suite``, ``protocol``, ``implementation`` (name, version, language), ``exit_code``,
-``failure`` (how the command failed, or null), ``passed_over`` and ``unasked`` (lines that are no
-messages, and messages that nothing asked for), ``summary`` (the number of cases by status) and
-``cases``. A case has ``id``, ``file``, ``status`` (a key of the summary) and ``reason``; if it was
-judged, ``dtype``, ``share`` (the largest, of what is allowed), ``untold`` (numbers of which nothing
-can be told) and ``numbers``; if it passes, ``grade``; if it fails, ``wrong`` (how many numbers),
-``first`` (array, index, position, got, want, allowed) and ``mistake`` (name, sentence, effect,
-threads, by, others, request). What is not finite is null.
+The JSON has ``suite`` (its version), ``part`` (what the files are of that version, or ""),
+``protocol``, ``implementation`` (name, version, language), ``exit_code``, ``failure`` (how the
+command failed, or null), ``passed_over`` and ``unasked`` (lines that are no messages, and messages
+that nothing asked for), ``was_ended`` (whether it ignored bye), ``summary`` (the number of cases by
+status) and ``cases``. A case has ``id``, ``file``, ``status`` (a key of the summary), ``reason``
+and ``seconds`` (of the answer); if it was judged, ``dtype``, ``share`` (the largest, of what is
+allowed), ``untold`` (numbers of which nothing can be told) and ``numbers``; if it passes,
+``grade``; if it fails, ``wrong`` (how many numbers), ``first`` (array, index, position, got, want,
+allowed), ``passes_as`` (the narrower type in which it passes, or null) and ``mistake`` (name,
+sentence, effect, threads, by, others, request, values, findings). What is not finite is null.
 """
 
 import re
@@ -19,9 +21,10 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from service.conformance.implementations import PROTOCOL
+from service.conformance import implementations
+from service.conformance.implementations import PROTOCOL, Conduct
 from service.conformance.judging import Judgement
-from service.conformance.naming import Named
+from service.conformance.naming import UNEXPLAINED, Named
 from service.conformance.recorded_cases import RecordedCase
 
 Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
@@ -29,13 +32,15 @@ Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked
 PASSED, FAILED, UNSUPPORTED, BROKEN = 0, 1, 2, 3
 UNLISTED = "not listed in hello"
 _STATUSES: tuple[Status, ...] = ("passes", "fails", "errs", "unsupported", "not_asked")
+# Of one case, and of several.
 _TEXTS = {
-    "passes": "pass",
-    "fails": "fail",
-    "errs": "err",
-    "unsupported": "are not supported",
-    "not_asked": "were not asked",
+    "passes": ("passes", "pass"),
+    "fails": ("fails", "fail"),
+    "errs": ("errs", "err"),
+    "unsupported": ("is not supported", "are not supported"),
+    "not_asked": ("was not asked", "were not asked"),
 }
+_MOST_REASONS = 5
 # A terminal would obey most of these, and XML cannot have them.
 _UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INDENT = " " * 6
@@ -44,6 +49,11 @@ _INDENT = " " * 6
 def plain(text: object) -> str:
     """Return what an implementation says in one line that can be printed."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(text).split()))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +65,16 @@ class Outcome:
         status: what became of it.
         reason: why it errs, or is not supported or not asked.
         judgement: of its answer.
+        passes_as: the narrower type in which an answer passes that fails in its own.
+        seconds: how long the answer took.
     """
 
     case: RecordedCase
     status: Status
     reason: str = ""
     judgement: Judgement | None = None
+    passes_as: str | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +83,19 @@ class RunReport:
 
     Attributes:
         version: of the suite.
-        hello: what the implementation says of itself.
+        part: what the files are of that version; "" if they are all of it.
         outcomes: one for each case.
         names: those of the mistakes of failing cases, by the id of the case.
+        conduct: that of the command.
         failure: how the command failed; None if it did not.
-        passed_over: how many lines on its standard output are no messages.
-        first_passed_over: the first of them.
-        unasked: how many messages came that nothing had asked for.
-        code: its exit code.
     """
 
     version: str
-    hello: Mapping[str, Any]
+    part: str
     outcomes: Sequence[Outcome]
     names: Mapping[str, Named] = field(default_factory=dict)
+    conduct: Conduct = field(default_factory=Conduct)
     failure: str | None = None
-    passed_over: int = 0
-    first_passed_over: str = ""
-    unasked: int = 0
-    code: int | None = None
 
     @property
     def counts(self) -> dict[Status, int]:
@@ -101,17 +109,27 @@ class RunReport:
         counts = self.counts
         if self.failure is not None:
             return BROKEN
-        if counts["fails"] or counts["errs"] or self.unasked:
+        if counts["fails"] or counts["errs"] or self.conduct.unasked:
             return FAILED
         return PASSED if counts["passes"] else UNSUPPORTED
 
+    @property
+    def _suite(self) -> str:
+        return f"{self.version}, {self.part}" if self.part else self.version
+
+    @property
+    def _unasked(self) -> str:
+        rule = "came that nothing had asked for: answers may be those to other questions"
+        return f"{counted(count, 'message')} {rule}" if (count := self.conduct.unasked) else ""
+
     def text(self) -> str:
-        """Return the report as text: a line for each file, and two for each case that fails."""
+        """Return the report as text: a line for each file, and some for each case that fails."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        named = " ".join(plain(self.hello.get(name, "")) for name in ("name", "version")).strip()
-        yield f"{named or 'it has no name'}, suite {self.version}"
+        hello = self.conduct.hello
+        named = " ".join(plain(hello.get(name, "")) for name in ("name", "version")).strip()
+        yield f"{named or 'it has no name'}, suite {self._suite}"
         files: dict[str, list[Outcome]] = {}
         for each in self.outcomes:
             files.setdefault(each.case.file, []).append(each)
@@ -126,16 +144,21 @@ class RunReport:
                 yield from self._lines_of(name, outcomes, told)
         if unlisted:
             yield f"{'-':<6}{UNLISTED}: {', '.join(unlisted)}"
-        counts = [f"{count} {_TEXTS[name]}" for name, count in self.counts.items() if count]
+        counts = [
+            f"{count} {_said_of(name, count)}" for name, count in self.counts.items() if count
+        ]
         yield ", ".join(counts) or "no case was asked"
-        if self.passed_over:
-            rule = "on its standard output are no messages and were passed over, the first"
-            yield f"{self.passed_over} lines {rule}: {plain(self.first_passed_over)}"
-        if self.unasked:
-            rule = "came that nothing had asked for: answers may be those to other questions"
-            yield f"{self.unasked} messages {rule}"
-        if self.code:
-            yield f"it left with exit code {self.code}"
+        if count := self.conduct.passed_over:
+            lines = f"{counted(count, 'line')} of its standard output"
+            first = plain(self.conduct.first_passed_over)
+            yield f"not a message, and passed over: {lines}, the first: {first}"
+        if self._unasked:
+            yield self._unasked
+        if self.conduct.was_ended:
+            seconds = f"{implementations.LEAVE_SECONDS:g} seconds"
+            yield f"it did not leave within {seconds} of bye, and was ended"
+        if self.conduct.code:
+            yield f"it left with exit code {self.conduct.code}"
         if self.failure is not None:
             yield f"FAILED: {plain(self.failure)}"
 
@@ -155,10 +178,11 @@ class RunReport:
             parts.append(", ".join(f"{count} {grade}" for grade, count in grades.items()))
         if untold := sum(each.untold for each in passing):
             parts.append(f"nothing can be told of {untold} numbers")
-        for status in ("unsupported", "not_asked"):
-            if rest := by_status[status]:
-                reason = f" ({rest[0].reason})" if rest[0].reason else ""
-                parts.append(f"{len(rest)} {_TEXTS[status]}{reason}")
+        parts += [
+            f"{len(rest)} {_said_of(status, len(rest))}{_reasons(rest)}"
+            for status, rest in by_status.items()
+            if rest and status in {"unsupported", "not_asked"}
+        ]
         mark = "FAIL" if bad else "pass" if passing else "-"
         yield f"{mark:<6}{file:<24}{'; '.join(parts)}"
         for each in bad:
@@ -174,22 +198,31 @@ class RunReport:
             yield outcome.reason
             return
         yield outcome.judgement.summary
-        if named := self.names.get(outcome.case.id):
-            texts = [f"{named.name}: {named.sentence}", named.effect, *named.threads]
+        if (dtype := outcome.passes_as) is not None:
+            yield f"dtype: in {dtype} the answer passes; if its numbers are of that type, say so."
+        named = self.names.get(outcome.case.id)
+        if named and (named.findings or named.name != UNEXPLAINED or dtype is None):
+            found = f"Found: {'; '.join(named.findings)}." if named.findings else ""
+            texts = [f"{named.name}: {named.sentence}", found, named.effect, *named.threads]
             yield " ".join(filter(None, texts))
+            if named.request is not None and named.request.body is None:
+                yield f"its numbers: {named.request.url}"
 
     def json_bytes(self) -> bytes:
         """Return the report as JSON."""
         content = {
             "suite": self.version,
+            "part": self.part,
             "protocol": PROTOCOL,
             "implementation": {
-                name: plain(self.hello.get(name, "")) for name in ("name", "version", "language")
+                name: plain(self.conduct.hello.get(name, ""))
+                for name in ("name", "version", "language")
             },
             "exit_code": self.exit_code,
             "failure": self.failure,
-            "passed_over": self.passed_over,
-            "unasked": self.unasked,
+            "passed_over": self.conduct.passed_over,
+            "unasked": self.conduct.unasked,
+            "was_ended": self.conduct.was_ended,
             "summary": self.counts,
             "cases": [self._content(each) for each in self.outcomes],
         }
@@ -201,6 +234,7 @@ class RunReport:
             "file": outcome.case.file,
             "status": outcome.status,
             "reason": outcome.reason,
+            "seconds": round(outcome.seconds, 3),
         }
         judgement = outcome.judgement
         if judgement is None:
@@ -219,15 +253,23 @@ class RunReport:
             else:
                 content["wrong"] = int(judgement.wrong.sum())
                 content["first"] = asdict(judgement.first_wrong)
+                content["passes_as"] = outcome.passes_as
         if named := self.names.get(outcome.case.id):
             content["mistake"] = asdict(named)
         return content
 
     def junit(self) -> bytes:
         """Return the report as JUnit XML: a file is a class, a case a test."""
-        suite = ET.Element("testsuite", name=f"posref conformance {self.version}")
+        seconds = f"{sum(each.seconds for each in self.outcomes):.3f}"
+        suite = ET.Element("testsuite", name=f"posref conformance {self._suite}", time=seconds)
         for each in self.outcomes:
-            test = ET.SubElement(suite, "testcase", classname=each.case.file, name=each.case.id)
+            test = ET.SubElement(
+                suite,
+                "testcase",
+                classname=each.case.file,
+                name=each.case.id,
+                time=f"{each.seconds:.3f}",
+            )
             if each.status in {"unsupported", "not_asked"}:
                 ET.SubElement(test, "skipped", message=each.reason)
             elif each.status != "passes":
@@ -235,9 +277,13 @@ class RunReport:
                 first, *others = self._about(each)
                 told = ET.SubElement(test, tag, message=others[0] if others else first)
                 told.text = "\n".join([first, *others])
-        if self.failure is not None:
-            test = ET.SubElement(suite, "testcase", classname="posref", name="command")
-            ET.SubElement(test, "error", message=plain(self.failure)).text = plain(self.failure)
+        for name, tag, rule in (
+            ("command", "error", plain(self.failure or "")),
+            ("messages", "failure", self._unasked),
+        ):
+            if rule:
+                test = ET.SubElement(suite, "testcase", classname="posref", name=name)
+                ET.SubElement(test, tag, message=rule).text = rule
         for name, tag in (
             ("tests", "testcase"),
             ("failures", "failure"),
@@ -250,3 +296,16 @@ class RunReport:
         ET.indent(root)
         body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         return body + b"\n"
+
+
+def _said_of(status: Status, count: int) -> str:
+    return _TEXTS[status][count != 1]
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> str:
+    """Return the reasons of cases in parentheses, of several how often each is given."""
+    given = Counter(each.reason for each in outcomes if each.reason)
+    are_several = len(given) > 1
+    texts = [f"{count} × {each}" if are_several else each for each, count in given.most_common()]
+    shown = [*texts[:_MOST_REASONS], *(["…"] if len(texts) > _MOST_REASONS else [])]
+    return f" ({'; '.join(shown)})" if shown else ""

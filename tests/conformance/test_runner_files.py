@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,9 @@ from service.__main__ import main
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in
+from service.conformance.release import Release
+from service.conformance.run_report import counted
+from tests.conformance.engines.broken import BROKEN
 
 ENGINE = Path(__file__).parent / "engines" / "rotary.py"
 TABLE = "/rope?head_dim=8&rope_theta=10000&seq_len=64&pack=concat"
@@ -64,6 +67,74 @@ def test_more_cases_are_drawn_from_a_seed(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") != contents(tmp_path / "three")
     cases = json.loads((tmp_path / "one" / "rope_a.json").read_bytes())["cases"]
     assert [each["id"] for each in cases] == ["rope/a/1", "rope/a/2", "rope/a/3", "rope/a/4"]
+
+
+def test_only_files_that_a_server_has_have_urls(tmp_path: Path) -> None:
+    for name, more in (("core", []), ("drawn", ["--full", "1"])):
+        assert main(["conformance", "write", str(tmp_path / name), *more]) == 0
+
+    core, drawn = (
+        json.loads((tmp_path / name / "index.json").read_bytes()) for name in ("core", "drawn")
+    )
+    assert core["sums"]["url"] == f"/conformance/{core['version']}/SHA256SUMS"
+    entries = [*drawn["files"], drawn["schema"], drawn["sums"], drawn["zip"]]
+    assert not any("url" in each for each in entries)
+    assert all(each["sha256"] for each in entries)
+
+
+def test_one_thing_is_no_several(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert counted(1, "case") == "1 case"
+    assert main(["conformance", "write", str(tmp_path / "two")]) == 0
+    assert ", 2 cases, " in capfd.readouterr().out
+
+
+def test_a_report_names_the_version_and_what_its_files_are_of_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    release = Release.packaged()
+    folder, junit, report = (tmp_path / name for name in ("suite", "junit.xml", "report.json"))
+    folder.mkdir()
+
+    def told(place: Path = folder) -> str:
+        reports = ["--junit", str(junit), "--json", str(report)]
+        main(["conformance", "run", *reports, "--suite", str(place), "--", "/no/such/thing"])
+        content = json.loads(report.read_bytes())
+        parts = ", ".join(filter(None, (content["suite"], content["part"])))
+        line = capfd.readouterr().out.splitlines()[0]
+        assert line == f"it has no name, suite {parts}"
+        assert f'name="posref conformance {parts}"' in junit.read_text()
+        return parts
+
+    for name, body in {**release.files, "other.json": b"{}"}.items():
+        (folder / name).write_bytes(body)
+    many = len(release.listed) - 1
+    assert told() == release.version
+    assert told(folder / "rope_yarn.json") == f"{release.version}, 1 of {many} files"
+    for name in ("rope_yarn.json", "resize.json"):
+        (folder / name).unlink()
+    assert told() == f"{release.version}, {many - 2} of {many} files"
+    text = (folder / "rope_axial.json").read_text()
+    (folder / "rope_axial.json").write_text(text.replace("rope/axial/1", "rope/axial/one", 1))
+    changed = f"{release.version}, changed: 1 of {{}} files are not of this version"
+    assert told() == changed.format(many - 2)
+    (folder / "SHA256SUMS").unlink()
+    assert told() == changed.format(many - 2)
+    (folder / "SHA256SUMS").write_bytes(b"no sums\n\n\xff")
+    assert "changed: " in told()
+
+
+@pytest.mark.parametrize("full", [[], ["--full", "2"]])
+def test_a_suite_that_was_written_has_the_version_that_was_printed(
+    full: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "suite"
+    assert main(["conformance", "write", str(folder), *full]) == 0
+    version = capfd.readouterr().out.partition(": suite ")[2][:12]
+
+    assert (
+        main(["conformance", "run", "--suite", str(folder), "--", sys.executable, str(ENGINE)]) == 0
+    )
+    assert capfd.readouterr().out.splitlines()[0] == f"rotary 1, suite {version}"
 
 
 def test_a_write_that_fails_leaves_nothing(
@@ -126,7 +197,7 @@ def written() -> RecordedCase:
 
 def own(*arguments: str) -> RecordedCase:
     assert main(["diagnose", *arguments, "--write-case", "case.json"]) == 1
-    assert Path("case.json").stat().st_size < 10_000
+    assert Path("case.json").stat().st_size < 16_000
     return written()
 
 
@@ -145,11 +216,152 @@ def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(to: str)
 
 @pytest.mark.usefixtures("folder")
 def test_a_case_fails_with_the_implementation_and_passes_once_it_is_mended() -> None:
-    for file, to in (("wrong.npy", TABLE), ("wide.npy", "/rope?head_dim=128&pack=half_concat")):
+    np.save("complex.npy", np.load("wrong.npy")[:, :4] + 1j * np.load("wrong.npy")[:, 4:])
+    for file, to in (
+        ("wrong.npy", TABLE),
+        ("wide.npy", "/rope?head_dim=128&pack=half_concat"),
+        ("complex.npy", TABLE.replace("concat", "complex")),
+    ):
         own(file, "--to", to)
         run = ["conformance", "run", "--suite", "case.json", "--", sys.executable, str(ENGINE)]
         assert main([*run, "twice-the-base"]) == 1
         assert main(run) == 0
+
+
+# Of a broken engine: its name, the resource and the parameters, a change of its array, the query.
+PAIRS: dict[str, tuple[str, str, dict[str, Any], Callable[[Any], Any]]] = {
+    "heads": ("rewarded-distance", "/relative/alibi", {"num_heads": 12}, lambda each: each),
+    "buckets": ("t5-both-ways", "/relative/t5", {"bidirectional": False}, lambda each: each),
+    "a batch": (
+        "rewarded-distance",
+        "/relative/alibi",
+        {"num_heads": 4},
+        lambda each: np.repeat(each[None], 3, 0),
+    ),
+    "integers": (
+        "deberta-backwards",
+        "/relative/deberta",
+        {"bucket_size": 4, "max_position": 16},
+        lambda each: each.astype(np.int32),
+    ),
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_table_of_queries_and_keys_has_a_case_of_those_that_are_wrong(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    engine, resource, parameters, change = PAIRS[name]
+    given = {**parameters, "query_start": 3, "query_len": 40, "key_len": 50}
+    asked = {"kind": "array", "resource": resource, "parameters": given}
+    (array,) = BROKEN[engine]("float32").answer(asked).values()
+    np.save("pairs.npy", change(array))
+    query = "&".join(f"{key}={each}" for key, each in given.items()).lower()
+
+    case = own("pairs.npy", "--to", f"{resource}?{query}")
+
+    listed = case.question.parameters
+    assert case.expected.shape[-2:] == (
+        len(listed["query_positions"]),
+        len(listed["key_positions"]),
+    )
+    assert set(listed["query_positions"]) <= set(range(3, 43))
+    run = ["conformance", "run", "--suite", "case.json", "--", sys.executable, "-m"]
+    assert main([*run, "tests.conformance.engines.broken", engine]) == 1
+    assert main([*run, "tests.conformance.engines.honest"]) == 0
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("convention", ["bloom", "mpt"])
+def test_a_bias_of_one_row_has_a_case(convention: str) -> None:
+    bias = 2.0 ** -np.arange(1, 9)[:, None, None] * np.arange(60)
+    np.save("bias.npy", np.float32(bias * 2))
+
+    case = own(
+        "bias.npy", "--to", f"/relative/alibi?num_heads=8&key_len=60&convention={convention}"
+    )
+
+    assert case.expected.shape[:2] == (8, 1)
+    keys = np.array(case.question.parameters["key_positions"])
+    right = bias[:, :, keys] - (bias[:, :, -1:] if convention == "mpt" else 0)
+    np.testing.assert_allclose(next(iter(case.expected.arrays.values())), right)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda each: np.repeat(each[None], 3, 0),
+        lambda each: each[:, None],
+        lambda each: np.repeat(np.repeat(each[:, None], 3, 1)[None], 2, 0),
+    ],
+    ids=["batch", "one-head", "batch-and-heads"],
+)
+def test_equal_copies_have_the_case_of_one(change: Callable[[Any], Any]) -> None:
+    right = own("wrong.npy", "--to", TABLE).question
+    np.save("copies.npy", change(np.load("wrong.npy")))
+
+    assert own("copies.npy", "--to", TABLE).question == right
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_transposed_table_has_a_case_that_is_not_square() -> None:
+    np.save("transposed.npy", np.load("right.npy").T)
+
+    case = own("transposed.npy", "--to", TABLE)
+
+    assert len({*case.expected.shape}) == 2
+    run = ["conformance", "run", "--suite", "case.json", "--", sys.executable, str(ENGINE)]
+    assert main([*run, "transposed"]) == 1
+    assert main(run) == 0
+    slopes = np.array([0.5, 0.25], dtype=np.float32)[:, None, None]
+    far = -np.abs(np.subtract.outer(np.arange(5), np.arange(7))) * slopes
+    np.save("pairs.npy", far.transpose(0, 2, 1))
+    to = "/relative/alibi?num_heads=2&alibi_bias_max=2&form=symmetric&query_len=5&key_len=7"
+    _, queries, keys = own("pairs.npy", "--to", to).expected.shape
+    assert queries != keys
+
+
+@pytest.mark.usefixtures("folder")
+def test_heads_that_are_taken_for_positions_are_in_the_case() -> None:
+    x, (cos, sin) = np.load("x.npy"), rope(3)
+    cos, sin = cos[:, None], sin[:, None]
+    one, other = x[..., :4], x[..., 4:]
+    np.save("swapped.npy", np.concatenate([one * cos - other * sin, other * cos + one * sin], -1))
+    to = "/rope/apply?head_dim=8&rope_theta=10000&layout=half"
+
+    case = own("x.npy", "--rotated", "swapped.npy", "--to", to)
+
+    np.testing.assert_array_equal(case.question.x[1][0], x[0, 1, 0])
+    turned = np.load("swapped.npy")[0, :2]
+    assert not np.allclose(case.expected.arrays["rotated"], turned[:, case.question.positions])
+
+
+@pytest.mark.usefixtures("folder")
+def test_axes_of_a_rotation_are_those_of_the_url() -> None:
+    x, (cos, sin) = np.load("x.npy"), rope(16)
+    one, other = x[..., :4], x[..., 4:]
+    rotated = np.concatenate([one * cos - other * sin, other * cos + one * sin], axis=-1)
+    rotated[1, 2, 9] *= 1.5
+    np.save("x.npy", np.moveaxis(x, 1, 2))
+    np.save("mixed.npy", np.moveaxis(rotated, 1, 2))
+    to = "/rope/apply?head_dim=8&rope_theta=10000&layout=half&axes=batch,seq,head,channel"
+
+    case = own("x.npy", "--rotated", "mixed.npy", "--to", to)
+
+    assert case.question.positions == (0, 9)
+    np.testing.assert_array_equal(case.question.x, x[1, 2, [0, 9]])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_rule_that_takes_its_factor_from_the_length_keeps_it() -> None:
+    rule = "rope_type=yarn&original_max_position_embeddings=16&max_position_embeddings=64"
+
+    case = own("wrong.npy", "--to", f"{TABLE}&{rule}")
+
+    assert case.question.parameters["max_position_embeddings"] == 64
 
 
 @pytest.mark.usefixtures("folder")
@@ -202,7 +414,19 @@ def test_a_right_array_has_no_case(capfd: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["slopes.npy", "--to", "/relative/alibi/slopes?num_heads=8"],
-            "to: a case needs a table whose rows have one position each, not /relative/alibi",
+            "to: a case needs a table of queries and keys, or whose rows have one position each,",
+        ),
+        (
+            ["mixed.npy", "--to", TABLE],
+            "x (2, 64, 8): no packing of the table has such a shape",
+        ),
+        (
+            ["head.npy", "--to", "/relative/alibi?num_heads=2&query_len=4&head=1"],
+            "to: a case has the biases of all heads: leave out head",
+        ),
+        (
+            ["masked.npy", "--to", "/relative/alibi?num_heads=2&query_len=4&masked=true"],
+            "to: a case has finite numbers: name the bias before a mask is added",
         ),
         (
             ["x.npy", "--rotated", "rotated.npy", "--to", "/rope?head_dim=8&seq_len=16"],
@@ -214,6 +438,10 @@ def test_other_tables_are_refused(
     arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     np.save("slopes.npy", np.arange(8.0))
+    np.save("mixed.npy", np.stack([np.load("right.npy"), np.load("wrong.npy")]))
+    bias = np.array([[[1.0]], [[2.0]]]) * np.arange(4)
+    np.save("head.npy", bias[0] + np.zeros((4, 1)))
+    np.save("masked.npy", np.where(np.tri(4, dtype=bool), bias, -np.inf))
 
     assert main(["diagnose", *arguments, "--write-case", "case.json"]) == 2
     assert capfd.readouterr().err.startswith(f"case.json: {told}")

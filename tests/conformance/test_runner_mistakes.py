@@ -19,7 +19,7 @@ from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.naming import names_of
 from service.conformance.questions import Question, numbers_of
-from service.conformance.recorded_cases import RecordedCase, cases_in
+from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.encodings.rotary.angles import PACKS
 from service.numerics.tables import size
@@ -114,8 +114,79 @@ def test_what_no_numbers_name_is_diagnosed(run: Run, monkeypatch: pytest.MonkeyP
 
     names = [(each["mistake"]["name"], each["mistake"]["by"]) for each in report["cases"]]
     assert names == [("not-rotated", "diagnosis")] * 2 + [("unexplained", "")]
+    _, report = run("twice-the-base")
+    mistake = report["cases"][0]["mistake"]
+    assert (mistake["name"], mistake["values"]["have"]) == ("wrong-base", 20000)
+    assert "20000" in mistake["sentence"]
     _, report = run("not-rotated", options=["--no-diagnosis"])
     assert {each["mistake"]["name"] for each in report["cases"]} == {"unexplained"}
+
+
+def test_what_is_unexplained_says_where_the_numbers_are_wrong(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, report = run("wrong-pairs")
+
+    assert code == 1
+    mistake = report["cases"][0]["mistake"]
+    assert (mistake["name"], mistake["by"]) == ("unexplained", "")
+    assert mistake["findings"]
+    printed = capfd.readouterr().out
+    assert f"unexplained: {mistake['sentence']} Found: {mistake['findings'][0]}" in printed
+
+
+def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    _, report = run("wrong-base")
+
+    url = report["cases"][1]["mistake"]["request"]["url"]
+    assert f"\n      its numbers: {url}\n" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("numbers", "label", "passes_as"),
+    [
+        ("float32", "float64", "float32"),
+        ("float16", "float64", "float16"),
+        ("float16", "float32", "float16"),
+        ("bfloat16", "float32", "bfloat16"),
+        ("float32", "float32", None),
+    ],
+)
+def test_an_answer_that_passes_in_a_narrower_type_says_so(
+    numbers: str, label: str, passes_as: str | None, run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, report = run("", numbers, "compact", label)
+
+    assert code == (passes_as is not None)
+    hinted = [each for each in report["cases"] if each["status"] == "fails"]
+    assert all(each["passes_as"] == passes_as for each in hinted)
+    told = f"dtype: in {passes_as} the answer passes; if its numbers are of that type, say so."
+    assert (told in capfd.readouterr().out) == (passes_as is not None)
+
+
+def test_numbers_of_a_wide_type_are_not_called_narrow(run: Run) -> None:
+    _, report = run("slightly-off", "float32")
+
+    assert report["summary"]["fails"] == 3
+    assert all(each["passes_as"] is None for each in report["cases"])
+
+
+def test_position_ids_may_be_integral_floats() -> None:
+    (case,) = [each for each in cases_in(texts_of(None)) if each.id == "positions/ids/1"]
+    right = case.expected.arrays[
+        "position_ids" if "position_ids" in case.expected.arrays else "array"
+    ]
+
+    def judged(numbers: Any, dtype: Any = "int64") -> bool:
+        message = {"dtype": dtype, "arrays": {"ids": numbers}}
+        return Judgement(case, read_answer(message, case)).has_passed
+
+    for numbers in (right, right.astype(float), right[None]):
+        assert all(
+            judged(numbers.tolist(), dtype) for dtype in ("int64", "float32", "float64", None)
+        )
+    assert not judged((right + 0.5).tolist())
+    assert not judged((right + 2**53).tolist())
 
 
 def test_a_number_that_is_none_is_wrong_and_unexplained(

@@ -57,6 +57,7 @@ def test_right_answers_pass(run: Callable[..., Any]) -> None:
     code, text, report = run("answering()")
 
     assert code == report["exit_code"] == 0
+    assert not report["was_ended"]
     assert text.splitlines()[-1] == "3 pass"
     assert report["summary"]["passes"] == len(report["cases"]) == 3
     assert {each["status"] for each in report["cases"]} == {"passes"}
@@ -95,7 +96,14 @@ ENDS: dict[str, tuple[str, str]] = {
         "it speaks protocol 2, and the runner speaks 1",
     ),
     "no greeting": ("hear(); say(type='answer')", "the answer to hello is"),
-    "a greeting that is not JSON": ("print('{\"type\":', flush=True)", "the answer to hello is"),
+    "a greeting that is not JSON": (
+        'print(\'{"type": "hello",\', flush=True)',
+        "the answer to hello is",
+    ),
+    "half a greeting": (
+        'sys.stdout.write(\'{"type": "hello"\'); sys.stdout.flush(); sys.exit(1)',
+        "it ends with exit code 1",
+    ),
     "a list that is none": (
         "hear(); say(**HELLO, kinds='table')",
         "hello: kinds must be a list of strings",
@@ -143,7 +151,7 @@ def test_a_command_that_is_none_has_code_3(capfd: pytest.CaptureFixture[str]) ->
 ERRS: dict[str, tuple[str, str]] = {
     "not JSON": ('print(\'{"type": "answer", \', flush=True)', "a line is not JSON"),
     "not UTF-8": (
-        'sys.stdout.buffer.write(b\'{"type": "\\xff"}\\n\'); sys.stdout.flush()',
+        'sys.stdout.buffer.write(b\'{"type": "answer", "\\xff": 1}\\n\'); sys.stdout.flush()',
         "a line is not JSON",
     ),
     "a long line": (
@@ -152,7 +160,7 @@ ERRS: dict[str, tuple[str, str]] = {
     ),
     "NaN in a message whose keys are sorted": (
         'print(\'{"dtype": "float32", "x": [NaN], "type": "answer"}\', flush=True)',
-        "a line is not JSON",
+        "; what is not finite is null",
     ),
     "an error": ("say(type='error', message='no \\x1b[31m such\\nfile')", "no �[31m such file"),
     "another type": ("say(type='hello')", "its answer has the type hello"),
@@ -247,15 +255,34 @@ def test_an_answer_that_cannot_be_judged_errs_and_the_next_one_is_asked(
     assert f"ERROR tiny/far/1              {report['cases'][0]['reason']}" in text
 
 
-def test_lines_that_are_no_messages_are_passed_over_and_counted(run: Callable[..., Any]) -> None:
+def test_lines_that_are_no_messages_are_passed_over_and_counted(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(implementations, "MOST_LINE_BYTES", 2**16)
     noise = "print('import error: \\x07no triton'); print('{}'); print('[1]'); print(); "
+    logs = "say(type='log', text='x'); say(type=['answer']); print('{\"type\": \"log\", NaN}'); "
+    log_when_asked = (
+        "\nwhile (m := hear())['type'] == 'case': say(type='log', id=9); say(**right(m))"
+    )
 
-    code, text, report = run(f"{noise}\nanswering()")
+    long = "print('x' * 2**17); "
+
+    code, text, report = run(f"{noise}{logs}{long}hear(); say(**HELLO){log_when_asked}")
 
     assert code == 0
-    assert report["passed_over"] == 4
-    assert "4 lines on its standard output are no messages" in text
-    assert "the first: import error: �no triton" in text
+    assert report["passed_over"] == 11
+    lines = "not a message, and passed over: 11 lines of its standard output"
+    assert f"{lines}, the first: import error: �no triton\n" in text
+
+
+def test_a_message_of_another_type_alone_is_silence(run: Callable[..., Any]) -> None:
+    for before in (GREETED + "hear(); ", ""):
+        script = f"{before}say(type='anwser'); time.sleep(9)"
+
+        code, text, report = run(script, "--timeout", "0.4")
+
+        assert (code, report["passed_over"]) == (3, 1)
+        assert '1 line of its standard output, the first: {"type": "anwser"}' in text
 
 
 def test_a_flood_on_standard_error_stops_nothing(run: Callable[..., Any]) -> None:
@@ -264,19 +291,41 @@ def test_a_flood_on_standard_error_stops_nothing(run: Callable[..., Any]) -> Non
     assert code == 0
 
 
-def test_an_answer_that_nothing_asked_for_is_never_taken_for_one(run: Callable[..., Any]) -> None:
+def test_an_answer_that_nothing_asked_for_is_never_taken_for_one(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
     early = "hear(); say(**HELLO); say(**right({'positions': [9, 9, 9]})); "
 
-    code, text, report = run(f"{early}\nwhile (m := hear())['type'] == 'case': say(**right(m))")
+    code, text, report = run(
+        f"{early}\nwhile (m := hear())['type'] == 'case': say(**right(m))",
+        *("--junit", str(tmp_path / "junit.xml")),
+    )
 
     assert code == 1
     assert report["unasked"] == 1
-    assert "1 messages came that nothing had asked for" in text
+    told = "1 message came that nothing had asked for: answers may be those to other questions"
+    assert f"\n{told}\n" in text
+    root = ET.parse(tmp_path / "junit.xml").getroot()
+    (failure,) = root.findall(".//testcase[@classname='posref'][@name='messages']/failure")
+    assert failure.get("message") == failure.text == told
+
+
+def test_a_line_that_has_begun_before_its_question_is_no_answer(run: Callable[..., Any]) -> None:
+    line = "from json import dumps\nlong = dumps(right({'positions': [9]}))\n"
+    both = "print(dumps(right(hear())), long[:9], sep='\\n', end='', flush=True)\n"
+
+    code, _, report = run(
+        f"{line}{GREETED}{both}m = hear(); print(long[9:], flush=True); say(**right(m))"
+        "\nwhile (m := hear())['type'] == 'case': say(**right(m))"
+    )
+
+    assert (code, report["unasked"], report["summary"]["passes"]) == (1, 1, 3)
 
 
 def test_a_greeting_may_come_before_it_is_asked_for(run: Callable[..., Any]) -> None:
     code, _, report = run(
-        "say(**HELLO); hear()\nwhile (m := hear())['type'] != 'bye': say(**right(m))"
+        "sys.stdout.write('\ufeff'); say(**HELLO); hear()\n"
+        "while (m := hear())['type'] != 'bye': say(**right(m))"
     )
 
     assert code == 0
@@ -292,11 +341,13 @@ def test_a_command_that_does_not_leave_is_ended_with_its_children(
     held = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     held += "file = os.open(PIPE, os.O_WRONLY); is_parent = os.fork()\n"
 
-    code, _, _ = run(
+    code, text, report = run(
         f"{held}if is_parent: answering()\ntime.sleep(99)", pipe=str(tmp_path / "pipe")
     )
 
     assert code == 0
+    assert report["was_ended"]
+    assert text.endswith("it did not leave within 0.1 seconds of bye, and was ended\n")
     # The end of the file: no process holds the pipe any more. An open one would block.
     assert os.read(reader, 1) == b""
     os.close(reader)
@@ -337,11 +388,34 @@ def test_what_the_command_does_not_support_is_no_failure(
 
     assert code == 0
     assert report["cases"][0]["reason"] == "no far ones"
-    assert "-     tiny/far                1 are not supported (no far ones)" in text
+    assert "-     tiny/far                1 is not supported (no far ones)" in text
+    assert text.endswith("2 pass, 1 is not supported\n")
     root = ET.parse(tmp_path / "junit.xml").getroot()
     (skipped,) = root.findall(".//testcase[@classname='tiny/far']/skipped")
     assert skipped.get("message") == "no far ones"
     assert root[0].attrib.items() >= {("tests", "3"), ("skipped", "1"), ("failures", "0")}
+
+
+def test_every_reason_of_a_file_is_told(run: Callable[..., Any]) -> None:
+    serve = "\nwhile (m := hear())['type'] == 'case': say(type='unsupported', reason=m['id'][-1])"
+
+    code, text, _ = run(f"{GREETED}{serve}", "--only", "tiny/near")
+
+    assert code == 2
+    assert "-     tiny/near               2 are not supported (1 × 1; 1 × 2)\n" in text
+
+
+def test_junit_has_the_seconds_of_each_answer(run: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    slow = "m = hear(); time.sleep(0.3); say(**right(m)); m = hear(); say(**right(m)); hear()"
+
+    _, _, report = run(f"{GREETED}{slow}; time.sleep(9)", "--junit", str(file), "--timeout", "0.5")
+
+    root = ET.parse(file).getroot()
+    cases = [float(str(each.get("time"))) for each in root.iterfind(".//testcase[@time]")]
+    assert cases == [each["seconds"] for each in report["cases"]]
+    assert (0.3 <= cases[0] < 0.5, cases[1] < 0.3, cases[2] >= 0.5) == (True, True, True)
+    assert float(str(root[0].get("time"))) == pytest.approx(sum(cases), abs=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -450,16 +524,24 @@ def test_bad_usage_has_code_2(arguments: list[str], capfd: pytest.CaptureFixture
         main(["conformance", *arguments])
 
     assert exited.value.code == 2
-    assert "usage: posref conformance" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "usage: posref conformance" in told
+    assert "_seconds" not in told
+    assert ("is no number of seconds above 0" in told) == ("--timeout" in arguments)
 
 
 def test_a_folder_or_a_report_that_is_none_has_code_2(
-    run: Callable[..., Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["conformance", "run", "--suite", "/no/folder", "--", "true"]) == 2
     assert "/no/folder" in capfd.readouterr().err
-    with pytest.raises(FileNotFoundError):
-        run("answering()", "--json", str(tmp_path / "no" / "report.json"))
+    for option in ("--json", "--junit"):
+        for place in (tmp_path / "no" / "report", tmp_path):
+            command = ["touch", str(tmp_path / "started")]
+            assert main(["conformance", "run", option, str(place), "--", *command]) == 2
+            printed = capfd.readouterr()
+            assert (printed.out, (tmp_path / "started").exists()) == ("", False)
+            assert printed.err == f"{place}: no report can be written to this file\n"
 
 
 def test_an_interrupted_run_ends_the_command(

@@ -1,7 +1,7 @@
 """Rotary tables in NumPy, honest or with one mistake.
 
-``python rotary.py MISTAKE DTYPE PACK``: a mistake of the catalogue, "iterated", "nan", or "" for
-none; the type of the numbers; the packing, compact or half.
+``python rotary.py MISTAKE DTYPE PACK LABEL``: a mistake of the catalogue, "iterated", "nan", or ""
+for none; the type of the numbers; the packing, compact or half; the type that answers say.
 """
 
 import json
@@ -11,7 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-MISTAKE, DTYPE, PACK = (*sys.argv[1:], *("", "float32", "compact")[len(sys.argv) - 1 :])
+MISTAKE, DTYPE, PACK = (*sys.argv[1:4], *("", "float32", "compact")[len(sys.argv) - 1 :])
+LABEL = sys.argv[4] if len(sys.argv) > 4 else DTYPE
 NARROW = {"bfloat16": ml_dtypes.bfloat16}
 REAL: Any = np.float64 if DTYPE == "float64" else np.float32
 
@@ -53,14 +54,20 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
         cos[1, 0] = np.nan
     if MISTAKE == "truncated":
         cos, sin = cos[:-1], sin[:-1]
+    if MISTAKE == "wrong-pairs":
+        cos[:, 1:3] = cos[:, 1:3] ** 3
+    if MISTAKE == "slightly-off":
+        cos = cos * (1 + 1e-3)
     arrays = {}
     for name, array in (("cos", cos), ("sin", sin)):
         numbers = array.astype(NARROW.get(DTYPE, DTYPE)).astype(np.float64)
         if PACK == "half":
             is_mixed = MISTAKE == "layout-swapped"
             numbers = np.repeat(numbers, 2, axis=1) if is_mixed else np.tile(numbers, 2)
+        if MISTAKE == "transposed":
+            numbers = numbers.T
         arrays[name] = [[None if np.isnan(each) else each for each in row] for row in numbers]
-    return {"type": "answer", "id": message["id"], "dtype": DTYPE, "pack": PACK, "arrays": arrays}
+    return {"type": "answer", "id": message["id"], "dtype": LABEL, "pack": PACK, "arrays": arrays}
 
 
 def main() -> None:
