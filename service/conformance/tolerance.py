@@ -11,6 +11,13 @@ float64, which is narrower by that. ε is 2 units of the type that the implement
 where a factor multiplies the numbers, and one unit of T more where T is narrower. n is 3 for a
 rotation that runs in a narrow type: its table, its products and their sum. t is half of the least
 number of T; in float64 it is the bound of the expected numbers themselves.
+
+The angle follows from the formula. An angle p·ω is wrong by at most |p|·ω·c·u, where c counts the
+roundings of the frequency and of the product, and a sine moves by no more than its angle. A
+frequency b^−e costs 3·e·ln b (logarithm, quotient and product, each of a number that is
+exponentiated), the power 2, its reciprocal 1, and the product with the position 1. A frequency of 0
+or 1 costs nothing; a position beyond 2^24 is rounded as well. The modules of ``expectations`` add
+what other steps of a formula cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -116,8 +123,12 @@ class Expectation:
         return np.stack(shares)
 
 
+Keys: TypeAlias = Mapping[str, Any]
+"""The parameters of a question."""
 Expected: TypeAlias = Callable[[Question], Expectation]
 """Returns the expectation of a question; raises PosrefError."""
+Errors: TypeAlias = Callable[[Keys, Float64s], Float64s]
+"""Returns the errors of the only array of a question, in units of float32, given its sizes."""
 
 
 def rounded_up(numbers: Float64s) -> Float64s:
