@@ -192,11 +192,14 @@ def arrays_of(request: Request) -> Mapping[str, Numbers]:
     """Return the arrays of a server's answer by name, not to be written to; raises PosrefError."""
     if request.body is None:
         return _arrays_at(request.url)
-    return {name: numbers_of(table) for name, table in request.document().arrays.items()}
+    return _arrays_in(request.document())
 
 
 # A case asks for the same frequencies again and again.
 @lru_cache(maxsize=64)
 def _arrays_at(url: str) -> Mapping[str, Numbers]:
-    document = Request("GET", url).document()
+    return _arrays_in(read_url(url).document)
+
+
+def _arrays_in(document: Document) -> Mapping[str, Numbers]:
     return {name: numbers_of(table) for name, table in document.arrays.items()}

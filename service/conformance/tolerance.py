@@ -86,11 +86,12 @@ class Expectation:
 
         Args:
             name: the array.
-            dtype: the type of the answer, a key of UNIT_ROUNDOFF.
+            dtype: the type of the answer; another one than those of UNIT_ROUNDOFF is as float64.
         """
         want = np.abs(self.arrays[name])
         if self.angle is None:
             return np.zeros(want.shape)
+        dtype = dtype if dtype in UNIT_ROUNDOFF else "float64"
         unit = UNIT_ROUNDOFF[dtype]
         is_narrow = unit > UNIT
         share = 2.0**-29 if dtype == "float64" else 1.0
@@ -109,7 +110,8 @@ class Expectation:
         mistake. Shape (arrays, …).
 
         Args:
-            arrays: those of an answer, by name, of the expected shape.
+            arrays: those of an answer, by name, of the expected shape; or several copies of each,
+                (copies, …), of which the farthest counts.
             dtype: their type.
         """
         shares = []
@@ -119,7 +121,8 @@ class Expectation:
                 apart = np.abs(np.asarray(arrays[name], dtype=np.float64) - want)
                 is_same = (apart == 0) | (np.isnan(want) & np.isnan(arrays[name]))
                 share = np.where(is_same, 0.0, apart / self.allowed(name, dtype))
-            shares.append(np.where(np.isnan(share), np.inf, share))
+            share = np.where(np.isnan(share), np.inf, share)
+            shares.append(share if share.ndim == want.ndim else share.max(axis=0))
         return np.stack(shares)
 
 

@@ -71,9 +71,8 @@ def _turned(question: Question, omega: Numbers) -> Float64s:
 def angles_of(question: Question) -> Float64s:
     """Return the angles of a rotary table, (…, S, r/2); raises PosrefError."""
     plain = question.changed("xpos", "xpos_centre", "xpos_scale_base", pack="angle")
-    return arrays_of(replace(plain, kind="array", resource="/rope").request)["rope"].astype(
-        np.float64
-    )
+    asked = replace(plain, kind="array", resource="/rope")
+    return arrays_of(asked.request)["rope"].astype(np.float64)
 
 
 def _roundings(keys: Keys, frequencies: Mapping[str, Numbers]) -> Float64s:
@@ -87,8 +86,7 @@ def _roundings(keys: Keys, frequencies: Mapping[str, Numbers]) -> Float64s:
         exponent = 3 * np.log(base) * np.arange(len(omega)) / len(omega)
         counted = _COUNTS[str(keys.get("rope_type", "default"))](exponent, frequencies, keys)
         counted = counted + ("freq_factors" in keys)
-    roundings: Float64s = np.where((omega == 0) | (omega == 1), 0.0, counted)
-    return roundings
+    return np.where((omega == 0) | (omega == 1), 0.0, counted)
 
 
 _Counts: TypeAlias = Callable[[Float64s, Mapping[str, Numbers], Keys], Float64s]
