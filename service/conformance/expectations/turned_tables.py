@@ -39,7 +39,7 @@ def table_expectation(question: Question) -> Expectation:
     found = arrays_of(question.request)
     frequencies = frequencies_of(question)
     factor = float(frequencies["attention_factor"])
-    angles = np.abs(_turned(question, frequencies["inv_freq"]))
+    angles = np.abs(angles_of(question))
     counted = _roundings(question.parameters, frequencies)
     is_far = angles > frequencies["inv_freq"] * (MOST_COUNTED + 0.5)
     allowed = UNIT * angles * (counted + is_far)
@@ -59,13 +59,6 @@ def table_expectation(question: Question) -> Expectation:
 def frequencies_of(question: Question) -> Mapping[str, Numbers]:
     """Return the frequencies of a rotary table, and intermediate numbers; raises PosrefError."""
     return arrays_of(question.of("/rope/frequencies").request)
-
-
-def _turned(question: Question, omega: Numbers) -> Float64s:
-    """Return the angles of a rotary table, but for a few roundings."""
-    if question.positions is None or "mrope_section" in question.parameters:
-        return angles_of(question)
-    return np.multiply.outer(np.array(question.positions, dtype=np.float64), omega)
 
 
 def angles_of(question: Question) -> Float64s:
