@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from math import prod
@@ -31,7 +30,7 @@ def _asked(case: Sequence[Any]) -> Asked:
     more = dict(*rest)
     positions = tuple(more["positions"]) if "positions" in more else None
     x = _vectors(*more["x_shape"]) if "x_shape" in more else more.get("x")
-    return comment, replace(ask(resource, parameters, positions), x=x)
+    return comment, ask(resource, parameters, positions, x)
 
 
 def _listed() -> dict[str, Any]:

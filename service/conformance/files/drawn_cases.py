@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 from service.conformance.files.vector_file import Asked, ask
-from service.conformance.questions import Question
 
 _BASES = (10000.0, 100000.0, 150000.0, 500000.0, 1000000.0, 1000042.0, 5000000.0)
 _FACTORS = (2.0, 2.5, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -134,7 +133,7 @@ def _rotate(random: Random) -> Asked:
         "rope_theta": random.choice((10000.0, 500000.0, 1000000.0)),
     }
     x = [[random.randrange(-8, 9) / 8 for _ in range(head_dim)] for _ in rows]
-    return "drawn", Question("rotate", "/rope/apply", keys, rows, x)
+    return "drawn", ask("/rope/apply", keys, rows, x)
 
 
 def _sinusoid(random: Random) -> Asked:
@@ -251,7 +250,7 @@ def _resize(random: Random) -> Asked:
         ]
         for row in range(height)
     ]
-    return f"drawn: {mode}", Question("resize", "/resize/apply", keys, x=x)
+    return f"drawn: {mode}", ask("/resize/apply", keys, x=x)
 
 
 DRAWN: Mapping[str, Callable[[Random], Asked]] = {

@@ -22,10 +22,13 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def ask(
-    resource: str, parameters: Mapping[str, Any], positions: tuple[int, ...] | None = None
+    resource: str,
+    parameters: Mapping[str, Any],
+    positions: tuple[int, ...] | None = None,
+    x: Any = None,
 ) -> Question:
-    """Return the question for the numbers of a resource."""
-    return Question(_KINDS.get(resource, "array"), resource, parameters, positions)
+    """Return the question for the numbers of a resource, whose kind follows from it."""
+    return Question(_KINDS.get(resource, "array"), resource, parameters, positions, x)
 
 
 @dataclass(frozen=True)
