@@ -2,38 +2,48 @@
 
 from collections.abc import Mapping
 
-from service.conformance.expectations import (
-    biases,
-    made_of_arrays,
-    sinusoids,
-    turned_axes,
-    turned_tables,
-)
+import numpy as np
+
+from service.conformance.expectations import other_numbers, sinusoids, turned_axes, turned_tables
 from service.conformance.questions import Question, arrays_of
-from service.conformance.tolerance import Expectation, Expected
+from service.conformance.tolerance import UNIT, Errors, Expectation, Expected, rounded_up
 from service.errors import Fault, InvalidParameters
 
-_BY_RESOURCE: Mapping[str, Expected] = {
+_EXPECTED: Mapping[str, Expected] = {
     **turned_tables.EXPECTED,
     **turned_axes.EXPECTED,
     **sinusoids.EXPECTED,
-    **made_of_arrays.EXPECTED,
-    **biases.EXPECTED,
+    **other_numbers.EXPECTED,
 }
+_ERRORS: Mapping[str, Errors] = {**sinusoids.ERRORS, **other_numbers.ERRORS}
+# Numbers of an array that is sent, in another order.
+_COPIES = (
+    "/relative/t5/bias",
+    "/relative/swin/bias",
+    "/relative/shaw/embeddings",
+    "/relative/transformer-xl/shift",
+)
 
 
 def expectation(question: Question) -> Expectation:
     """Return the exact numbers of a question and their tolerance; raises PosrefError.
 
-    A resource without an entry of its own has integers, which are exact.
+    A resource without a tolerance of its own has integers, or copies, which are exact.
     """
-    find = _BY_RESOURCE.get(question.resource)
-    return _integers(question) if find is None else find(question)
-
-
-def _integers(question: Question) -> Expectation:
+    resource = question.resource
+    if resource in _EXPECTED:
+        return _EXPECTED[resource](question)
     arrays = arrays_of(question.request)
-    if len(arrays) > 1 or any(each.dtype.kind != "i" for each in arrays.values()):
-        rule = f"the suite has no tolerance for the numbers of {question.resource}"
+    if question.kind == "positions":
+        return Expectation({"position_ids": arrays["position_ids"]})
+    if resource in _COPIES:
+        return Expectation(arrays)
+    numbers = next(iter(arrays.values()))
+    if resource in _ERRORS:
+        size = np.abs(numbers.astype(np.float64))
+        errors = _ERRORS[resource](question.parameters, size)
+        return Expectation(arrays, rounded_up(errors * UNIT))
+    if len(arrays) > 1 or numbers.dtype.kind != "i":
+        rule = f"the suite has no tolerance for the numbers of {resource}"
         raise InvalidParameters(Fault(None, None, rule))
-    return Expectation({"array": next(iter(arrays.values()))})
+    return Expectation({"array": numbers})

@@ -3,7 +3,7 @@
 Copies of a cosine or of a sine, as some packings have, must be equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -93,19 +93,20 @@ def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
     if case.question.kind in {"table", "model"}:
         pack = message.get("pack", "compact")
         return AnswerArrays(dtype, sent, unpacked(pack, sent, case))
-    names = [*case.expected.arrays]
-    if len(names) == len(sent) == 1:
-        sent = {names[0]: next(iter(sent.values()))}
-    if sent.keys() != set(names):
-        raise InvalidAnswer(f"arrays are {_listed(sent)}, and must be {_listed(names)}")
-    shape = case.expected.shape
-    return AnswerArrays(
-        dtype, sent, {name: without_batch(each, shape)[None] for name, each in sent.items()}
-    )
+    named, shape = _named(sent, case.expected.arrays, "must be"), case.expected.shape
+    copies = {name: without_batch(each, shape)[None] for name, each in named.items()}
+    return AnswerArrays(dtype, named, copies)
 
 
-def _listed(names: Any) -> str:
-    return shortened(", ".join(names)) or "none"
+def _named(sent: Mapping[str, Elements], names: Iterable[str], rule: str) -> Mapping[str, Elements]:
+    """Return the arrays of these names; a single one may be sent under any name."""
+    given, wanted = [*sent], [*names]
+    if len(given) == len(wanted) == 1:
+        return {wanted[0]: sent[given[0]]}
+    if {*given} != {*wanted}:
+        found, needed = (shortened(", ".join(each)) or "none" for each in (given, wanted))
+        raise InvalidAnswer(f"arrays are {found}, and {rule} {needed}")
+    return sent
 
 
 def _numbers(name: str, value: Any) -> Elements:
@@ -124,20 +125,18 @@ def _numbers(name: str, value: Any) -> Elements:
 
 def _from_file(name: str, path: Any) -> Elements:
     """Return the array of an npy file, complex numbers as pairs; nothing is ever unpickled."""
+    place = f"{shortened(name)}: {shortened(path)}"
     try:
         # Opening a pipe would wait for its writer.
         if not (isinstance(path, str) and Path(path).is_file()):
-            raise InvalidAnswer(f"{shortened(name)}: {shortened(path)} is no file")
+            raise InvalidAnswer(f"{place} is no file")
         with Path(path).open("rb") as file:
             body = file.read(_MOST_FILE_BYTES + 1)
         if len(body) > _MOST_FILE_BYTES:
-            rule = f"has more than {_MOST_FILE_BYTES} bytes"
-            raise InvalidAnswer(f"{shortened(name)}: {shortened(path)} {rule}")
+            raise InvalidAnswer(f"{place} has more than {_MOST_FILE_BYTES} bytes")
         ((_, table),) = NPY.read(body, ()).arrays.items()
-    except (OSError, ValueError) as error:
-        raise InvalidAnswer(f"{shortened(name)}: {shortened(path)}: {error}") from error
-    except PosrefError as error:
-        raise InvalidAnswer(f"{shortened(name)}: {shortened(path)}: {error.detail}") from error
+    except (OSError, ValueError, PosrefError) as error:
+        raise InvalidAnswer(f"{place}: {error}") from error
     elements = table.elements
     if elements.dtype.kind == "c":
         return np.stack([elements.real, elements.imag], axis=-1)
@@ -176,10 +175,7 @@ def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Cop
         known = ", ".join(each for each, other in PACKS.items() if isinstance(other, Pack))
         raise InvalidAnswer(f"pack is {shortened(pack)}, and must be one of {known}")
     parts = packing.parts
-    if len(parts) == len(sent) == 1:
-        sent = dict(zip(parts, sent.values(), strict=True))
-    if sent.keys() != parts.keys():
-        raise InvalidAnswer(f"arrays are {_listed(sent)}, and of pack={name} {_listed(parts)}")
+    sent = _named(sent, parts, f"of pack={name}")
     copies: dict[str, list[Elements]] = {"cos": [], "sin": []}
     for each, components in parts.items():
         try:
@@ -275,10 +271,8 @@ class Judgement:
     @property
     def _is_untold(self) -> NDArray[np.bool_]:
         expected = self.case.expected
-        if expected.angle is None:
-            return np.zeros(expected.shape, dtype=np.bool_)
-        untold: NDArray[np.bool_] = expected.angle >= np.maximum(expected.scale, 1)
-        return untold
+        angle = np.zeros(expected.shape) if expected.angle is None else expected.angle
+        return np.asarray(angle >= np.maximum(expected.scale, 1))
 
     @property
     def worst_share(self) -> float:
@@ -291,19 +285,18 @@ class Judgement:
 
         Exact is the expected number, rounded once; ulp is within four units in the last place.
         """
-        dtype = self.answer.dtype
-        wanted = self.case.expected.arrays
-        got = self.answer.arrays
-        if all(np.array_equal(got[name], _rounded(want, dtype)) for name, want in wanted.items()):
+        dtype, expected = self.answer.dtype, self.case.expected
+        pairs = [(self.answer.arrays[name], want) for name, want in expected.arrays.items()]
+        is_exact = all(np.array_equal(got, _rounded(want, dtype)) for got, want in pairs)
+        if is_exact or expected.angle is None:
             return "exact"
-        if self.case.expected.angle is None:
-            return "exact"
-        unit = 2 * UNIT_ROUNDOFF[dtype]
-        few = all(
-            (np.abs(got[name] - want) <= _FEW_ULP * unit * 2.0 ** (np.frexp(want)[1] - 1)).all()
-            for name, want in wanted.items()
+        # An ulp is two units of the power of two below a number.
+        few = 2 * _FEW_ULP * UNIT_ROUNDOFF[dtype]
+        is_near = all(
+            (np.abs(got - want) <= few * 2.0 ** (np.frexp(want)[1] - 1)).all()
+            for got, want in pairs
         )
-        return "ulp" if few else "float32"
+        return "ulp" if is_near else "float32"
 
     @property
     def first_wrong(self) -> "WrongNumber":
@@ -323,7 +316,7 @@ class Judgement:
             positions[index[-2]] if has_rows and positions is not None else None,
             float(got[worst]),
             float(want),
-            float(expected.allowed(name, _rule_of(self.answer.dtype))[*index]),
+            float(expected.allowed(name, self.answer.dtype)[*index]),
         )
 
     @property
@@ -368,21 +361,7 @@ class WrongNumber:
 
 def distances(expected: Expectation, answer: AnswerArrays) -> Float64s:
     """Return how far an answer of that shape is from numbers, in shares of what is allowed."""
-    several = max(len(each) for each in answer.copies.values())
-    found = [
-        expected.distances(
-            {name: each[min(copy, len(each) - 1)] for name, each in answer.copies.items()},
-            _rule_of(answer.dtype),
-        )
-        for copy in range(several)
-    ]
-    worst: Float64s = np.max(found, axis=0)
-    return worst
-
-
-def _rule_of(dtype: str) -> str:
-    """Return the type whose rule an answer is held to; integers are exact in any."""
-    return dtype if dtype in UNIT_ROUNDOFF else "float64"
+    return expected.distances(answer.copies, answer.dtype)
 
 
 def _differing(answer: AnswerArrays) -> NDArray[np.bool_]:

@@ -86,6 +86,12 @@ class Question:
         kept = {name: each for name, each in self.parameters.items() if name not in without}
         return replace(self, parameters={**kept, **parameters})
 
+    def of(self, resource: str, kind: Kind = "array", **defaults: Any) -> "Question":
+        """Return the question for another resource, with those parameters that it takes."""
+        names = ENDPOINTS[resource].parameters.model_fields
+        kept = {name: each for name, each in self.parameters.items() if name in names}
+        return Question(kind, resource, {**defaults, **kept})
+
     @cached_property
     def as_table(self) -> "Question":
         """The question itself, or for a model the question for the table of its config.
@@ -102,12 +108,6 @@ class Question:
     def is_rotary(self) -> bool:
         """True of rotary tables, rotations, and the tables of models."""
         return self.resource.startswith("/rope")
-
-    @property
-    def single_table(self) -> tuple[str, Table]:
-        """The name and the table of an answer that has one; raises PosrefError."""
-        ((name, table),) = self.request.document().arrays.items()
-        return name, table
 
     @property
     def layer_types(self) -> tuple[str, ...]:
@@ -192,11 +192,14 @@ def arrays_of(request: Request) -> Mapping[str, Numbers]:
     """Return the arrays of a server's answer by name, not to be written to; raises PosrefError."""
     if request.body is None:
         return _arrays_at(request.url)
-    return {name: numbers_of(table) for name, table in request.document().arrays.items()}
+    return _arrays_in(request.document())
 
 
 # A case asks for the same frequencies again and again.
 @lru_cache(maxsize=64)
 def _arrays_at(url: str) -> Mapping[str, Numbers]:
-    document = Request("GET", url).document()
+    return _arrays_in(read_url(url).document)
+
+
+def _arrays_in(document: Document) -> Mapping[str, Numbers]:
     return {name: numbers_of(table) for name, table in document.arrays.items()}

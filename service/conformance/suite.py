@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from service.analysis.explanation.catalogue import CATALOGUE
 from service.conformance.expected import expectation
@@ -55,9 +54,7 @@ class Flag:
         content: dict[str, Any] = {"name": self.name}
         if self.first is not None:
             content["from"] = self.first
-        content["times" if self.times is not None else "shape"] = (
-            True if self.times is None else self.times
-        )
+        content |= {"shape": True} if self.times is None else {"times": self.times}
         if self.request is not None:
             # The array x of a POST is that of the case: written again, it would be half of a file.
             content["request"] = self.request.content("x")
@@ -127,16 +124,11 @@ def _flag(name: str, question: Question, right: Expectation, wrong: Wrong) -> Fl
     most = min(float(apart.max(initial=0)), MOST_TIMES)
     if most < LEAST_TIMES:
         return None
-    return Flag(name, float(f"{most:.1e}"), first_position(question, apart > 1), wrong.request)
-
-
-def first_position(question: Question, is_wrong: NDArray[np.bool_]) -> int | None:
-    """Return the first listed position with a wrong number, where the rows are positions."""
-    if question.positions is None:
-        return None
-    rows = is_wrong.any(axis=0)
-    rows = rows.any(axis=-1).reshape(-1, len(question.positions)).any(axis=0)
-    return question.positions[int(rows.argmax())]
+    first, positions = None, question.positions
+    if positions is not None:
+        rows = (apart > 1).any(axis=(0, -1)).reshape(-1, len(positions)).any(axis=0)
+        first = positions[int(rows.argmax())]
+    return Flag(name, float(f"{most:.1e}"), first, wrong.request)
 
 
 def cases_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> Iterator[Case]:
@@ -184,15 +176,13 @@ def _contents(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
 
 
 @cache
-def _known() -> Mapping[str, Any]:
-    """Return the table of flags by name."""
+def _known() -> Mapping[str, Mapping[str, Any]]:
     return tomllib.loads((files("service.conformance") / "flags.toml").read_text("utf-8"))
 
 
-def about(name: str) -> dict[str, Any]:
+def about(name: str) -> Mapping[str, Any]:
     """Return what a file says of a flag: its type, the mistake, its effect, and threads."""
-    known: Mapping[str, Any] = _known()[name]
-    return {each: known[each] for each in ("type", "mistake", "effect", "threads")}
+    return _known()[name]
 
 
 def _lines(value: Any, indent: str) -> Iterator[str]:
@@ -206,14 +196,12 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
     if is_row or is_short or not (is_list or is_object):
         yield text
         return
-    start, end = "{}" if isinstance(value, dict) else "[]"
-    items = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+    start, end = "{}" if is_object else "[]"
     yield start
-    for number, (name, each) in enumerate(items):
-        yield f"{',' if number else ''}\n{indent} "
-        if name is not None:
-            yield f"{orjson.dumps(name).decode()}: "
-        yield from _lines(each, f"{indent} ")
+    for number, each in enumerate(value):
+        name = f"{orjson.dumps(each).decode()}: " if is_object else ""
+        yield f"{',' if number else ''}\n{indent} {name}"
+        yield from _lines(value[each] if is_object else each, f"{indent} ")
     yield f"\n{indent}{end}"
 
 

@@ -11,6 +11,13 @@ float64, which is narrower by that. ε is 2 units of the type that the implement
 where a factor multiplies the numbers, and one unit of T more where T is narrower. n is 3 for a
 rotation that runs in a narrow type: its table, its products and their sum. t is half of the least
 number of T; in float64 it is the bound of the expected numbers themselves.
+
+The angle follows from the formula. An angle p·ω is wrong by at most |p|·ω·c·u, where c counts the
+roundings of the frequency and of the product, and a sine moves by no more than its angle. A
+frequency b^−e costs 3·e·ln b (logarithm, quotient and product, each of a number that is
+exponentiated), the power 2, its reciprocal 1, and the product with the position 1. A frequency of 0
+or 1 costs nothing; a position beyond 2^24 is rounded as well. The modules of ``expectations`` add
+what other steps of a formula cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -79,11 +86,12 @@ class Expectation:
 
         Args:
             name: the array.
-            dtype: the type of the answer, a key of UNIT_ROUNDOFF.
+            dtype: the type of the answer; another one than those of UNIT_ROUNDOFF is as float64.
         """
         want = np.abs(self.arrays[name])
         if self.angle is None:
             return np.zeros(want.shape)
+        dtype = dtype if dtype in UNIT_ROUNDOFF else "float64"
         unit = UNIT_ROUNDOFF[dtype]
         is_narrow = unit > UNIT
         share = 2.0**-29 if dtype == "float64" else 1.0
@@ -102,7 +110,8 @@ class Expectation:
         mistake. Shape (arrays, …).
 
         Args:
-            arrays: those of an answer, by name, of the expected shape.
+            arrays: those of an answer, by name, of the expected shape; or several copies of each,
+                (copies, …), of which the farthest counts.
             dtype: their type.
         """
         shares = []
@@ -112,12 +121,17 @@ class Expectation:
                 apart = np.abs(np.asarray(arrays[name], dtype=np.float64) - want)
                 is_same = (apart == 0) | (np.isnan(want) & np.isnan(arrays[name]))
                 share = np.where(is_same, 0.0, apart / self.allowed(name, dtype))
-            shares.append(np.where(np.isnan(share), np.inf, share))
+            share = np.where(np.isnan(share), np.inf, share)
+            shares.append(share if share.ndim == want.ndim else share.max(axis=0))
         return np.stack(shares)
 
 
+Keys: TypeAlias = Mapping[str, Any]
+"""The parameters of a question."""
 Expected: TypeAlias = Callable[[Question], Expectation]
 """Returns the expectation of a question; raises PosrefError."""
+Errors: TypeAlias = Callable[[Keys, Float64s], Float64s]
+"""Returns the errors of the only array of a question, in units of float32, given its sizes."""
 
 
 def rounded_up(numbers: Float64s) -> Float64s:

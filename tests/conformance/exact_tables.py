@@ -4,16 +4,17 @@ Where the evaluations of the parity tests know a table, their parameters are spe
 is evaluated here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import floor
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import mpmath
 import numpy as np
 
-from service.conformance.files import ids_and_sizes, relative_tables, sinusoidal_tables
+from service.conformance.files import all_files
 from service.conformance.questions import Question
+from tests.conformance.core_cases import core_of
 from tests.exact import UNIT
 from tests.parity.backend import Query
 from tests.parity.exact import COMPOSINGS, EVALUATIONS
@@ -21,27 +22,12 @@ from tests.parity.golden import Array
 from tests.parity.truth import Truth, truths
 
 mpf = mpmath.mpf
-FILES = (*sinusoidal_tables.FILES, *relative_tables.FILES, *ids_and_sizes.FILES)
+FILES = tuple(file for file in all_files.FILES if not file.name.startswith("rope/"))
+CASES = core_of(FILES)
 
 _Exact: TypeAlias = Callable[[Query], Array]
 _DIGITS = 45
 _SINE, _ONCE = 6 * UNIT, 2 * UNIT
-
-
-class Asked(NamedTuple):
-    """A case of the core."""
-
-    id: str
-    question: Question
-
-
-def _all() -> Iterator[Asked]:
-    for file in FILES:
-        for number, (_, question) in enumerate(file.core(), 1):
-            yield Asked(f"{file.name}/{number}", question)
-
-
-CASES = tuple(_all())
 
 
 def exact(question: Question) -> Array:

@@ -1,8 +1,7 @@
 """The rotary cases of the core, and what their questions are in an independent evaluation."""
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -11,6 +10,7 @@ from service.conformance.expected import expectation
 from service.conformance.files.all_files import FILES
 from service.conformance.questions import Question
 from service.conformance.tolerance import Expectation
+from tests.conformance.core_cases import core_of
 from tests.parity.backend import Query
 from tests.parity.exact import Exact
 from tests.parity.exact_axial import axial_angles
@@ -19,23 +19,7 @@ from tests.parity.truth import Truth
 
 _DIGITS = 45
 _ROTATED = 7 * 2.0**-53
-
-
-class Asked(NamedTuple):
-    """A case of the core."""
-
-    id: str
-    question: Question
-
-
-def _all() -> Iterator[Asked]:
-    for file in FILES:
-        if file.name.startswith("rope/"):
-            for number, (_, question) in enumerate(file.core(), 1):
-                yield Asked(f"{file.name}/{number}", question)
-
-
-CASES = tuple(_all())
+CASES = core_of(file for file in FILES if file.name.startswith("rope/"))
 
 
 @cache

@@ -46,3 +46,12 @@ def test_each_layer_type_of_a_config_has_a_table_of_its_own() -> None:
     tables = {name: gemma.changed(layer_type=name).as_table for name in gemma.layer_types}
 
     assert tables["sliding_attention"] != tables["full_attention"]
+
+
+def test_the_last_position_of_a_case_is_that_of_its_length() -> None:
+    """Some take the length from the positions, others from the config: both are right."""
+    for case in CASES:
+        length = case.question.parameters.get("context_length")
+        if length is not None:
+            assert case.question.positions is not None
+            assert max(case.question.positions) == length - 1, case.id

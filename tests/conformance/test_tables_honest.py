@@ -67,3 +67,15 @@ def test_honest_implementations_pass_drawn_cases(file: VectorFile, seed: int) ->
     share, whose = worst_share(question)
 
     assert share <= 1, whose
+
+
+def test_the_tolerance_of_channels_first_moves_with_them_if_all_axes_are_of_one_length() -> None:
+    keys = {"convention": "detr", "height": 8, "width": 8, "d_model": 8}
+    first = Question("array", "/encoding/grid", keys)
+    moved, angle = (
+        expectation(each).angle for each in (first, first.changed(channels_first=False))
+    )
+
+    assert moved is not None
+    assert angle is not None
+    assert np.array_equal(moved, np.moveaxis(angle, -1, 0))

@@ -6,36 +6,34 @@ of a coordinate that is a difference, and so has an error where it is nearly 0, 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from service.conformance.expectations.turned_tables import Pairs, pairs, rotated
-from service.conformance.questions import Question, arrays_of
-from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expected, rounded_up
+from service.conformance.questions import Numbers, Question, arrays_of
+from service.conformance.tolerance import MOST_ANGLE, UNIT, Expectation, Expected, Keys, rounded_up
 from service.encodings.rotary.axial_conventions import CONVENTIONS, Places, Series
 from service.numerics.phase import Float64s
-from service.routes import ENDPOINTS
-
-Keys = Mapping[str, Any]
 
 
 def axial_expectation(question: Question) -> Expectation:
     """Return cosines and sines of an axial table, (S, r/2) each; raises PosrefError."""
+    keys = question.parameters
     found = arrays_of(question.request)
     angles = np.abs(
-        arrays_of(
-            Question("array", question.resource, {**question.parameters, "pack": "angle"}).request
-        )["rope"]
+        arrays_of(replace(question.changed(pack="angle"), kind="array").request)["rope"]
     )
     frequencies = _frequencies(question)
     omega = frequencies["inv_freq"].astype(np.float64)
-    recipe = CONVENTIONS[question.parameters["convention"]]
-    counted = _SERIES[recipe.series](omega, question.parameters)
+    convention = CONVENTIONS[keys["convention"]]
+    counted = np.where((omega == 1) | (omega == 0), 0.0, _SERIES[convention.series](omega, keys))
     coordinates = np.divide(angles, omega, out=np.zeros(angles.shape), where=omega > 0)
-    more, moved = _PLACES[recipe.places](question.parameters, coordinates)
-    is_exact = (omega == 1) | (omega == 0)
-    allowed = UNIT * (angles * (np.where(is_exact, 0.0, counted) + more) + omega * moved)
+    multiplied, moved = _PLACES[convention.places]
+    more = sum(each for name, each in multiplied.items() if name in keys)
+    if moved is None:
+        moved = 4 * float(coordinates.max())
+    allowed = UNIT * (angles * (counted + more) + omega * moved)
     return Expectation(
         {"cos": found["cos"], "sin": found["sin"]},
         rounded_up(np.minimum(allowed, MOST_ANGLE)),
@@ -43,53 +41,42 @@ def axial_expectation(question: Question) -> Expectation:
     )
 
 
-def _frequencies(question: Question) -> Mapping[str, Any]:
+def _frequencies(question: Question) -> Mapping[str, Numbers]:
     """Return the frequency and the axis of each pair; raises PosrefError."""
-    names = ENDPOINTS["/rope/axial/frequencies"].parameters.model_fields
-    kept = {name: each for name, each in question.parameters.items() if name in names}
-    axes = len(question.parameters.get("grid", ())) or sum(
-        name.startswith("positions_") for name in question.parameters
-    )
-    if len(CONVENTIONS[kept["convention"]].axes) > 1:
-        kept["num_axes"] = axes
-    return arrays_of(Question("array", "/rope/axial/frequencies", kept).request)
+    asked, given = question.of("/rope/axial/frequencies"), question.parameters
+    if len(CONVENTIONS[given["convention"]].axes) > 1:
+        listed = sum(name.startswith("positions_") for name in given)
+        asked = asked.changed(num_axes=len(given.get("grid", ())) or listed)
+    return arrays_of(asked.request)
 
 
 def _span(omega: Float64s) -> Float64s:
     """Return 3·e·ln b of each frequency: a power of the base, after a first one."""
     first = omega[0]
-    spans: Float64s = 3 * np.abs(np.log(np.where(omega > 0, omega, first) / first))
-    return spans
-
-
-def _geometric(omega: Float64s, keys: Keys) -> Float64s:
-    return _span(omega) + 4 + 4 * ("ntk_scale" in keys)
+    return np.asarray(3 * np.abs(np.log(np.where(omega > 0, omega, first) / first)))
 
 
 def _periods(omega: Float64s, keys: Keys) -> Float64s:
     """2π/period: a power, its product with the shortest period, the quotient, and the angle."""
     ends = np.log(omega.max() / omega.min()) if "min_period" in keys else 0.0
-    counted: Float64s = _span(omega) + 7 + 2 * ends
-    return counted
+    return np.asarray(_span(omega) + 7 + 2 * ends)
 
 
 def _pixels(omega: Float64s, keys: Keys) -> Float64s:
     """π times a number of an even series, or times a power of one: 2 more at the series' end."""
     is_linear = keys.get("linear_bands", CONVENTIONS[keys["convention"]].linear_bands)
     if is_linear:
-        counted: Float64s = 3 * omega.max() / omega + 3
-        return counted
+        return np.asarray(3 * omega.max() / omega + 3)
     return _rising(omega, keys)
 
 
 def _rising(omega: Float64s, _: Keys) -> Float64s:
     turning = omega[omega > 0]
-    counted: Float64s = _span(omega) + 2 * np.log(turning.max() / turning.min()) + 6
-    return counted
+    return np.asarray(_span(omega) + 2 * np.log(turning.max() / turning.min()) + 6)
 
 
 _SERIES: Mapping[Series, Callable[[Float64s, Keys], Float64s]] = {
-    "geometric": _geometric,
+    "geometric": lambda omega, keys: _span(omega) + 4 + 4 * ("ntk_scale" in keys),
     "periods": _periods,
     "pixels": _pixels,
     "ones": lambda omega, _: np.zeros(omega.shape),
@@ -97,39 +84,28 @@ _SERIES: Mapping[Series, Callable[[Float64s, Keys], Float64s]] = {
 }
 
 
-def _scaled(names: Mapping[str, int]) -> Callable[[Keys, Float64s], tuple[float, float]]:
-    """Return the roundings of coordinates that are multiplied, by the parameters that do it."""
-    return lambda keys, _: (float(sum(each for name, each in names.items() if name in keys)), 0.0)
-
-
-def _spread(keys: Keys, coordinates: Float64s) -> tuple[float, float]:
-    """An even series from start to stop, then divided: an error of the size of its end."""
-    return float("interpolation_scale" in keys), 4 * float(coordinates.max())
-
-
-_PLACES: Mapping[Places, Callable[[Keys, Float64s], tuple[float, float]]] = {
-    "counted": _scaled(
-        {"grid_offset": 1, "grid_step": 1, "reference_grid": 2, "interpolation_scale": 1}
+# Of coordinates: the roundings of parameters that multiply or divide them, and the error of a
+# difference; None where they are an even series from start to stop, relative to its end.
+_PLACES: Mapping[Places, tuple[Mapping[str, int], float | None]] = {
+    "counted": (
+        {"grid_offset": 1, "grid_step": 1, "reference_grid": 2, "interpolation_scale": 1},
+        0.0,
     ),
-    "timed": _scaled({"grid_offset": 1, "grid_step": 1, "fps": 2}),
-    "halves": _scaled({"grid_offset": 1}),
-    "floored": _scaled({}),
-    "spread": _spread,
-    "pixels": lambda _, __: (0.0, 4.0),
-    "centred": lambda _, __: (0.0, 4.0),
-    "fractions": lambda _, __: (0.0, 6.0),
+    "timed": ({"grid_offset": 1, "grid_step": 1, "fps": 2}, 0.0),
+    "halves": ({"grid_offset": 1}, 0.0),
+    "floored": ({}, 0.0),
+    "spread": ({"interpolation_scale": 1}, None),
+    "pixels": ({}, 4.0),
+    "centred": ({}, 4.0),
+    "fractions": ({}, 6.0),
 }
 
 
 def axial_rotation_expectation(question: Question) -> Expectation:
     """Return x, rotated along axes, of the shape of x; raises PosrefError."""
-    names = ENDPOINTS["/rope/axial"].parameters.model_fields
-    kept = {
-        name: each for name, each in question.parameters.items() if name in names and name != "axes"
-    }
-    if "axes_dim" not in kept:
-        kept.setdefault("head_dim", np.shape(question.x)[-1])
-    table = axial_expectation(Question("table", "/rope/axial", kept))
+    is_given = "axes_dim" in question.parameters
+    defaults = {} if is_given else {"head_dim": np.shape(question.x)[-1]}
+    table = axial_expectation(question.changed("axes").of("/rope/axial", "table", **defaults))
     assert table.details is not None
     read = _pairs_of(question.parameters["layout"], table.details["axis"])
     return rotated(question, table, read, read)

@@ -1,15 +1,13 @@
 """Expectations of rotary tables and rotations: the tolerance of each angle, by its roundings.
 
-An implementation in float32 turns by an angle a′ with |a′ − p·ω| ≤ |p|·ω·c·u, where c counts the
-roundings of the frequency and of the product; cosine and sine move by no more than the angle does.
-With e = 2k/r and b the base in effect, the exponent costs 3·e·ln b (logarithm, quotient, product),
-the power 2, its reciprocal 1, the product with the position 1. A rule adds its own. A position
-beyond 2^24 is rounded as well. A frequency of 0 or 1 has no rounding.
+The roundings of an angle are those of the module ``tolerance``, with e = 2k/r and b the base in
+effect. A scaling rule adds its own.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,12 +19,12 @@ from service.conformance.tolerance import (
     UNIT,
     Expectation,
     Expected,
+    Keys,
     rounded_up,
 )
 from service.encodings.rotary.rules import ROPE_TYPES
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
-from service.routes import ENDPOINTS
 
 Pairs: TypeAlias = tuple[Indices, Indices]
 """The first channels of all pairs, and the second ones."""
@@ -41,7 +39,7 @@ def table_expectation(question: Question) -> Expectation:
     found = arrays_of(question.request)
     frequencies = frequencies_of(question)
     factor = float(frequencies["attention_factor"])
-    angles = np.abs(_turned(question, frequencies["inv_freq"]))
+    angles = np.abs(angles_of(question))
     counted = _roundings(question.parameters, frequencies)
     is_far = angles > frequencies["inv_freq"] * (MOST_COUNTED + 0.5)
     allowed = UNIT * angles * (counted + is_far)
@@ -60,28 +58,17 @@ def table_expectation(question: Question) -> Expectation:
 
 def frequencies_of(question: Question) -> Mapping[str, Numbers]:
     """Return the frequencies of a rotary table, and intermediate numbers; raises PosrefError."""
-    names = ENDPOINTS["/rope/frequencies"].parameters.model_fields
-    kept = {name: each for name, each in question.parameters.items() if name in names}
-    return arrays_of(Question("array", "/rope/frequencies", kept).request)
-
-
-def _turned(question: Question, omega: Numbers) -> Float64s:
-    """Return the angles of a rotary table, but for a few roundings."""
-    if question.positions is None or "mrope_section" in question.parameters:
-        return angles_of(question)
-    return np.multiply.outer(np.array(question.positions, dtype=np.float64), omega)
+    return arrays_of(question.of("/rope/frequencies").request)
 
 
 def angles_of(question: Question) -> Float64s:
     """Return the angles of a rotary table, (…, S, r/2); raises PosrefError."""
-    given = {
-        name: each for name, each in question.parameters.items() if not name.startswith("xpos")
-    }
-    asked = Question("array", "/rope", {**given, "pack": "angle"}, question.positions)
+    plain = question.changed("xpos", "xpos_centre", "xpos_scale_base", pack="angle")
+    asked = replace(plain, kind="array", resource="/rope")
     return arrays_of(asked.request)["rope"].astype(np.float64)
 
 
-def _roundings(keys: Mapping[str, Any], frequencies: Mapping[str, Numbers]) -> Float64s:
+def _roundings(keys: Keys, frequencies: Mapping[str, Numbers]) -> Float64s:
     """Return c of each frequency, (r/2,)."""
     omega = frequencies["inv_freq"]
     if "inv_freq" in keys:
@@ -92,11 +79,10 @@ def _roundings(keys: Mapping[str, Any], frequencies: Mapping[str, Numbers]) -> F
         exponent = 3 * np.log(base) * np.arange(len(omega)) / len(omega)
         counted = _COUNTS[str(keys.get("rope_type", "default"))](exponent, frequencies, keys)
         counted = counted + ("freq_factors" in keys)
-    roundings: Float64s = np.where((omega == 0) | (omega == 1), 0.0, counted)
-    return roundings
+    return np.where((omega == 0) | (omega == 1), 0.0, counted)
 
 
-_Counts: TypeAlias = Callable[[Float64s, Mapping[str, Numbers], Mapping[str, Any]], Float64s]
+_Counts: TypeAlias = Callable[[Float64s, Mapping[str, Numbers], Keys], Float64s]
 
 
 def _adding(more: float) -> _Counts:
@@ -104,7 +90,7 @@ def _adding(more: float) -> _Counts:
     return lambda exponent, _, __: exponent + POWER + more
 
 
-def _ntk(exponent: Float64s, _: Mapping[str, Numbers], keys: Mapping[str, Any]) -> Float64s:
+def _ntk(exponent: Float64s, _: Mapping[str, Numbers], keys: Keys) -> Float64s:
     """With mixed_b, a·(k + 1)^mixed_b has 7 roundings: a logarithm, 2 powers, their quotients."""
     if "mixed_b" not in keys:
         return exponent + POWER + 4
@@ -114,9 +100,7 @@ def _ntk(exponent: Float64s, _: Mapping[str, Numbers], keys: Mapping[str, Any]) 
     return counted
 
 
-def _dynamic(
-    exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Mapping[str, Any]
-) -> Float64s:
+def _dynamic(exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Keys) -> Float64s:
     """The base b·α^(r/(r − 2)) has an error, of which a frequency has the share e."""
     count = len(exponent)
     power = count / (count - 1)
@@ -129,9 +113,7 @@ def _dynamic(
     return counted
 
 
-def _llama3(
-    exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Mapping[str, Any]
-) -> Float64s:
+def _llama3(exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Keys) -> Float64s:
     """Inside the band the blend follows the frequency; its share is that of the rule."""
     share = frequencies["smooth_factor"]
     low, factor = keys["low_freq_factor"], keys["factor"]
@@ -142,9 +124,7 @@ def _llama3(
     return np.where((share > 0) & (share < 1), inside, exponent + POWER + 3)
 
 
-def _yarn(
-    exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Mapping[str, Any]
-) -> Float64s:
+def _yarn(exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Keys) -> Float64s:
     """Inside the ramp the blend depends on its ends, which are computed as well."""
     ramp = frequencies["ramp"]
     low, high = frequencies["range_used"]
@@ -190,12 +170,11 @@ def rotation_expectation(question: Question) -> Expectation:
 
 def table_of(question: Question) -> Question:
     """Return the question for the table that a rotation multiplies by."""
-    names = {*ENDPOINTS["/rope"].parameters.model_fields} - {"axes"}
-    kept = {name: each for name, each in question.parameters.items() if name in names}
-    rows = {"positions_h", "cu_seqlens", "grid"} & kept.keys()
+    table = replace(question.changed("axes").of("/rope", "table"), positions=question.positions)
+    rows = {"positions_h", "cu_seqlens", "grid"} & table.parameters.keys()
     if question.positions is None and not rows:
-        kept["seq_len"] = np.shape(question.x)[-2]
-    return Question("table", "/rope", kept, question.positions)
+        return table.changed(seq_len=np.shape(question.x)[-2])
+    return table
 
 
 def rotated(question: Question, table: Expectation, read: Pairs, written: Pairs) -> Expectation:

@@ -6,14 +6,13 @@ The keys are those that are published; the widths are smaller.
 from collections.abc import Iterator
 from typing import Any
 
-from service.conformance.files.vector_file import Asked, VectorFile
+from service.conformance.files.vector_file import Asked, VectorFile, ask
 from service.conformance.questions import Question
 
+_SIZES = {"hidden_size": 512, "num_attention_heads": 32, "num_hidden_layers": 4}
 _LLAMA = {
     "model_type": "llama",
-    "hidden_size": 512,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
+    **_SIZES,
     "max_position_embeddings": 131072,
     "rope_theta": 500000.0,
     "rope_scaling": {
@@ -39,9 +38,7 @@ _GEMMA = {
 }
 _PHI = {
     "model_type": "phi3",
-    "hidden_size": 512,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
+    **_SIZES,
     "max_position_embeddings": 131072,
     "original_max_position_embeddings": 4096,
     "rope_theta": 10000.0,
@@ -53,9 +50,7 @@ _PHI = {
 }
 _GPT_OSS = {
     "model_type": "gpt_oss",
-    "hidden_size": 512,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
+    **_SIZES,
     "head_dim": 32,
     "max_position_embeddings": 131072,
     "rope_theta": 150000.0,
@@ -70,9 +65,7 @@ _GPT_OSS = {
 }
 _QWEN_VL = {
     "model_type": "qwen2_5_vl_text",
-    "hidden_size": 512,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
+    **_SIZES,
     "max_position_embeddings": 128000,
     "rope_theta": 1000000.0,
     "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
@@ -89,31 +82,20 @@ _NEOX = {
 
 
 def _core() -> Iterator[Asked]:
-    def model(config: dict[str, Any], *positions: int, **parameters: Any) -> Question:
-        return Question("model", "/rope/config", {"config": config, **parameters}, positions)
+    def model(config: dict[str, Any], *rows: int, **parameters: Any) -> Question:
+        return ask("/rope/config", {"config": config, **parameters}, (0, 1, *rows))
 
-    yield "Llama 3.1: rope_scaling of the type llama3", model(_LLAMA, 0, 1, 257, 8191, 8193, 131071)
-    yield (
-        "Gemma 3: layers with a sliding window",
-        model(_GEMMA, 0, 1, 257, 1025, 131071, layer_type="sliding_attention"),
-    )
-    yield (
-        "Gemma 3: layers with full attention, which alone are scaled",
-        model(_GEMMA, 0, 1, 257, 1025, 131071, layer_type="full_attention"),
-    )
-    yield (
-        "Phi-3: a long context",
-        model(_PHI, 0, 1, 257, 4095, 4097, 131071, context_length=131072),
-    )
-    yield (
-        "gpt-oss: YaRN, the ends of whose ramp are not rounded",
-        model(_GPT_OSS, 0, 1, 257, 4095, 4097),
-    )
-    yield (
-        "Qwen2.5-VL: a text, whose positions are the same along all axes",
-        model(_QWEN_VL, 0, 1, 257, 32769),
-    )
-    yield "GPT-NeoX: the keys rotary_pct and rotary_emb_base", model(_NEOX, 0, 1, 2, 257, 2047)
+    yield "Llama 3.1: rope_scaling of the type llama3", model(_LLAMA, 257, 8191, 8193, 131071)
+    for comment, layers in (
+        ("Gemma 3: layers with a sliding window", "sliding_attention"),
+        ("Gemma 3: layers with full attention, which alone are scaled", "full_attention"),
+    ):
+        yield comment, model(_GEMMA, 257, 1025, 131071, layer_type=layers)
+    yield "Phi-3: a long context", model(_PHI, 257, 4095, 4097, 131071, context_length=131072)
+    yield "gpt-oss: YaRN, the ends of whose ramp are not rounded", model(_GPT_OSS, 257, 4095, 4097)
+    comment = "Qwen2.5-VL: a text, whose positions are the same along all axes"
+    yield comment, model(_QWEN_VL, 257, 32769)
+    yield "GPT-NeoX: the keys rotary_pct and rotary_emb_base", model(_NEOX, 2, 257, 2047)
 
 
-FILES = (VectorFile("rope/config", _core),)
+FILE = VectorFile("rope/config", _core)
