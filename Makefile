@@ -19,7 +19,7 @@ LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quie
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance adapters facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system test-page same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance adapters facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -32,7 +32,10 @@ test-full: $(VENV)/dev.stamp ## Run all tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
 
 test-system: $(VENV)/explorer.stamp ## Run the tests with real servers, containers and other processors
-	$(BIN)/python -m pytest -m system -p no:xdist
+	$(BIN)/python -m pytest -m system -p no:xdist --ignore=tests/system/explorer
+
+test-page: $(VENV)/explorer.stamp ## Run the tests of the page in Chromium
+	$(BIN)/python -m pytest -m system -p no:xdist tests/system/explorer
 
 same: $(VENV)/dev.stamp ## Compare answers with the recorded ones in tests/data
 	$(BIN)/python -m tests.same
