@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+from service.conformance.wrong_places import places_of
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.rotary.angles import CONSUMERS, PACKS, Pack, PackedTable
 from service.errors import PosrefError, shortened
@@ -326,7 +327,13 @@ class Judgement:
             return f"the shape is {self.answer.shape}, and must be {self.case.expected.shape}"
         first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"
         are_equal = not _differing(self.answer).any()
-        return f"{first.text}; {several}{'' if are_equal else '; copies differ'}"
+        parts = (first.text, several, self.places, "" if are_equal else "copies differ")
+        return "; ".join(filter(None, parts))
+
+    @property
+    def places(self) -> str:
+        """Where the wrong numbers are, as ``only pairs 15 to 17``; "" if everywhere."""
+        return places_of(self.case.question, self.wrong, [*self.case.expected.arrays])
 
 
 @dataclass(frozen=True)

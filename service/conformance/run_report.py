@@ -7,7 +7,8 @@ that nothing asked for), ``was_ended`` (whether it ignored bye), ``summary`` (th
 status) and ``cases``. A case has ``id``, ``file``, ``status`` (a key of the summary), ``reason``
 and ``seconds`` (of the answer); if it was judged, ``dtype``, ``share`` (the largest, of what is
 allowed), ``untold`` (numbers of which nothing can be told) and ``numbers``; if it passes,
-``grade``; if it fails, ``wrong`` (how many numbers), ``first`` (array, index, position, got, want,
+``grade``; if it fails, ``wrong`` (how many numbers), ``places`` (where
+they are, or ""), ``first`` (array, index, position, got, want,
 allowed), ``passes_as`` (the narrower type in which it passes, or null) and ``mistake`` (name,
 sentence, effect, threads, by, others, request, values, findings). What is not finite is null.
 """
@@ -24,7 +25,7 @@ import orjson
 from service.conformance import implementations
 from service.conformance.implementations import PROTOCOL, Conduct
 from service.conformance.judging import Judgement
-from service.conformance.naming import UNEXPLAINED, Named
+from service.conformance.named import UNEXPLAINED, Named
 from service.conformance.recorded_cases import RecordedCase
 
 Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
@@ -189,7 +190,9 @@ class RunReport:
             first, *others = self._about(each)
             yield f"{'FAIL' if each.status == 'fails' else 'ERROR':<6}{each.case.id:<24}{first}"
             for line in others:
-                yield f"{_INDENT}{line.partition(':')[0] if line in told else line}"
+                label = line.partition(":")[0]
+                if line not in told or label != "effect":
+                    yield f"{_INDENT}{label if line in told else line}"
             told.update(others)
 
     def _about(self, outcome: Outcome) -> Iterator[str]:
@@ -203,8 +206,9 @@ class RunReport:
         named = self.names.get(outcome.case.id)
         if named and (named.findings or named.name != UNEXPLAINED or dtype is None):
             found = f"Found: {'; '.join(named.findings)}." if named.findings else ""
-            texts = [f"{named.name}: {named.sentence}", found, named.effect, *named.threads]
-            yield " ".join(filter(None, texts))
+            yield " ".join(filter(None, [f"{named.name}: {named.sentence}", found]))
+            if named.effect:
+                yield " ".join([f"effect: {named.effect}", *named.threads])
             if named.request is not None and named.request.body is None:
                 yield f"its numbers: {named.request.url}"
 
@@ -252,6 +256,7 @@ class RunReport:
                 content["grade"] = judgement.grade
             else:
                 content["wrong"] = int(judgement.wrong.sum())
+                content["places"] = judgement.places
                 content["first"] = asdict(judgement.first_wrong)
                 content["passes_as"] = outcome.passes_as
         if named := self.names.get(outcome.case.id):
