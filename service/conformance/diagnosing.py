@@ -5,10 +5,10 @@ cases of the file do not contradict it: those that fail have the same name, with
 and those that pass do not show it. Several mistakes at once are never taken from one case.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -21,10 +21,12 @@ from service.conformance.named import (
     NOT_MADE,
     UNEXPLAINED,
     Named,
-    about_settings,
+    Settings,
+    are_denied,
     fits,
     is_seen,
-    settings_apart,
+    told_of,
+    with_settings,
 )
 from service.conformance.questions import Question
 from service.delivery.parameters import read_parameters
@@ -36,12 +38,10 @@ from service.numerics.tables import StoredTable
 from service.routes.diagnose import DiagnoseParameters, diagnose_arrays
 from service.settings import default_settings
 
-Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
-
 # Each takes a good part of a second.
 MOST_DIAGNOSED = 5
 _NONE = "No mistake that is known explains these numbers."
-_NOT_MADE_OF_IT = "No mistake whose numbers are made for this case has these numbers"
+_NOT_MADE_OF_IT = "No mistake that the suite makes has these numbers"
 _KEYS = {"wrong-base": "rope_theta"}
 # A diagnosis from few numbers may give a setting as the middle of an interval.
 _INTERVAL = frozenset({"interval", "low", "high"})
@@ -141,18 +141,16 @@ class _OfFile:
 
     def _wrong(self, question: Question) -> Iterator[Wrong]:
         """Yield the answers to a question with the settings of the cases before."""
-        if not (self._found and self._is_consistent):
+        if not (self._found and self._is_consistent and self._settings):
             return
-        settings = next(iter(self._found.values())).settings
-        asked = question.as_table
-        for is_ratio in self._rules() if settings else ():
-            changed = {}
-            for key, (have, want) in settings.items():
-                own = asked.parameters.get(key, want)
-                changed[key] = own * have / want if is_ratio else have
-            moved = asked.changed(**changed)
+        for is_ratio in self._rules():
             with suppress(*NOT_MADE):
+                moved = with_settings(question, self._settings, is_ratio=is_ratio)
                 yield Wrong(expectation(moved), moved.request)
+
+    @property
+    def _settings(self) -> Settings:
+        return next(iter(self._found.values())).settings
 
     def _as_before(self, judgement: Judgement) -> _Diagnosis | None:
         """Return the diagnosis of a case that has the same mistake as those before."""
@@ -160,10 +158,8 @@ class _OfFile:
         for wrong in self._wrong(case.question):
             if is_seen(wrong, case.expected) and fits(wrong, judgement.answer):
                 before = next(iter(self._found.values()))
-                assert wrong.request is not None
-                apart = settings_apart(wrong.request, case.question.request)
-                sentence = about_settings(before.named.name, apart)
-                named = replace(before.named, **sentence, findings=(), request=wrong.request)
+                told = told_of(before.named.name, [wrong], case.question)
+                named = replace(before.named, **told, findings=(), request=wrong.request)
                 return replace(before, named=named)
         return None
 
@@ -176,13 +172,10 @@ class _OfFile:
     @property
     def _is_denied(self) -> bool:
         """True if cases that pass show that no setting is another."""
-        rules = [*self._rules()]
-        denied = set[int]()
-        for each in self._passing:
-            for number, wrong in enumerate(self._wrong(each.case.question)):
-                if is_seen(wrong, each.case.expected) and not fits(wrong, each.answer):
-                    denied.add(number)
-        return bool(denied) and len(denied) == len(rules)
+        settings, passing = self._settings, self._passing
+        return bool(settings) and all(
+            are_denied(settings, passing, is_ratio=each) for each in self._rules()
+        )
 
     def names(self) -> dict[str, Named]:
         """Return the names of the cases."""

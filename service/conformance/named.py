@@ -1,25 +1,31 @@
 """Names of mistakes: what is said of an answer, and which settings differ from the right ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 import numpy as np
 
 from service.conformance import suite
-from service.conformance.judging import AnswerArrays, distances
+from service.conformance.expected import expectation
+from service.conformance.judging import AnswerArrays, Judgement, distances
 from service.conformance.mistakes.wrong import Wrong
-from service.conformance.questions import Request
+from service.conformance.questions import Question, Request
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.errors import PosrefError
 from service.grammar import to_query
 
+Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
+"""The value of each setting that is in use, and the right one."""
+
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 # Makers know the questions of the suite: a case of another one may lack what a mistake needs.
 NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
-# Longer values, such as lists of rows, are no settings that a sentence could have.
-_MOST_SETTINGS, _LONGEST = 6, 40
+# A mistake of a formula is no setting: the request only has the same numbers.
+_FORMULA = "formula"
+_MOST_SETTINGS, _MOST_LISTED, _LONGEST = 6, 4, 40
 
 
 @dataclass(frozen=True)
@@ -72,17 +78,66 @@ def _are_rounded(decimals: int, answer: AnswerArrays) -> bool:
     return bool((apart <= unit * np.abs(numbers)).all())
 
 
-def settings_apart(have: Request, want: Request) -> dict[str, tuple[str | None, str | None]]:
+def with_settings(question: Question, settings: Settings, *, is_ratio: bool) -> Question:
+    """Return a question with other settings: the values of another case, or the same quotients."""
+    asked = question.as_table
+    changed = {}
+    for key, (have, want) in settings.items():
+        own = asked.parameters.get(key, want)
+        changed[key] = own * have / want if is_ratio else have
+    return asked.changed(**changed)
+
+
+def is_denied(values: Mapping[str, Any], passing: Sequence[Judgement]) -> bool:
+    """Return whether cases that pass show that a setting has no other value.
+
+    Args:
+        values: the ``key``, what it is (``have``), and what it should be (``want``).
+        passing: the cases.
+    """
+    try:
+        settings = {values["key"]: (float(values["have"]), float(values["want"]))}
+    except (LookupError, TypeError, ValueError):
+        return False
+    return all(are_denied(settings, passing, is_ratio=each) for each in (False, True))
+
+
+def are_denied(settings: Settings, passing: Sequence[Judgement], *, is_ratio: bool) -> bool:
+    """Return whether cases that pass show that settings have no other values."""
+    for each in passing:
+        with suppress(*NOT_MADE):
+            moved = with_settings(each.case.question, settings, is_ratio=is_ratio)
+            wrong = Wrong(expectation(moved))
+            if is_seen(wrong, each.case.expected) and not fits(wrong, each.answer):
+                return True
+    return False
+
+
+def _settings_apart(have: Request, want: Request) -> dict[str, tuple[str | None, str | None]]:
     """Return the parameters in which two requests differ, with both values; None of one without.
 
     It is empty where the difference is no setting: frequencies that are given, or long lists.
     """
     one, other = _given(have), _given(want)
     names = [name for name in {**other, **one} if one.get(name) != other.get(name)]
-    apart = {name: (one.get(name), other.get(name)) for name in names}
+    if "positions" in names and "start" in names:
+        # Rows are then listed that began somewhere.
+        names.remove("start")
+    apart = {name: _elements_apart(one.get(name), other.get(name)) for name in names}
     texts = [text for pair in apart.values() for text in pair if text is not None]
     is_long = len(apart) > _MOST_SETTINGS or any(len(each) > _LONGEST for each in texts)
     return {} if is_long or "inv_freq" in apart else apart
+
+
+def _elements_apart(have: str | None, want: str | None) -> tuple[str | None, str | None]:
+    """Return two values, of lists of one length their first elements that differ."""
+    one, other = (each.split(",") if each else [] for each in (have, want))
+    if len(one) != len(other):
+        return have, want
+    apart = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+    rest = ["…"] if len(apart) > _MOST_LISTED else []
+    some = [*zip(*apart[:_MOST_LISTED], strict=True)]
+    return ",".join([*some[0], *rest]), ",".join([*some[1], *rest])
 
 
 def _given(request: Request) -> dict[str, str]:
@@ -102,13 +157,30 @@ def _in_words(apart: Mapping[str, tuple[str | None, str | None]]) -> str:
     return ", ".join(texts)
 
 
-def about_settings(name: str, apart: Mapping[str, tuple[str | None, str | None]]) -> dict[str, Any]:
-    """Return the sentence of a mistake with the settings that are others, and their values."""
-    sentence = suite.about(name)["mistake"]
-    if not apart:
-        return {"sentence": sentence, "values": {}}
+def told_of(
+    name: str, wrongs: Sequence[Wrong], question: Question, *, detail: str = ""
+) -> dict[str, Any]:
+    """Return the sentence of a mistake, and the settings and values that its numbers have.
+
+    Args:
+        name: the mistake.
+        wrongs: the wrong answers that fit. If several settings do, none is told.
+        question: the question.
+        detail: what else is known of the mistake.
+    """
+    about = suite.about(name)
+    sentence, is_setting = about["mistake"], about["type"] != _FORMULA
+    apart = [
+        _settings_apart(each.request, question.request) if each.request and is_setting else {}
+        for each in wrongs
+    ]
+    settings = apart[0] if apart and all(each == apart[0] for each in apart) else {}
     values: dict[str, Any] = {}
-    if len(apart) == 1:
-        ((key, (have, want)),) = apart.items()
+    if len(settings) == 1:
+        ((key, (have, want)),) = settings.items()
         values = {"key": key, "have": have, "want": want}
-    return {"sentence": f"{sentence.removesuffix('.')}: {_in_words(apart)}.", "values": values}
+    told = "; ".join(filter(None, [detail, _in_words(settings)]))
+    return {
+        "sentence": f"{sentence.removesuffix('.')}: {told}." if told else sentence,
+        "values": values,
+    }

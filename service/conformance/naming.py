@@ -25,10 +25,10 @@ from service.conformance.named import (
     ITERATED,
     NOT_MADE,
     Named,
-    about_settings,
     fits,
+    is_denied,
     is_seen,
-    settings_apart,
+    told_of,
 )
 from service.conformance.recorded_cases import RecordedCase
 from service.encodings.rotary.angles import PACKS
@@ -77,7 +77,7 @@ class _NameSearch:
     def __init__(self, judgements: Iterable[Judgement]) -> None:
         self.failing: defaultdict[str, list[Judgement]] = defaultdict(list)
         self.passing: defaultdict[str, list[Judgement]] = defaultdict(list)
-        self._wrongs: dict[tuple[str, str], list[Wrong]] = {}
+        self._wrongs: dict[tuple[str, str], list[tuple[int, Wrong]]] = {}
         self._names: dict[str, list[str]] = {}
         self._in_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for each in judgements:
@@ -103,7 +103,7 @@ class _NameSearch:
         counts = self._in_file[file]
         most = max(counts[name] for name in fitting)
         tied = [name for name in fitting if counts[name] == most]
-        misses = {name: self._misses(name, file) for name in tied} if len(tied) > 1 else {}
+        misses = {name: self._misses(name, judgement) for name in tied} if len(tied) > 1 else {}
         first = min(
             fitting,
             key=lambda name: (
@@ -114,49 +114,61 @@ class _NameSearch:
             ),
         )
         about = suite.about(first)
-        others = tuple(name for name in fitting if name != first)
-        threads = tuple(about["threads"])
-        made = self._made(first, judgement.case)
-        requests = [each.request for each in made if fits(each, judgement.answer)]
-        apart = [settings_apart(each, judgement.case.question.request) for each in requests if each]
-        # Several settings may have the same numbers: then none is told.
-        is_one = apart.count(apart[0]) == len(requests) if apart else False
+        made = [each for _, each in self._made_of(first, judgement)]
+        question, detail = judgement.case.question, self._detail(first, made, file)
+        told = told_of(first, made, question, detail=detail)
+        if is_denied(told["values"], self.passing[file]):
+            told = told_of(first, [], question, detail=detail)
         return Named(
             first,
             effect=about["effect"],
-            threads=threads,
+            threads=tuple(about["threads"]),
             by="numbers",
-            others=others,
-            request=requests[0],
-            **about_settings(first, apart[0] if is_one else {}),
+            others=tuple(name for name in fitting if name != first),
+            request=made[0].request,
+            **told,
         )
 
     def _fitting(self, judgement: Judgement, names: Iterable[str]) -> list[str]:
-        return [
-            name
-            for name in names
-            if any(fits(each, judgement.answer) for each in self._made(name, judgement.case))
-        ]
+        return [name for name in names if self._made_of(name, judgement)]
 
-    def _made(self, name: str, case: RecordedCase) -> list[Wrong]:
-        """Return the wrong numbers of a mistake."""
+    def _made_of(self, name: str, judgement: Judgement) -> list[tuple[int, Wrong]]:
+        """Return the wrong numbers of a mistake that an answer has, each with its maker."""
+        made = self._made(name, judgement.case)
+        return [(maker, each) for maker, each in made if fits(each, judgement.answer)]
+
+    def _made(self, name: str, case: RecordedCase) -> list[tuple[int, Wrong]]:
+        """Return the wrong numbers of a mistake, each with the number of its maker."""
         key = name, case.id
         if key not in self._wrongs:
-            made = list[Wrong]()
-            for maker in MAKERS.get(name, ()):
+            made = list[tuple[int, Wrong]]()
+            for number, maker in enumerate(MAKERS.get(name, ())):
                 with suppress(*NOT_MADE), np.errstate(all="ignore"):
                     wrongs = maker(case.question, case.expected)
-                    made += (each for each in wrongs if is_seen(each, case.expected))
+                    made += ((number, each) for each in wrongs if is_seen(each, case.expected))
             self._wrongs[key] = made
         return self._wrongs[key]
 
-    def _misses(self, name: str, file: str) -> int:
-        """Return how many passing cases of a file an implementation with the mistake fails."""
-        return sum(
-            bool(made) and not any(fits(each, judgement.answer) for each in made)
-            for judgement in self.passing[file]
-            for made in [self._made(name, judgement.case)]
-        )
+    def _misses(self, name: str, judgement: Judgement) -> int:
+        """Return how many passing cases of a file an implementation with the mistake fails.
+
+        The mistake is what one maker makes of the case.
+        """
+        counts = Counter[int]()
+        for number in {maker for maker, _ in self._made_of(name, judgement)}:
+            counts[number] = 0
+            for each in self.passing[judgement.case.file]:
+                made = [wrong for maker, wrong in self._made(name, each.case) if maker == number]
+                counts[number] += bool(made) and not any(fits(one, each.answer) for one in made)
+        return min(counts.values())
+
+    def _detail(self, name: str, made: Sequence[Wrong], file: str) -> str:
+        """Return what the makers of wrong numbers say, if all cases that show it have them."""
+        details = {each.detail for each in made}
+        for each in self.failing[file]:
+            shown = {wrong.detail for _, wrong in self._made(name, each.case)}
+            details -= shown - {wrong.detail for _, wrong in self._made_of(name, each)}
+        return details.pop() if len(details) == 1 else ""
 
 
 def _finite(judgement: Judgement) -> Judgement:
