@@ -146,14 +146,18 @@ def _given(request: Request) -> dict[str, str]:
     return {name: to_query(each) for name, each in request.body.items() if name != "x"}
 
 
-def _in_words(apart: Mapping[str, tuple[str | None, str | None]]) -> str:
-    """Return which parameters are others, as ``rope_theta=10000 for 500000``."""
-    texts = []
-    for name, (have, want) in apart.items():
-        if have is None:
-            texts.append(f"{name}={want} is missing")
-        else:
-            texts.append(f"{name}={have}" + ("" if want is None else f" for {want}"))
+def _in_words(settings: Mapping[str, tuple[str | None, str | None]]) -> str:
+    """Return which settings are others, as ``rope_theta=10000 for 500000``."""
+    missing = {name: want for name, (have, want) in settings.items() if have is None}
+    texts = [
+        f"{name}={have}" + ("" if want is None else f" for {want}")
+        for name, (have, want) in settings.items()
+        if name not in missing
+    ]
+    # The other keys are those of the rule.
+    named = ["rope_type"] if "rope_type" in missing else [*missing]
+    if without := ", ".join(f"{name}={missing[name]}" for name in named):
+        texts.append(f"without {without}")
     return ", ".join(texts)
 
 

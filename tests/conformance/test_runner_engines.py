@@ -43,9 +43,9 @@ NAMES = {
     "rule-ignored": "config-key-ignored",
     "old-key-ignored": "config-key-ignored",
     "linear-stretches": "factor-inverted",
-    "linear-on-the-base": "config-key-ignored",
+    "linear-on-the-base": "wrong-rule",
     "global-rule-for-local": "rules-by-layer",
-    "dynamic-at-once": "dynamic-length wrong-parameter",
+    "dynamic-at-once": "wrong-rule",
     "dynamic-one-short": "dynamic-length",
     "ntk-without-exponent": "missing-exponent",
     "llama-switch": "wrong-parameter",
@@ -102,16 +102,31 @@ NAMES = {
     "column-by-column": "axes-swapped",
     "heads-for-positions": "axes-swapped",
     "one-series-of-slopes": "wrong-parameter",
-    "slopes-from-one": "extra-factor",
+    "slopes-from-one": "position-offset extra-factor",
     "rewarded-distance": "wrong-sign",
     "t5-backwards": "wrong-sign",
     "t5-both-ways": "config-key-ignored",
     "deberta-backwards": "wrong-sign",
     "kerple-exchanged": "wrong-parameter",
     "kerple-base-two": "extra-factor",
+    "yarn-clamped-to-pairs": "wrong-rule",
+    "yarn-floor-for-ceiling": "wrong-rule",
+    "yarn-both-down": "wrong-rule",
+    "yarn-without-turns": "wrong-rule",
+    "yarn-in-channels": "wrong-rule",
+    "yarn-narrowed": "wrong-rule",
+    "llama-band-divided": "wrong-parameter",
+    "rest-scaled": "extra-factor",
+    "first-offset": "other-positions",
+    "small-integers": "positions-reset",
+    "stale-row": "positions-stuck",
+    "slopes-from-zero": "position-offset extra-factor",
 }
 # Mistakes that the runner names in no case.
-UNNAMED = {"padding-counted", "deberta-rounds-down"}
+UNNAMED = {
+    *("padding-counted", "deberta-rounds-down", "llama-band-halved", "rotated-in-place"),
+    *("zero-is-forward", "exact-throughout"),
+}
 # Mistakes whose wrong numbers are made of every case that shows them.
 ALWAYS_NAMED = (
     *("halves-of-the-head", "heads-for-positions", "tiled-for-pairs", "backwards"),
@@ -121,7 +136,9 @@ ALWAYS_NAMED = (
     *("attention-root", "attention-one", "attention-twice", "t5-backwards"),
     *("time-for-all", "height-for-all", "width-first", "sections-reversed", "height-for-width"),
     *("exponent-of-the-channel", "exponent-not-floored", "exponent-twice"),
-    "exponent-of-the-pair",
+    *("exponent-of-the-pair", "yarn-clamped-to-pairs", "yarn-floor-for-ceiling", "yarn-both-down"),
+    *("yarn-without-turns", "yarn-in-channels", "llama-band-divided", "rest-scaled"),
+    *("first-offset", "small-integers"),
 )
 
 

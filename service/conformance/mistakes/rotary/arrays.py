@@ -137,7 +137,7 @@ def _rest_scaled(question: Question, right: Expectation) -> Iterator[Wrong]:
         scaled = replace(turning, rotated=right.factor * turning.x)
         yield replace(
             made_of(_of_widest(right), {"rotated": scaled.by(turning.cos, turning.sin)}),
-            detail="channels that pass through have it",
+            detail="channels that pass through have the factor",
         )
 
 
