@@ -22,7 +22,7 @@ Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
 
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 # Makers know the questions of the suite: a case of another one may lack what a mistake needs.
-NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
+NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 # A mistake of a formula is no setting: the request only has the same numbers.
 _FORMULA = "formula"
 _MOST_SETTINGS, _MOST_LISTED, _LONGEST = 6, 4, 40

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from service.__main__ import main
-from service.conformance import diagnosing, naming, suite
+from service.conformance import naming, suite
 from service.conformance.expected import expectation
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, read_answer
@@ -108,7 +108,7 @@ def test_a_mistake_says_which_request_gives_the_wrong_numbers(run: Run) -> None:
 
 def test_what_no_numbers_name_is_diagnosed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming, "MAKERS", {})
-    monkeypatch.setattr(diagnosing, "MOST_DIAGNOSED", 2)
+    monkeypatch.setattr(naming, "_MOST_DIAGNOSED", 2)
 
     _, report = run("not-rotated")
 
