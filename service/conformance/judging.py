@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.conformance.questions import Question
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.delivery.parameters import parse_query, read_parameters
@@ -426,7 +426,7 @@ def _axes(question: Question, rank: int) -> tuple[str, ...]:
     if question.kind == "rotate":
         known = question.parameters.get("axes", _OF_ROTATIONS[-rank:])
     else:
-        with suppress(PosrefError):
+        with suppress(*NOT_MADE):
             known = question.as_table.request.document().axes
     return tuple(each.partition("(")[0] for each in axis_names(known, rank))
 

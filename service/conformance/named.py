@@ -12,17 +12,14 @@ from service.conformance import suite
 from service.conformance.expected import expectation
 from service.conformance.judging import AnswerArrays, Judgement, distances
 from service.conformance.mistakes.wrong import Wrong
-from service.conformance.questions import Question, Request
+from service.conformance.questions import NOT_MADE, Question, Request
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
-from service.errors import PosrefError
 from service.grammar import to_query
 
 Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
 """The value of each setting that is in use, and the right one."""
 
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
-# Makers know the questions of the suite: a case of another one may lack what a mistake needs.
-NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 # A mistake of a formula is no setting: the request only has the same numbers.
 _FORMULA = "formula"
 _MOST_SETTINGS, _MOST_LISTED, _LONGEST = 6, 4, 40

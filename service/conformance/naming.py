@@ -29,7 +29,6 @@ from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.named import (
     ITERATED,
-    NOT_MADE,
     UNEXPLAINED,
     Named,
     Settings,
@@ -40,7 +39,7 @@ from service.conformance.named import (
     told_of,
     with_settings,
 )
-from service.conformance.questions import Question
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS

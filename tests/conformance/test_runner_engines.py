@@ -19,9 +19,9 @@ from service.conformance import naming, suite
 from service.conformance.judging import Judgement, read_answer
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.wrong import Make, Wrong
-from service.conformance.named import NOT_MADE, Named
+from service.conformance.named import Named
 from service.conformance.naming import names_of
-from service.conformance.questions import Question
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
 from service.conformance.tolerance import Expectation
 from tests.conformance.engines.broken import BROKEN
