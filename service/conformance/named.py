@@ -22,7 +22,7 @@ Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
 ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 # A mistake of a formula is no setting: the request only has the same numbers.
 _FORMULA = "formula"
-_MOST_SETTINGS, _MOST_LISTED, _LONGEST = 6, 4, 40
+_MOST_SETTINGS, _MOST_LISTED, _LONGEST, _SHORT = 6, 4, 40, 12
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def _settings_apart(have: Request, want: Request) -> dict[str, tuple[str | None,
 
 
 def _elements_apart(have: str | None, want: str | None) -> tuple[str | None, str | None]:
-    """Return two values, of lists of one length their first elements that differ."""
+    """Return two values, of long lists of one length their first elements that differ."""
     one, other = (each.split(",") if each else [] for each in (have, want))
-    if len(one) != len(other):
+    if len(one) != len(other) or max(len(have or ""), len(want or "")) < _SHORT:
         return have, want
     apart = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
     rest = ["…"] if len(apart) > _MOST_LISTED else []

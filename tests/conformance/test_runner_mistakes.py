@@ -142,6 +142,20 @@ def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFix
     assert f"\n      its numbers: {url}\n" in capfd.readouterr().out
 
 
+def test_an_effect_is_told_once_and_places_of_every_case(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, report = run("wrong-base")
+
+    printed = capfd.readouterr().out
+    assert printed.count("effect: The frequencies are wrong") == 1
+    wrong = [each for each in report["cases"] if each["status"] == "fails"]
+    assert [each["places"] for each in wrong] == ["only pairs from 1 on"] * 2
+    assert printed.count("; only pairs from 1 on\n") == 2
+    told = {"key": "rope_theta", "have": "10000", "want": "500000"}
+    assert wrong[0]["mistake"]["values"] == told
+
+
 @pytest.mark.parametrize(
     ("numbers", "label", "passes_as"),
     [
