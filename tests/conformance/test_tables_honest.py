@@ -20,6 +20,7 @@ _NOT_IMPLEMENTED = {
     *(f"encoding/grid/{number}" for number in (5, 6, 7, 9, 10, 11, 12)),
     *("encoding/tokens/1", "encoding/tokens/3", "encoding/apply/1", "encoding/apply/2"),
     *("relative/operator/1", "relative/operator/2", "relative/alibi/8", "relative/kerple/4"),
+    "relative/kerple/6",
     *("relative/dynamic/1", "relative/dynamic/2"),
 }
 _DRAWN: list[tuple[VectorFile, int]] = [
