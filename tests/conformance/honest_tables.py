@@ -102,7 +102,8 @@ def _grid(keys: Keys, rates: Rates, _: Array) -> Array | None:
     waves = [each.reshape(-1, 1) * omega for each in (x, y)]
     blocks = [part(each) for each in waves for part in (np.sin, np.cos)]
     table = np.concatenate(blocks[2:] + blocks[:2] if name == "transformers" else blocks, axis=1)
-    return np.pad(table, ((int(keys.get("cls_token", False)), 0), (0, 0)))
+    zeros = keys.get("extra_tokens", int(keys.get("cls_token", False)))
+    return np.pad(table, ((zeros, 0), (0, 0)))
 
 
 def _slopes(heads: int, way: str, most: float = 8.0) -> Array:
