@@ -7,18 +7,19 @@ FUZZ_SECONDS ?= 30
 LIBRARY ?= python3
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # Environments of libraries: for make facts, facts-check and bench, for make sweep-position-ids, and
-# for make adapters.
+# for make adapters, where each library has one of its own.
 FACTS := .cache/facts
 POSITIONS_5 := .cache/positions-5
 POSITIONS_4 := .cache/positions-4
 ADAPTERS := .cache/adapters
+LIBRARIES := $(basename $(notdir $(wildcard requirements/adapters/*.in)))
 LIBRARY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
   --require-hashes -r
 # Random inputs of make matrix, and of each family in make sweep-position-ids; and their seed.
 CASES ?= 300
 SEED ?= 1
 
-.PHONY: serve test test-full test-system same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance adapters facts facts-check pictures wheel format clean
+.PHONY: serve test test-full test-system test-page same sweep-text sweep-positions sweep-diffusers sweep-towers sweep-position-ids matrix check fuzz bench performance load starvation scaling explorer lock openapi docs conformance adapters facts facts-check pictures wheel format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -31,7 +32,10 @@ test-full: $(VENV)/dev.stamp ## Run all tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
 
 test-system: $(VENV)/explorer.stamp ## Run the tests with real servers, containers and other processors
-	$(BIN)/python -m pytest -m system -p no:xdist
+	$(BIN)/python -m pytest -m system -p no:xdist --ignore=tests/system/explorer
+
+test-page: $(VENV)/explorer.stamp ## Run the tests of the page in Chromium
+	$(BIN)/python -m pytest -m system -p no:xdist tests/system/explorer
 
 same: $(VENV)/dev.stamp ## Compare answers with the recorded ones in tests/data
 	$(BIN)/python -m tests.same
@@ -122,8 +126,8 @@ docs: $(VENV)/dev.stamp ## Write docs/encodings.md and docs/model-types.md
 conformance: $(VENV)/dev.stamp ## Write the vector files in service/conformance/vectors
 	$(BIN)/python -m tests.data.vectors
 
-adapters: $(VENV)/dev.stamp $(ADAPTERS)/venv.stamp ## Run the conformance suite against libraries and languages, and write the matrix
-	$(BIN)/python -m conformance.run $(ADAPTERS)/bin/python $(ADAPTERS)/reports
+adapters: $(VENV)/dev.stamp $(LIBRARIES:%=$(ADAPTERS)/%/venv.stamp) ## Run the conformance suite against libraries and languages, and write the matrix
+	$(BIN)/python -m conformance.run $(ADAPTERS)
 
 facts: $(FACTS)/venv.stamp ## Write service/models/facts from transformers and diffusers
 	for library in transformers diffusers; do \
@@ -135,16 +139,21 @@ facts-check: $(FACTS)/venv.stamp ## Compare service/models/facts with transforme
 	  $(FACTS)/bin/python -m tools.facts $$library service/models/facts --check || exit 1; \
 	done
 
-lock: $(VENV)/dev.stamp ## Update the pinned requirements
-	$(PIP) uv
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --no-header --upgrade
+lock: $(VENV)/uv.stamp ## Update the pinned requirements
 	for set in "pyproject.toml -o requirements/runtime.txt" \
 	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
 	  "requirements/build.in -o requirements/build.txt" \
 	  "requirements/explorer.in -o requirements/explorer.txt" \
   "requirements/fuzz.in -o requirements/fuzz.txt" \
-	  "requirements/generators.in -o requirements/generators.txt"; do \
-	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
+	  "requirements/generators.in -o requirements/generators.txt" \
+	  "requirements/uv.in -o requirements/uv.txt"; do \
+	  $(COMPILE) $$set || exit 1; \
+	done
+	for library in $(LIBRARIES); do \
+	  $(COMPILE) -c requirements/facts.txt --excludes requirements/adapters/excluded \
+	    requirements/adapters/$$library.in -o requirements/adapters/$$library.txt || exit 1; \
 	done
 
 clean: ## Remove generated files
@@ -174,14 +183,32 @@ $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp
 $(FACTS)/venv.stamp: requirements/facts.txt
 $(POSITIONS_5)/venv.stamp: requirements/facts.txt requirements/timm.txt
 $(POSITIONS_4)/venv.stamp: requirements/transformers-4.txt
-$(ADAPTERS)/venv.stamp: requirements/facts.txt requirements/timm.txt requirements/adapters.txt
 
 # The build of torch without CUDA where pip finds one; the registry's on Linux needs CUDA to import.
 TORCH := requirements/facts-torch-cpu.txt requirements/facts-torch.txt
-$(FACTS)/venv.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp $(ADAPTERS)/venv.stamp: $(TORCH)
+$(FACTS)/venv.stamp $(POSITIONS_5)/venv.stamp $(POSITIONS_4)/venv.stamp: $(TORCH)
 	$(PYTHON) -m venv $(@D)
 	for file in $(filter-out $(TORCH),$^); do $(LIBRARY_PIP) $$file || exit 1; done
 	$(LIBRARY_PIP) requirements/facts-torch-cpu.txt || $(LIBRARY_PIP) requirements/facts-torch.txt
+	touch $@
+
+# pip collects wheels, as its settings say, and uv links their files into the environments: those that
+# have torch share it on the disk.
+WITH_TORCH := $(filter-out mlx numpy onnxruntime,$(LIBRARIES))
+WHEELS := $(ADAPTERS)/wheels
+LINKED = { $(BIN)/python -m pip --disable-pip-version-check download --quiet --no-deps \
+    --require-hashes -d $(WHEELS) -r $(1) && \
+  $(BIN)/uv pip install --quiet --offline --no-index --find-links $(WHEELS) --link-mode hardlink \
+    --cache-dir $(ADAPTERS)/cache --no-deps --require-hashes --python $(@D) -r $(1); }
+$(WITH_TORCH:%=$(ADAPTERS)/%/venv.stamp): $(TORCH)
+$(LIBRARIES:%=$(ADAPTERS)/%/venv.stamp): $(ADAPTERS)/%/venv.stamp: requirements/adapters/%.txt $(VENV)/uv.stamp
+	$(PYTHON) -m venv --clear --without-pip $(@D)
+	$(call LINKED,$<)
+	$(if $(filter $(TORCH),$^),$(call LINKED,$(firstword $(TORCH))) || $(call LINKED,$(lastword $(TORCH))))
+	touch $@
+
+$(VENV)/uv.stamp: requirements/uv.txt $(VENV)/dev.stamp
+	$(PIP) --require-hashes -r requirements/uv.txt
 	touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp

@@ -116,7 +116,12 @@ def _add_conformance(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     )
     run = commands.add_parser("run", help="judge an implementation", description=codes)
     run.add_argument("--suite", type=Path, metavar="DIR", help="a folder, or one file (the core)")
-    run.add_argument("--only", metavar="GLOB", help="ids of cases or names of files, as in rope/*")
+    run.add_argument(
+        "--only",
+        action="append",
+        metavar="GLOB",
+        help="ids of cases, or files: rope/*",
+    )
     run.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     run.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
     run.add_argument("--no-diagnosis", action="store_true",

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         print(error.detail, file=sys.stderr)
         return REFUSED
     if not cases:
-        print(f"no case is named {options.only or 'in the suite'}", file=sys.stderr)
+        print(f"no case is named {' or '.join(options.only or ['in the suite'])}", file=sys.stderr)
         return REFUSED
     # Before the run, which may take minutes.
     for path in filter(None, (options.json, options.junit)):

@@ -106,7 +106,7 @@ class Jumping:
 @contextmanager
 def launched() -> Iterator["Browser"]:
     """Run Chromium without a window."""
-    # Only make test-system and make explorer install Playwright.
+    # Only make test-page, make test-system and make explorer install Playwright.
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as playwright:

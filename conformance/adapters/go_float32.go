@@ -7,38 +7,38 @@ import (
 	"os"
 )
 
-type message struct {
-	Type, Kind, Resource string
-	Parameters           map[string]any
-	Positions            []float64
-}
+type object = map[string]any
 
-func answer(m message) any {
-	base, _ := m.Parameters["rope_theta"].(float64)
-	width, _ := m.Parameters["head_dim"].(float64)
-	if m.Resource != "/rope" || base*width == 0 || len(m.Parameters) != 2 || m.Positions == nil {
-		return map[string]any{"type": "unsupported", "reason": "only a base and a width"}
+func answer(resource any, given object, positions []any) object {
+	numbers := map[string]float64{"head_dim": 0, "rope_theta": 0, "rotary_dim": 0, "partial_rotary_factor": 1, "factor": 1}
+	for name, value := range given {
+		if _, known := numbers[name]; resource != "/rope" || !known && name != "rope_type" {
+			return object{"type": "unsupported", "reason": "no " + name + ", and tables of one axis alone"}
+		}
+		numbers[name], _ = value.(float64)
 	}
-	cos, sin := make([][]float32, len(m.Positions)), make([][]float32, len(m.Positions))
-	for s, position := range m.Positions {
+	width := numbers["rotary_dim"]
+	if width == 0 {
+		width = math.Floor(numbers["head_dim"] * numbers["partial_rotary_factor"])
+	}
+	cos, sin := make([][]float32, len(positions)), make([][]float32, len(positions))
+	for s, position := range positions {
 		for k := 0.0; k < width/2; k++ {
-			y, x := math.Sincos(float64(float32(position) * float32(math.Pow(base, -2*k/width))))
+			omega := float32(math.Pow(numbers["rope_theta"], -2*k/width) / numbers["factor"])
+			y, x := math.Sincos(float64(float32(position.(float64)) * omega))
 			cos[s], sin[s] = append(cos[s], float32(x)), append(sin[s], float32(y))
 		}
 	}
-	arrays := map[string]any{"cos": cos, "sin": sin}
-	return map[string]any{"type": "answer", "dtype": "float32", "arrays": arrays}
+	return object{"type": "answer", "dtype": "float32", "pack": "compact", "arrays": object{"cos": cos, "sin": sin}}
 }
 
 func main() {
-	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
-	about := map[string]any{"name": "Go float32", "version": "1", "language": "Go", "protocol": 1}
-	about["type"], about["kinds"], about["rope_types"] = "hello", []string{"table"}, []string{"default"}
-	for m := (message{}); in.Decode(&m) == nil && m.Type != "bye"; m = (message{}) {
-		if m.Type == "hello" {
-			out.Encode(about)
-		} else {
-			out.Encode(answer(m))
+	reply := object{"type": "hello", "protocol": 1, "name": "Go float32", "version": "1", "language": "Go", "kinds": []string{"table"}, "rope_types": []string{"default", "linear"}}
+	for in, m := json.NewDecoder(os.Stdin), (object{}); in.Decode(&m) == nil && m["type"] != "bye"; m = (object{}) {
+		if m["type"] == "case" {
+			positions, _ := m["positions"].([]any)
+			reply = answer(m["resource"], m["parameters"].(object), positions)
 		}
+		json.NewEncoder(os.Stdout).Encode(reply)
 	}
 }

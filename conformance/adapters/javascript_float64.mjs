@@ -2,11 +2,17 @@
 import { createInterface } from "node:readline";
 
 const KNOWN = ["head_dim", "rotary_dim", "partial_rotary_factor", "rope_theta", "rope_type", "factor", "layout"];
+KNOWN.push("/rope", "/rope/apply", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings");
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
-function frequencies({ head_dim, rotary_dim, partial_rotary_factor = 1, rope_theta = 1e4, factor = 1 }) {
+function frequencies({ head_dim, rotary_dim, partial_rotary_factor = 1, rope_theta = 1e4, factor = 1, ...given }) {
   const width = rotary_dim ?? Math.floor(head_dim * partial_rotary_factor);
-  return Array.from({ length: width / 2 }, (_, k) => rope_theta ** ((-2 * k) / width) / factor);
+  const { low_freq_factor: low, high_freq_factor: high, original_max_position_embeddings: length } = given;
+  return Array.from({ length: width / 2 }, (_, k) => {
+    const omega = rope_theta ** ((-2 * k) / width);
+    const share = high ? Math.min(Math.max(((length * omega) / (2 * Math.PI) - low) / (high - low), 0), 1) : 0;
+    return ((1 - share) * omega) / factor + share * omega;
+  });
 }
 
 function rotated(row, cos, sin, layout) {
@@ -19,8 +25,7 @@ function rotated(row, cos, sin, layout) {
 }
 
 function answer({ kind, resource, parameters, positions, x }) {
-  const others = Object.keys(parameters).filter((name) => !KNOWN.includes(name));
-  if (!["/rope", "/rope/apply"].includes(resource)) others.push(resource);
+  const others = [resource, ...Object.keys(parameters)].filter((name) => !KNOWN.includes(name));
   if (others.length) return { type: "unsupported", reason: `no ${others}` };
   const angles = positions.map((position) => frequencies(parameters).map((omega) => position * omega));
   const [cos, sin] = [Math.cos, Math.sin].map((f) => angles.map((row) => row.map(f)));
@@ -33,7 +38,7 @@ function answer({ kind, resource, parameters, positions, x }) {
 for await (const line of createInterface({ input: process.stdin })) {
   const message = JSON.parse(line);
   const about = { name: "JavaScript float64", version: process.version, language: "JavaScript" };
-  const offers = { kinds: ["table", "rotate"], rope_types: ["default", "linear"] };
+  const offers = { kinds: ["table", "rotate"], rope_types: ["default", "linear", "llama3"] };
   if (message.type === "bye") break;
   say(message.type === "hello" ? { type: "hello", protocol: 1, ...about, ...offers } : answer(message));
 }

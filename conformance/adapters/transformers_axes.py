@@ -1,10 +1,9 @@
-"""transformers: tables of several axes, of the text and vision of Qwen VL, and of Pixtral."""
+"""transformers: tables and rotations of several axes, of the text of Qwen2.5-VL and Qwen3-VL."""
 
 from loop import Unsupported, parameters_of, serve
 
 import torch
 import transformers as of
-from transformers.models.pixtral.modeling_pixtral import PixtralVisionRotaryEmbedding
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen2
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRotaryEmbedding
 
@@ -21,24 +20,11 @@ def text(given):
     return qwen2.Qwen2_5_VLRotaryEmbedding(of.Qwen2_5_VLTextConfig(**sizes))
 
 
-def vision(convention, head_dim, grid):
-    if convention not in {"qwen2_vl", "pixtral"}:
-        raise Unsupported(convention)
-    places = torch.cartesian_prod(*map(torch.arange, grid)).T[None]
-    if convention == "pixtral":
-        return PixtralVisionRotaryEmbedding(of.PixtralVisionConfig(head_dim=head_dim)), places
-    config = type(of.Qwen2_5_VLConfig().vision_config)(hidden_size=head_dim, num_heads=1)
-    return qwen2.Qwen2_5_VLVisionRotaryEmbedding(config), places
-
-
 def answer(case):
-    if case["resource"] == "/rope/axial":
-        rope, places = vision(**parameters_of(case, "convention", "head_dim", "grid"))
-    else:
-        given = parameters_of(case, "head_dim", "layout", "mrope_section", *RULE, *IDS)
-        if "mrope_section" not in given:
-            raise Unsupported("several axes alone")
-        rope, places = text(given), torch.tensor([[given[name]] for name in IDS])
+    given = parameters_of(case, "head_dim", "layout", *RULE, *IDS)
+    if "mrope_section" not in given:
+        raise Unsupported("several axes alone")
+    rope, places = text(given), torch.tensor([[given[name]] for name in IDS])
     cos, sin = rope(torch.zeros(1), places)
     if case["kind"] == "table":
         return {"dtype": "float32", "pack": "half", "arrays": {"cos": cos[0], "sin": sin[0]}}
@@ -48,4 +34,4 @@ def answer(case):
 
 
 offers = {"kinds": ["table", "rotate"], "rope_types": ["default", "linear"]}
-serve("transformers", of.__version__, answer, resources=["/rope/axial"], **offers)
+serve("transformers", of.__version__, answer, resources=[], **offers)

@@ -1,4 +1,4 @@
-"""x-transformers: ALiBi, buckets of T5, and scaled sinusoids."""
+"""x-transformers: biases of ALiBi and T5, distances of its dynamic bias, and scaled sinusoids."""
 
 from loop import Unsupported, parameters_of, serve
 
@@ -8,14 +8,15 @@ import torch
 from x_transformers import x_transformers as of
 
 
-def alibi(case):
-    given = parameters_of(case, "num_heads", "convention", "query_len", "key_len")
-    bias = of.AlibiPositionalBias(given["num_heads"])
-    if case["resource"] == "/relative/alibi/slopes":
-        return bias.slopes.flatten()
-    if given.get("convention") != "x-transformers":
+def slopes(num_heads):
+    return of.AlibiPositionalBias(num_heads).slopes.flatten()
+
+
+def alibi(num_heads, convention="", query_len=0, key_len=0, **others):
+    if convention != "x-transformers" or others:
         raise Unsupported("its own convention alone")
-    return bias.forward_custom_pos(*(torch.arange(given[n]) for n in ("query_len", "key_len")))
+    sizes = torch.arange(query_len), torch.arange(key_len)
+    return of.AlibiPositionalBias(num_heads).forward_custom_pos(*sizes)
 
 
 def buckets(query_positions=None, key_positions=None, query_len=0, key_len=0, **options):
@@ -25,21 +26,34 @@ def buckets(query_positions=None, key_positions=None, query_len=0, key_len=0, **
     return of.RelativePositionBias._relative_position_bucket(keys - rows, **options)
 
 
-def answer(case):
-    return {"dtype": "float32", "arrays": {"array": array(case)}}
+def learned(weight, query_len, key_len, query_start, max_distance):
+    if query_start != key_len - query_len:
+        raise Unsupported("queries that are not the last ones")
+    bias = of.RelativePositionBias(1, False, len(weight), max_distance, len(weight[0]))
+    bias.relative_attention_bias.weight.data = torch.tensor(weight)
+    return bias(query_len, key_len)
 
 
-def array(case):
-    if case["resource"] == "/relative/t5":
-        return buckets(**case["parameters"])
-    if case["resource"] != "/encoding":
-        return alibi(case)
-    given, positions = parameters_of(case, "convention", "d_model"), torch.tensor(case["positions"])
+def dynamic(seq_len, *, log_distance=False):
+    bias, read = of.DynamicPositionBias(8, heads=1, depth=1, log_distance=log_distance), []
+    bias.mlp[0].register_forward_pre_hook(lambda _, inputs: read.extend(inputs))
+    bias(seq_len, seq_len)
+    return read[0]
+
+
+def sinusoid(case):
+    given, places = parameters_of(case, "convention", "d_model"), torch.tensor(case["positions"])
     if given["convention"] != "x-transformers":
         raise Unsupported("its own convention alone")
-    return of.ScaledSinusoidalEmbedding(given["d_model"])(positions[None], pos=positions).detach()
+    return of.ScaledSinusoidalEmbedding(given["d_model"])(places[None], pos=places)
 
 
-paths = ["/relative/alibi", "/relative/alibi/slopes", "/relative/t5", "/encoding"]
-about = ("x-transformers", version("x-transformers"))
-serve(*about, answer, kinds=["array"], resources=paths)
+def answer(case):
+    made = MADE[case["resource"]]
+    array = made(case) if made is sinusoid else made(**case["parameters"])
+    return {"dtype": "float32", "arrays": {"array": array.detach()}}
+
+
+MADE = {"/relative/alibi": alibi, "/relative/alibi/slopes": slopes, "/encoding": sinusoid}
+MADE |= {"/relative/t5": buckets, "/relative/t5/bias": learned, "/relative/dynamic": dynamic}
+serve("x-transformers", version("x-transformers"), answer, kinds=["array"], resources=[*MADE])

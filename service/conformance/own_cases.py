@@ -56,7 +56,11 @@ _IMPLIED = ("rope_theta", "context_length", "original_max_position_embeddings")
 
 
 def own_case(
-    name: str, url: str, have: Mapping[str, StoredTable], mistakes: Collection[str] = ()
+    name: str,
+    url: str,
+    have: Mapping[str, StoredTable],
+    mistakes: Collection[str] = (),
+    sentence: str = "",
 ) -> str:
     """Return the text of a vector file with one case.
 
@@ -65,6 +69,7 @@ def own_case(
         url: path and query of the table, or of the rotation, that the arrays should be.
         have: the array, the cosines and sines, or ``x`` and ``rotated``.
         mistakes: the names of those that the arrays show.
+        sentence: what is known of them; the comment of the case ends with it.
 
     Raises:
         InvalidParameters: the URL names no table of positions, or of queries and keys.
@@ -94,7 +99,8 @@ def own_case(
         found = _case(file, question, request, copies, dtype, is_moved=is_moved)
     if found is None:
         raise InvalidBody("no number is further off than an implementation of its type may be")
-    return text_of_cases(file, [found])
+    comment = f"{found.comment}. {sentence}" if sentence else found.comment
+    return text_of_cases(file, [replace(found, comment=comment)])
 
 
 def _numbers(table: StoredTable) -> Elements:

@@ -1,6 +1,6 @@
 """Cases as vector files have them: what is asked, and the numbers and tolerances that judge."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -94,9 +94,9 @@ class RecordedCase:
             message["shape"] = self.expected.shape
         return message
 
-    def matches(self, pattern: str) -> bool:
+    def matches(self, patterns: Iterable[str]) -> bool:
         """Return whether a pattern of the shell matches the id, or the name of the file."""
-        return fnmatchcase(self.id, pattern) or fnmatchcase(self.file, pattern)
+        return any(fnmatchcase(name, each) for each in patterns for name in (self.id, self.file))
 
 
 def _expectation(content: Mapping[str, Any]) -> Expectation:

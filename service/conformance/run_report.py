@@ -274,9 +274,11 @@ class RunReport:
                 ET.SubElement(test, "skipped", message=each.reason)
             elif each.status != "passes":
                 tag = "failure" if each.status == "fails" else "error"
-                first, *others = self._about(each)
-                told = ET.SubElement(test, tag, message=others[0] if others else first)
-                told.text = "\n".join([first, *others])
+                lines = [*self._about(each)]
+                named = self.names.get(each.case.id)
+                message = f"{named.name}: {named.sentence}" if named else lines[0]
+                told = ET.SubElement(test, tag, message=message, type=named.name if named else tag)
+                told.text = "\n".join(lines)
         for name, tag, rule in (
             ("command", "error", plain(self.failure or "")),
             ("messages", "failure", self._unasked),

@@ -10,6 +10,7 @@ import pytest
 
 from service.conformance.release import Release
 from tests.conformance.by_hand import answers_of, share_of
+from tests.system import debian
 
 RELEASE = Release.packaged()
 FILE = "rope_default.json"
@@ -73,6 +74,7 @@ def test_adapter_passes_all_that_it_supports(folder: Path) -> None:
 
 @pytest.mark.system
 def test_go_program_passes_and_fails(folder: Path) -> None:
+    debian.install(["golang-go"])
     (folder / "go.mod").write_text("module rope\n\ngo 1.19\n")
 
     assert run(folder, "rope_default_test.go", "go", "test", "./...")[0] == 0

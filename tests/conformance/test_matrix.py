@@ -127,32 +127,61 @@ def test_every_program_is_that_of_a_failure() -> None:
 def test_adapters_whose_compiler_is_missing_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: name if name == sys.executable else None)
+    python = str(tmp_path / "numpy" / "bin" / "python")
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == python else None)
 
-    found, missing = run.commands(sys.executable, tmp_path)
+    found, missing = run.commands(tmp_path)
 
-    assert found.keys() == {*run.LIBRARIES, "numpy-float32"}
+    programs = {name for names in run.LIBRARIES.values() for name in names}
+    assert found.keys() == {*programs, "numpy_float32"}
     assert missing == {
-        "c-iterated": "cc",
-        "go-float32": "go",
-        "rust-float32": "rustc",
-        "javascript-float64": "node",
-        "java-float32": "java",
+        "c_iterated": "cc",
+        "go_float32": "go",
+        "rust_float32": "rustc",
+        "javascript_float64": "node",
+        "JavaFloat32": "java",
     }
+
+
+def test_every_library_runs_in_an_environment_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    found, _ = run.commands(tmp_path)
+    required = {path.stem for path in (run.HERE.parents[1] / "requirements/adapters").glob("*.in")}
+
+    for library, programs in run.LIBRARIES.items():
+        for name in programs:
+            assert found[name][0] == str(tmp_path / library / "bin" / "python")
+    assert required == {*run.LIBRARIES, "numpy"}
+
+
+def test_requirements_of_adapters_are_pinned_with_hashes_and_have_no_registry() -> None:
+    folder = run.HERE.parents[1] / "requirements" / "adapters"
+    sets = {path.stem: path.read_text() for path in folder.glob("*.txt")}
+
+    assert sets.keys() == {path.stem for path in folder.glob("*.in")}
+    for text in sets.values():
+        lines = text.splitlines()
+        pins = [line for line in lines if not line.startswith("    --hash=sha256:")]
+        assert all(re.fullmatch(r"[a-z0-9-]+==\S+( ; .+)? \\", pin) for pin in pins)
+        assert len(pins) < len(lines)
+        assert "://" not in text
 
 
 def test_run_with_skipped_adapters_says_so_and_keeps_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {"numpy-float32": [sys.executable, str(run.HERE / "numpy_float32.py")]}
-    monkeypatch.setattr(run, "commands", lambda *_: (found, {"go-float32": "go"}))
-    monkeypatch.setattr(sys, "argv", ["run", sys.executable, str(tmp_path)])
+    found = {"numpy_float32": [sys.executable, str(run.HERE / "numpy_float32.py")]}
+    monkeypatch.setattr(run, "commands", lambda *_: (found, {"go_float32": "go"}))
+    monkeypatch.setattr(sys, "argv", ["run", str(tmp_path)])
     monkeypatch.setattr(run, "PAGE", tmp_path / "page.md")
 
     assert run.main() == 0
 
     said = capsys.readouterr().out
     assert (
-        said == "skipped go-float32: no go\npage.md stays as it is, since adapters were skipped\n"
+        said == "skipped go_float32: no go\npage.md stays as it is, since adapters were skipped\n"
     )
-    assert {path.name for path in tmp_path.iterdir()} == {"numpy-float32.json", "numpy-float32.xml"}
+    written = {path.name for path in (tmp_path / "reports").iterdir()}
+    assert written == {"numpy_float32.json", "numpy_float32.xml"}

@@ -1,6 +1,7 @@
 """Files that commands write: the suite, and cases of one's own."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -222,7 +223,9 @@ def own(*arguments: str) -> RecordedCase:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("to", [TABLE, "config.json", TABLE.replace("concat", "half")])
-def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(to: str) -> None:
+def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(
+    to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     case = own("wrong.npy", "--to", to)
 
     assert case.question.kind == "table"
@@ -231,6 +234,8 @@ def test_a_case_has_the_first_rows_that_are_wrong_and_the_right_numbers(to: str)
     assert case.question.positions[-1] == 63
     rows = [*case.question.positions]
     np.testing.assert_allclose(case.expected.arrays["cos"], rope(64)[0][rows], atol=1e-5)
+    assert re.search(r"from position 1 on\. The base .* should be 10000\.", case.comment)
+    assert "case.json: wrote a case" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("folder")

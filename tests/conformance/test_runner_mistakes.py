@@ -247,7 +247,9 @@ def test_junit_has_a_class_for_a_file_and_says_from_which_position(
         "from position 1",
         "from position -257",
     ]
-    assert all("wrong-base" in str(each.get("message")) for each in failures)
+    assert {each.get("type") for each in failures} == {"wrong-base"}
+    assert all(str(each.get("message")).startswith("wrong-base: ") for each in failures)
+    assert all(str(each.get("message")) in str(each.text) for each in failures)
 
 
 def recorded(question: Question, expected: Expectation | None = None) -> RecordedCase:

@@ -399,7 +399,7 @@ def test_what_the_command_does_not_support_is_no_failure(
 def test_every_reason_of_a_file_is_told(run: Callable[..., Any]) -> None:
     serve = "\nwhile (m := hear())['type'] == 'case': say(type='unsupported', reason=m['id'][-1])"
 
-    code, text, _ = run(f"{GREETED}{serve}", "--only", "tiny/near")
+    code, text, _ = run(f"{GREETED}{serve}", "--only", "no/such", "--only", "tiny/near")
 
     assert code == 2
     assert "-     tiny/near               2 are not supported (1 × 1; 1 × 2)\n" in text
