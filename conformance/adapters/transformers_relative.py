@@ -13,8 +13,9 @@ from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 SMALL = {"vocab_size": 8, "n_layer": 1, "n_head": 1, "d_inner": 8}
 
 
-def xlnet(d_model, key_len, query_len=1, attn_type="bi", *, bi_data=False, clamp_len=-1):
-    options = {"attn_type": attn_type, "bi_data": bi_data, "clamp_len": clamp_len}
+def xlnet(d_model, key_len, query_len=1, **options):
+    if "base" in options:
+        raise Unsupported("another base")
     model = of.XLNetModel(of.XLNetConfig(d_model=d_model, **SMALL, **options))
     return model.relative_positional_encoding(query_len, key_len).squeeze(1)
 
@@ -31,19 +32,13 @@ def shift(x, convention="transformer-xl", key_len=None):
     return ParakeetEncoderAttention._rel_shift(None, torch.tensor([[x]]))[0, 0]
 
 
-def temperature(
-    positions,
-    convention="llama4",
-    original_max_position_embeddings=None,
-    llama_4_scaling_beta=0.1,
-):
+def temperature(positions, convention="llama4", llama_4_scaling_beta=0.1, **length):
     ids = torch.tensor([positions])
     if convention == "beam":
         return compute_attention_scaling(ids).flatten()
     if convention != "ministral3":
         raise Unsupported(convention)
-    given = llama_4_scaling_beta, original_max_position_embeddings
-    return get_llama_4_attn_scale(ids, *given).flatten()
+    return get_llama_4_attn_scale(ids, llama_4_scaling_beta, *length.values()).flatten()
 
 
 def answer(case):
