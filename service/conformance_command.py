@@ -29,6 +29,8 @@ from service.numerics.dtypes import Elements, to_float64
 OK, REFUSED = 0, 2
 # What the digits that a type needs cost, in its roundings.
 _DIGITS = 1 / 8
+# Of the folder in which files are written before they appear.
+_NEW = ".new-"
 
 
 def write(options: argparse.Namespace) -> int:
@@ -55,12 +57,17 @@ def write(options: argparse.Namespace) -> int:
 
 def _replace_all(folder: Path, bodies: Mapping[str, bytes]) -> None:
     """Write files to a folder; each appears whole, once all of them are on the disk."""
-    others = {each.name for each in folder.iterdir()} - bodies.keys() if folder.exists() else ()
-    if others:
-        raise FileExistsError(f"{folder} has other files: {', '.join(sorted(others)[:5])}")
     folder.mkdir(parents=True, exist_ok=True)
+    # A folder cannot be replaced by a file; that of a write that was killed is in nobody's way.
+    others = [
+        f"{each.name}/" if each.is_dir() else each.name
+        for each in sorted(folder.iterdir())
+        if (each.is_dir() or each.name not in bodies) and not each.name.startswith(_NEW)
+    ]
+    if others:
+        raise FileExistsError(f"{folder} has other files: {', '.join(others[:5])}")
     # Within the folder, which may be a file system of its own.
-    with TemporaryDirectory(prefix=".new-", dir=folder) as place:
+    with TemporaryDirectory(prefix=_NEW, dir=folder) as place:
         for name, body in bodies.items():
             (Path(place) / name).write_bytes(body)
         for name in bodies:

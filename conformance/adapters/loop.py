@@ -5,6 +5,7 @@ runner's alone.
 """
 
 import importlib.util
+import inspect
 import json
 import math
 import os
@@ -25,6 +26,15 @@ def parameters_of(case, *known):
     if others:
         raise Unsupported(f"no {', '.join(others)}")
     return case["parameters"]
+
+
+def called(function, *args, **parameters):
+    """Return what a function answers; raise Unsupported if it has no such parameters."""
+    try:
+        inspect.signature(function).bind(*args, **parameters)
+    except TypeError as error:
+        raise Unsupported(str(error)) from error
+    return function(*args, **parameters)
 
 
 # Parameters that no config of a model has.

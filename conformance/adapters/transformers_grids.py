@@ -14,10 +14,10 @@ PLACE = (torch.device("cpu"), torch.float32)
 SIZES = ("height", "width")
 
 
-def mask(d_model, padding_mask=None, valid_mask=None, **options):
+def mask(d_model, padding_mask=None, valid_mask=None, base=10000, **options):
     valid = torch.tensor(valid_mask) if valid_mask else ~torch.tensor([padding_mask], dtype=bool)
     shape = torch.Size([len(valid), 3, *valid.shape[1:]])
-    return DetrSinePositionEmbedding(d_model // 2, **options)(shape, *PLACE, valid)
+    return DetrSinePositionEmbedding(d_model // 2, base, **options)(shape, *PLACE, valid)
 
 
 def perceiver(max_resolution, num_bands=None, d_model=None, seq_len=None, **sizes):

@@ -1,6 +1,6 @@
 """transformers: encodings and shifts of XLNet, Conformer and Parakeet, and query temperatures."""
 
-from loop import Unsupported, serve
+from loop import Unsupported, called, serve
 
 import torch
 import transformers as of
@@ -14,6 +14,8 @@ SMALL = {"vocab_size": 8, "n_layer": 1, "n_head": 1, "d_inner": 8}
 
 
 def xlnet(d_model, key_len, query_len=1, **options):
+    if "base" in options:
+        raise Unsupported("another base")
     model = of.XLNetModel(of.XLNetConfig(d_model=d_model, **SMALL, **options))
     return model.relative_positional_encoding(query_len, key_len).squeeze(1)
 
@@ -30,18 +32,18 @@ def shift(x, convention="transformer-xl", key_len=None):
     return ParakeetEncoderAttention._rel_shift(None, torch.tensor([[x]]))[0, 0]
 
 
-def temperature(positions, convention="llama4", original_max_position_embeddings=None):
+def temperature(positions, convention="llama4", llama_4_scaling_beta=0.1, **length):
     ids = torch.tensor([positions])
     if convention == "beam":
         return compute_attention_scaling(ids).flatten()
     if convention != "ministral3":
         raise Unsupported(convention)
-    return get_llama_4_attn_scale(ids, 0.1, original_max_position_embeddings).flatten()
+    return get_llama_4_attn_scale(ids, llama_4_scaling_beta, *length.values()).flatten()
 
 
 def answer(case):
     given, made = dict(case["parameters"]), PATHS[case["resource"]]
-    array = made(case["x"], **given) if "x" in case else made(**given)
+    array = called(made, case["x"], **given) if "x" in case else called(made, **given)
     return {"dtype": "float32", "arrays": {"array": array.detach()}}
 
 

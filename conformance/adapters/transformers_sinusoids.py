@@ -1,6 +1,6 @@
 """transformers: sinusoids of M2M100, XGLM, FSMT and DETR, of positions, tokens and grids."""
 
-from loop import Unsupported, parameters_of, serve
+from loop import Unsupported, called, parameters_of, serve
 
 import torch
 import transformers
@@ -10,14 +10,14 @@ from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositio
 from transformers.models.xglm.modeling_xglm import XGLMSinusoidalPositionalEmbedding as Xglm
 
 
-def tokens(convention, d_model, part, *, past=0, input_ids=(), position_ids=()):
+def tokens(convention, d_model, part, *, past=0, padding_idx=1, input_ids=(), position_ids=()):
     ids, places = torch.tensor(input_ids), torch.tensor(position_ids)
     if part == "position_ids":
-        return M2m.create_position_ids_from_input_ids(ids, 1, past)
+        return M2m.create_position_ids_from_input_ids(ids, padding_idx, past)
     if convention == "xglm":
-        return Xglm(16, d_model, 1)(places)
-    table = Fsmt(16, d_model, 1)
-    table.make_weight(16, d_model, 1)
+        return Xglm(16, d_model, padding_idx)(places)
+    table = Fsmt(16, d_model, padding_idx)
+    table.make_weight(16, d_model, padding_idx)
     return table(ids, past_key_values_length=past)
 
 
@@ -34,7 +34,7 @@ def rows(positions, convention, d_model, padding_idx=1):
 
 def answer(case):
     if case["resource"] == "/encoding/tokens":
-        return {"dtype": "float32", "arrays": {"array": tokens(**case["parameters"])}}
+        return {"dtype": "float32", "arrays": {"array": called(tokens, **case["parameters"])}}
     if case["resource"] == "/encoding":
         given = parameters_of(case, "convention", "d_model", "padding_idx")
         return {"dtype": "float32", "arrays": {"array": rows(case["positions"], **given)}}

@@ -34,8 +34,9 @@ def swin(window_size, weight):
     return module()[0]
 
 
-def t5(query_len, key_len, max_distance, weight, query_start=0):
+def t5(query_len, key_len, max_distance, weight, query_start=0, *, bidirectional=True):
     sizes = {"num_heads": len(weight[0]), "relative_attention_num_buckets": len(weight)}
+    sizes["is_decoder"] = not bidirectional
     config = transformers.T5Config(relative_attention_max_distance=max_distance, **sizes)
     attention = T5Attention(config, has_relative_attention_bias=True)
     attention.relative_attention_bias.weight.data = torch.tensor(weight)

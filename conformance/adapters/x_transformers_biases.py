@@ -1,6 +1,6 @@
 """x-transformers: biases of ALiBi and T5, distances of its dynamic bias, and scaled sinusoids."""
 
-from loop import Unsupported, parameters_of, serve
+from loop import Unsupported, called, parameters_of, serve
 
 from importlib.metadata import version
 
@@ -26,10 +26,10 @@ def buckets(query_positions=None, key_positions=None, query_len=0, key_len=0, **
     return of.RelativePositionBias._relative_position_bucket(keys - rows, **options)
 
 
-def learned(weight, query_len, key_len, query_start, max_distance):
+def learned(weight, query_len, key_len, query_start, max_distance, *, bidirectional=True):
     if query_start != key_len - query_len:
         raise Unsupported("queries that are not the last ones")
-    bias = of.RelativePositionBias(1, False, len(weight), max_distance, len(weight[0]))
+    bias = of.RelativePositionBias(1, not bidirectional, len(weight), max_distance, len(weight[0]))
     bias.relative_attention_bias.weight.data = torch.tensor(weight)
     return bias(query_len, key_len)
 
@@ -50,7 +50,7 @@ def sinusoid(case):
 
 def answer(case):
     made = MADE[case["resource"]]
-    array = made(case) if made is sinusoid else made(**case["parameters"])
+    array = made(case) if made is sinusoid else called(made, **case["parameters"])
     return {"dtype": "float32", "arrays": {"array": array.detach()}}
 
 

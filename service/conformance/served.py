@@ -26,7 +26,8 @@ from service.formats.json_text import JSON
 from service.lazily import MadeOnDemand
 from service.routes.browser_pages import BrowserRoute, plain_page
 
-_FILE_PATH = f"{PATH}{{version}}/{{name}}"
+_VERSION_PATH = f"{PATH}{{version}}/"
+_FILE_PATH = f"{_VERSION_PATH}{{name}}"
 CONFORMANCE_PAGES = (
     Page(PATH, "getConformance", "Index of the conformance suite", JSON.media_type),
 )
@@ -34,6 +35,15 @@ CONFORMANCE_PAGES = (
 
 _KEPT = "public, max-age=3600"
 _IMMUTABLE = "public, max-age=31536000, immutable"
+_POST = "curl -s -H 'Content-Type: application/json' -d @- $SERVER"
+# A conversation of a runner and an adapter.
+_CONVERSATION = """\
+runner:  {"type":"hello","protocol":1,"suite":"…"}
+adapter: {"type":"hello","protocol":1,"name":"mine","version":"1","language":"C"}
+runner:  {"type":"case","id":"…","kind":"table","resource":"/rope","parameters":{…},"positions":[…]}
+adapter: {"type":"answer","dtype":"float32","arrays":{"cos":[[…]],"sin":[[…]]}}
+runner:  {"type":"bye"}
+"""
 _MEDIA_TYPES = {SUMS: TEXT_MEDIA_TYPE, ARCHIVE: "application/zip"}
 
 
@@ -46,7 +56,7 @@ class ServedSuite:
         index: the index, as JSON.
         home: the index, as a page.
         files: vector files, schema, checksums and archive by name; the page of a vector file goes
-            by its name without extension.
+            by its name without extension, and the index by "".
     """
 
     version: str
@@ -55,7 +65,7 @@ class ServedSuite:
     files: Mapping[str, WholeFile]
 
     def file(self, version: str, name: str) -> WholeFile:
-        """Return a file of a version; raises NotFound and RevisionRetired."""
+        """Return a file of a version, its index if name is ""; raises NotFound, RevisionRetired."""
         if version != self.version and version in changes():
             raise RevisionRetired(
                 f"Version {version} of the conformance suite is no longer served; "
@@ -84,8 +94,17 @@ def add_conformance(app: FastAPI, delivery: Delivery) -> None:
         asked = request.path_params
         return (await served()).file(asked["version"], asked["name"]).answer(request.scope)
 
+    async def home_of(request: Request) -> Answer:
+        (await served()).file(request.path_params["version"], "")
+        return await home(request)
+
+    async def index_of(request: Request) -> Answer:
+        return (await served()).file(request.path_params["version"], "").answer(request.scope)
+
     app.router.routes.append(BrowserRoute(PATH, home))
     add_page(app, PATH, index)
+    app.router.routes.append(BrowserRoute(_VERSION_PATH, home_of))
+    add_page(app, _VERSION_PATH, index_of)
     add_page(app, _FILE_PATH, file)
 
 
@@ -97,10 +116,12 @@ def _served(_: str) -> ServedSuite:
         name: _file(body, name, _IMMUTABLE, "Accept-Encoding") for name, body in bodies.items()
     }
     for name, content in release.contents.items():
-        files[name.removesuffix(".json")] = _compressed(_vectors_page(content, name))
+        url = f"{PATH}{release.version}/{name}"
+        files[name.removesuffix(".json")] = _compressed(_vectors_page(content, url))
+    files[""] = _file(orjson.dumps(index), "", _KEPT, "Accept, Accept-Encoding")
     return ServedSuite(
         release.version,
-        _file(orjson.dumps(index), "", _KEPT, "Accept, Accept-Encoding"),
+        files[""],
         _compressed(_home_page(index)),
         files,
     )
@@ -123,7 +144,7 @@ def _compressed(file: WholeFile) -> WholeFile:
 
 def _home_page(index: Mapping[str, Any]) -> WholeFile:
     rows = "".join(
-        f"<li>{_link(each['url'].removesuffix('.json'), each['name'])}: {each['cases']} cases; "
+        f"<li>{_link(each['url'].removesuffix('.json'), each['name'])}: {_cases(each['cases'])}; "
         f"{_link(each['url'], each['file'])}, {each['bytes']} bytes</li>"
         for each in index["files"]
     )
@@ -137,61 +158,87 @@ def _home_page(index: Mapping[str, Any]) -> WholeFile:
         for each in index["changelog"]
     )
     content = (
-        f"<p>Version {index['version']}: {index['cases']} cases of positional encodings, for "
+        f"<p>Version {index['version']}: {_cases(index['cases'])} of positional encodings, for "
         "implementations in any language. Each has exact numbers, the tolerance of an honest "
         "implementation in float32, and the mistakes that it catches.</p>"
         f"<h2>Files</h2><ul>{rows}{links}</ul>"
         "<h2>Judge an implementation</h2><pre>posref conformance run -- COMMAND</pre>"
+        "<p>COMMAND starts an adapter: it reads messages from standard input and writes answers to "
+        f"standard output, one JSON object a line.</p><pre>{escape(_CONVERSATION)}</pre><p>The "
+        "section “Write an adapter” of docs/conformance.md has all members, and an adapter.</p>"
         f"<h2>Changes</h2>{changed}"
     )
     return plain_page("Conformance suite", content)
 
 
-def _vectors_page(file: Mapping[str, Any], name: str) -> WholeFile:
-    """Return the page of a vector file: its cases, and the mistakes that each catches."""
-    cases = "".join(_case(case, file["flags"]) for case in file["cases"])
+def _cases(count: int) -> str:
+    return f"{count} case{'s' * (count != 1)}"
+
+
+def _vectors_page(file: Mapping[str, Any], url: str) -> WholeFile:
+    """Return the page of a vector file: its cases, and the mistakes that they catch."""
+    cases = "".join(
+        _case(case, f"curl -s $SERVER{url} | jq '.cases[{place}]")
+        for place, case in enumerate(file["cases"])
+    )
+    mistakes = "".join(_mistake(name, known) for name, known in file["flags"].items())
     content = (
-        f"<p>{len(file['cases'])} cases of the {_link(PATH, 'conformance suite')}; "
-        f"{_link(name, 'all numbers')} as JSON.</p>{cases}"
+        f"<p>{_cases(len(file['cases']))} of the {_link(PATH, 'conformance suite')}; "
+        f"{_link(url, 'all numbers')} as JSON. $SERVER is the address of this server.</p>{cases}"
+        f'<h2 id="mistakes">The mistakes</h2><ul>{mistakes}</ul>'
     )
     return plain_page(file["name"], content)
 
 
-def _case(case: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+def _case(case: Mapping[str, Any], asks: str) -> str:
+    """Return a case, and the mistakes that it catches; asks is a command that prints it."""
     number = case["id"].rpartition("/")[2]
-    flags = "".join(f"<li>{_flag(flag, known[flag['name']], case)}</li>" for flag in case["flags"])
+    # A body has the x of the case, unless it has one of its own.
+    x = "{x} + " if "x" in case else ""
+    flags = "".join(
+        f"<li>{_flag(flag, case, f'{asks} | {x}.flags[{place}]')}</li>"
+        for place, flag in enumerate(case["flags"])
+    )
     positions = ", ".join(map(str, case.get("positions", ())))
     return (
         f'<h2 id="{number}"><a href="#{number}">{case["id"]}</a></h2>'
         f"<p>{escape(case['comment'])}</p>"
         f"<pre>{escape(orjson.dumps(case['parameters']).decode())}</pre>"
         + (f"<p>Positions: {positions}</p>" if positions else "")
-        + f"<div>{_request(case['request'], case, 'Right numbers')}</div>"
+        + f"<div>{_request(case['request'], asks, 'Right numbers')}</div>"
         + (f"<h3>Mistakes that it catches</h3><ul>{flags}</ul>" if flags else "")
     )
 
 
-def _flag(flag: Mapping[str, Any], known: Mapping[str, Any], case: Mapping[str, Any]) -> str:
-    """Return a mistake in words, with the request for its numbers and a comparison with right."""
+def _flag(flag: Mapping[str, Any], case: Mapping[str, Any], asks: str) -> str:
+    """Return the name of a mistake, with the request for its numbers, and both compared."""
     seen = f"up to {flag['times']:g} tolerances" if "times" in flag else "another shape"
     start = f"from position {flag['from']}, " if "from" in flag else ""
-    threads = f" Seen in {', '.join(known['threads'])}." if known["threads"] else ""
-    text = escape(f"{known['mistake']} {known['effect']}".strip() + threads)
     wrong, right = flag.get("request"), case["request"]
-    links = _request(wrong, case, "Wrong numbers") if wrong else ""
+    links = f" {_request(wrong, asks, 'Wrong numbers')}" if wrong else ""
     if wrong and wrong["method"] == right["method"] == "GET":
         both = f"{right['url']}#vs={quote(wrong['url'], safe='')}"
         links += f" · {_link(both, 'Right and wrong numbers')}"
-    return f"<p><b>{flag['name']}</b> ({start}{seen}): {text}</p>{links}"
+    return f"{_link('#' + flag['name'], flag['name'])} ({start}{seen}){links}"
 
 
-def _request(request: Mapping[str, Any], case: Mapping[str, Any], title: str) -> str:
-    """Return a link, or a body to be posted, which x of the case is part of."""
+def _mistake(name: str, known: Mapping[str, Any]) -> str:
+    """Return a mistake in words."""
+    threads = f" Seen in {', '.join(known['threads'])}." if known["threads"] else ""
+    text = escape(f"{known['mistake']} {known['effect']}".strip() + threads)
+    return f'<li id="{name}"><b>{name}</b>: {text}</li>'
+
+
+def _request(request: Mapping[str, Any], asks: str, title: str) -> str:
+    """Return a link, or a body to be posted, with the command that takes it from the file."""
     if request["method"] == "GET":
         return _link(request["url"], title)
-    x = {"x": case["x"]} if "x" in case else {}
-    body = escape(orjson.dumps({**x, **request["body"]}).decode())
-    return f"<details><summary>{title}: POST {request['url']}</summary><pre>{body}</pre></details>"
+    body = escape(orjson.dumps(request["body"]).decode())
+    command = escape(f"{asks}.request.body' | {_POST}{request['url']}")
+    return (
+        f"<details><summary>{title}: POST {request['url']}</summary>"
+        f"<pre>{command}</pre><pre>{body}</pre></details>"
+    )
 
 
 def _link(url: str, text: str) -> str:

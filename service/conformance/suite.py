@@ -49,15 +49,17 @@ class Flag:
     first: int | None = None
     request: Request | None = None
 
-    def content(self) -> dict[str, Any]:
-        """Return the flag as a JSON object."""
+    def content(self, x: Any = None) -> dict[str, Any]:
+        """Return the flag as a JSON object, without the array x of its case in a body."""
         content: dict[str, Any] = {"name": self.name}
         if self.first is not None:
             content["from"] = self.first
         content |= {"shape": True} if self.times is None else {"times": self.times}
         if self.request is not None:
-            # The array x of a POST is that of the case: written again, it would be half of a file.
-            content["request"] = self.request.content("x")
+            body = self.request.body or {}
+            # Written again, it would be half of a file.
+            is_of_case = x is not None and body.get("x") == x
+            content["request"] = self.request.content(*(["x"] if is_of_case else []))
         return content
 
 
@@ -78,7 +80,7 @@ class Case:
             "id": self.id,
             "kind": question.kind,
             "comment": self.comment,
-            "flags": [flag.content() for flag in self.flags],
+            "flags": [flag.content(question.x) for flag in self.flags],
             "resource": question.resource,
             "parameters": dict(question.parameters),
         }

@@ -174,10 +174,12 @@ def _temperature(query: Query) -> Array:
         if name == "beam":
             value = (1 + mpf(position + 1) / 2048) ** (mpf(1) / 10)
         else:
-            steps = (position + 1) // 8192
+            steps = (position + 1) // query.get("floor_scale", 8192)
+            factor = query.get("attn_scale", 0.1)
             if name == "ministral3":
                 steps = position // query["original_max_position_embeddings"]
-            value = 1 + mpf(0.1) * mpmath.log(1 + steps)
+                factor = query.get("llama_4_scaling_beta", 0.1)
+            value = 1 + mpf(factor) * mpmath.log(1 + steps)
         found.append(Truth(value, 2 * UNIT * float(value)))
     return truths(found, len(found))
 
@@ -191,7 +193,7 @@ def _ids(query: Query) -> Array:
     """Count tokens one by one, by the rule of each convention."""
     match query["convention"]:
         case "mask":
-            return _whole([_counted(row, 0, 0) for row in query["attention_mask"]])
+            return _whole([_counted(row, 0, query["masked"]) for row in query["attention_mask"]])
         case "opt":
             return _whole([_counted(row, 2, 1) for row in query["attention_mask"]])
         case "padding_idx":
@@ -212,8 +214,8 @@ def _counted(kept: list[int], first: int, masked: int) -> list[int]:
 
 
 def _of_media(query: Query) -> Array:
-    """Qwen's ids: a picture moves on by its longest side, merged 2 by 2; a frame by its time."""
-    rows = []
+    """Qwen's ids: a picture moves on by its longest merged side; a frame by its time."""
+    merged, rows = query.get("spatial_merge_size", 2), []
     for segments in query["rows"]:
         row: list[tuple[int, int, int]] = []
         start = 0
@@ -224,15 +226,13 @@ def _of_media(query: Query) -> Array:
                 ((_, (frames, height, width)),) = [
                     (name, grid) for name, grid in segment.items() if name in {"image", "video"}
                 ]
-                # Two ids a second.
-                step = Fraction(segment.get("seconds_per_grid", 1)) * (
-                    2 if "video" in segment else 1
-                )
+                a_second = query.get("tokens_per_second", 2) if "video" in segment else 1
+                step = Fraction(segment.get("seconds_per_grid", 1)) * a_second
                 row += [
                     (start + floor(frame * step), start + y, start + x)
                     for frame in range(frames)
-                    for y in range(height // 2)
-                    for x in range(width // 2)
+                    for y in range(height // merged)
+                    for x in range(width // merged)
                 ]
             start = 1 + max(max(each) for each in row)
         rows.append(row)

@@ -6,7 +6,7 @@ that libraries compute a power, and for rules that blend in one of two.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import ceil, floor, log, pi
+from math import ceil, floor, log, pi, prod
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -280,27 +280,36 @@ _RULES: Mapping[str, Callable[[Honest, float, int, Keys], Floats]] = {
 }
 
 
+# Twice the highest band of pixels, by default.
+_PIXELS = {"timm_pixels": 224.0, "rotary_embedding_torch_pixel": 10.0}
+
+
 def _axial_coordinates(keys: Keys) -> list[Floats]:
     """Return the coordinates of all tokens along each axis."""
     if "axes_dim" in keys:
         return [np.array(keys[f"positions_{axis}"]).astype(F) for axis in "thw"]
     grid, name = keys["grid"], keys["convention"]
     along = []
-    for length in grid:
+    for axis, length in enumerate(grid):
         places = np.arange(length).astype(F)
         if name in {"llama4", "efficientloftr"}:
             places = places + F(1)
         if name in {"cogvideox", "allegro"}:
             places = np.linspace(0, length * (length - 1) / length, length, dtype=F)
-        if name in {"timm_pixels", "rotary_embedding_torch_pixel"}:
+        if name in _PIXELS:
             places = np.linspace(-1, 1, length, dtype=F)
         if name == "dinov3":
-            side = max(grid) if keys.get("normalize_coords") == "max" else length
+            side = {"max": max(grid), "min": min(grid)}.get(
+                keys.get("normalize_coords", ""), length
+            )
             places = F(2) * ((places + F(0.5)) / F(side)) - F(1)
         if "reference_grid" in keys:
-            places = places / F(length) * F(keys["reference_grid"][0])
+            places = places / F(length) * F(keys["reference_grid"][axis])
         along.append(places)
-    return [each.reshape(-1) for each in np.meshgrid(*along, indexing="ij")]
+    merged = keys.get("spatial_merge_size", 1)
+    blocks = np.arange(prod(grid)).reshape(-1, merged, grid[-1] // merged, merged)
+    order = blocks.swapaxes(1, 2).reshape(-1)
+    return [each.reshape(-1)[order] for each in np.meshgrid(*along, indexing="ij")]
 
 
 def _axial_rates(way: Callable[[float, int], Floats], keys: Keys) -> list[Floats]:
@@ -318,10 +327,25 @@ def _axial_rates(way: Callable[[float, int], Floats], keys: Keys) -> list[Floats
         return [series[axis::axes] for axis in range(axes)]
     series_of = partial(way, base)
     if name == "dinov3":
-        return [F(2 * pi) / (F(1) / way(100.0, width)) for width in widths]
-    if name == "timm_pixels":
-        bands = np.linspace(0, np.log2(F(112)), head_dim // 4, dtype=F)
-        return [np.exp2(bands) * F(pi)] * axes
-    if name == "rotary_embedding_torch_pixel":
-        return [np.linspace(1, 5, head_dim // 4, dtype=F) * F(pi)] * axes
+        return [F(2 * pi) / _periods(way, keys, width) for width in widths]
+    if name in _PIXELS:
+        return [_bands(keys)] * axes
     return [series_of(width) for width in widths]
+
+
+def _periods(way: Callable[[float, int], Floats], keys: Keys, width: int) -> Floats:
+    """Return the periods of DINOv3: powers of a base, or from one to another."""
+    if "min_period" not in keys:
+        return F(1) / way(keys.get("rope_theta", 100.0), width)
+    shortest, longest = F(keys["min_period"]), F(keys["max_period"])
+    shares = np.linspace(0, 1, width // 2, dtype=F)
+    return shortest * (longest / shortest) ** shares
+
+
+def _bands(keys: Keys) -> Floats:
+    """Return the bands of pixels: evenly spaced, or in equal ratios."""
+    name, count = keys["convention"], keys["head_dim"] // 4
+    highest = F(keys.get("max_freq", _PIXELS[name]) / 2)
+    if keys.get("linear_bands", name != "timm_pixels"):
+        return np.linspace(F(1), highest, count, dtype=F) * F(pi)
+    return np.exp2(np.linspace(0, np.log2(highest), count, dtype=F)) * F(pi)

@@ -59,7 +59,8 @@ def _sinusoids(keys: Keys, rates: Rates, positions: Array) -> Array | None:
     exponents = np.arange(pairs, dtype=F) / steps
     first = F(keys.get("min_timescale", 1.0))
     omega = first * rates(float(F(base) / first), exponents)
-    rows = positions.astype(F) + F(2 if name == "m2m100" else 0)
+    padding = keys.get("padding_idx", 1)
+    rows = positions.astype(F) + F(padding + 1 if name == "m2m100" else 0)
     angles = rows[:, np.newaxis] * omega
     sine, cosine = np.sin(angles), np.cos(angles)
     if keys.get("layout", "interleaved" if name == "vaswani" else "") == "interleaved":
@@ -69,7 +70,7 @@ def _sinusoids(keys: Keys, rates: Rates, positions: Array) -> Array | None:
         table = np.concatenate(halves, axis=1)[:, :width]
         table = np.pad(table, ((0, 0), (0, width - table.shape[1])))
     if name in {"fairseq", "m2m100"}:
-        table[rows == 1] = 0
+        table[rows == padding] = 0
     return table / np.sqrt(F(width)) if name == "x-transformers" else table
 
 
@@ -91,7 +92,7 @@ def _grid(keys: Keys, rates: Rates, _: Array) -> Array | None:
         return None
     height, width, count = keys["height"], keys["width"], keys["d_model"] // 4
     exponents = np.arange(count, dtype=F) / F(count - (name == "simple-vit"))
-    omega = rates(10000.0, exponents)
+    omega = rates(keys.get("base", 10000.0), exponents)
     y, x = np.meshgrid(np.arange(height, dtype=F), np.arange(width, dtype=F), indexing="ij")
     if name == "moco-v3":
         y, x = y.T, x.T
@@ -101,19 +102,24 @@ def _grid(keys: Keys, rates: Rates, _: Array) -> Array | None:
     waves = [each.reshape(-1, 1) * omega for each in (x, y)]
     blocks = [part(each) for each in waves for part in (np.sin, np.cos)]
     table = np.concatenate(blocks[2:] + blocks[:2] if name == "transformers" else blocks, axis=1)
-    return np.pad(table, ((int(keys.get("cls_token", False)), 0), (0, 0)))
+    zeros = keys.get("extra_tokens", int(keys.get("cls_token", False)))
+    return np.pad(table, ((zeros, 0), (0, 0)))
 
 
-def _slopes(heads: int, way: str) -> Array:
+def _slopes(heads: int, way: str, most: float = 8.0) -> Array:
     """The published code: a ratio to the powers 1, 2, …, or exponents that are divided."""
     if heads & (heads - 1) == 0:
         if way == "power":
-            return np.asarray(F(2.0 ** (-8.0 / heads)) ** np.arange(1, heads + 1, dtype=F))
-        exponents: Array = np.arange(1, heads + 1, dtype=F) * F(8) / F(heads)
+            return np.asarray(F(2.0 ** (-most / heads)) ** np.arange(1, heads + 1, dtype=F))
+        exponents: Array = np.arange(1, heads + 1, dtype=F) * F(most) / F(heads)
         return np.exp2(-exponents)
     lower = 2 ** (heads.bit_length() - 1)
-    more = _slopes(2 * lower, way)[::2][: heads - lower]
-    return np.concatenate([_slopes(lower, way), more])
+    more = _slopes(2 * lower, way, most)[::2][: heads - lower]
+    return np.concatenate([_slopes(lower, way, most), more])
+
+
+def _slopes_of(keys: Keys, way: str) -> Array:
+    return _slopes(keys["num_heads"], way, keys.get("alibi_bias_max", 8.0))
 
 
 def _ranged(keys: Keys, axis: str, count: int = 0) -> Array:
@@ -142,7 +148,7 @@ def _alibi(keys: Keys, way: str) -> Array:
     else:
         distances = _distances(keys).astype(F)
         distances = -np.abs(distances) if name == "x-transformers" else distances
-    return np.asarray(_slopes(keys["num_heads"], way)[:, np.newaxis, np.newaxis] * distances)
+    return np.asarray(_slopes_of(keys, way)[:, np.newaxis, np.newaxis] * distances)
 
 
 def _kerple(keys: Keys, way: str) -> Array:
@@ -155,7 +161,8 @@ def _kerple(keys: Keys, way: str) -> Array:
         with np.errstate(divide="ignore"):
             power = far**p if way == "power" else np.exp(p * np.log(far))
         return np.asarray(-a * power)
-    return np.asarray(-_slopes(heads, way)[:, None, None] * np.log(F(1) + a * far**p))
+    b = np.array(keys["b"], F) if "b" in keys else _slopes(heads, way)
+    return np.asarray(-b[:, None, None] * np.log(F(1) + a * far**p))
 
 
 def _fire(keys: Keys, way: str) -> Array:
@@ -225,6 +232,8 @@ def _farthest_first(keys: Keys, rates: Rates, _: Array) -> Array:
 
 def _from_key_len(keys: Keys, rates: Rates, _: Array) -> Array:
     rows = np.arange(keys["key_len"], -keys.get("query_len", 1), -1)
+    most = keys.get("clamp_len", len(rows))
+    rows = np.clip(rows, -most, most)
     both = _waves(keys, rates, rows), _waves(keys, rates, -rows)
     return np.stack(both, axis=1) if keys.get("bi_data") else both[0]
 
@@ -247,10 +256,10 @@ def _masked(keys: Keys, rates: Rates, _: Array) -> Array:
     images = images.reshape(-1, *images.shape[-2:])
     y, x = images.cumsum(1, dtype=F), images.cumsum(2, dtype=F)
     if keys.get("normalize"):
-        turn = F(2 * np.pi)
+        turn = F(keys.get("scale", 2 * np.pi))
         y, x = y / (y[:, -1:] + F(1e-6)) * turn, x / (x[:, :, -1:] + F(1e-6)) * turn
     half = keys["d_model"] // 2
-    rising = F(1) / rates(10000.0, np.arange(half // 2, dtype=F) * F(2) / F(half))
+    rising = F(1) / rates(keys.get("base", 10000.0), np.arange(half // 2, dtype=F) * F(2) / F(half))
     parts = []
     for each in (y, x):
         angles = each[..., np.newaxis] / rising
@@ -292,9 +301,11 @@ def _temperature(keys: Keys, _: str) -> Array:
             return np.asarray((F(1) + (positions + F(1)) / F(2048)) ** F(0.1))
         case "ministral3":
             steps = np.floor(positions / F(keys["original_max_position_embeddings"]))
+            factor = F(keys.get("llama_4_scaling_beta", 0.1))
         case _:
-            steps = np.floor((positions + F(1)) / F(8192))
-    return np.asarray(F(1) + F(0.1) * np.log(F(1) + steps))
+            steps = np.floor((positions + F(1)) / F(keys.get("floor_scale", 8192)))
+            factor = F(keys.get("attn_scale", 0.1))
+    return np.asarray(F(1) + factor * np.log(F(1) + steps))
 
 
 def _kernel(x: Array, *, is_cubic: bool, sharpness: float) -> Array:
@@ -352,7 +363,7 @@ _WITH_RATES: Mapping[str, Callable[[Keys, Rates, Array], Array | None]] = {
     "/resize/apply": lambda keys, _, x: _resized(keys, x),
 }
 _BY_WAY: Mapping[str, Callable[[Keys, str], Array]] = {
-    "/relative/alibi/slopes": lambda keys, way: _slopes(keys["num_heads"], way),
+    "/relative/alibi/slopes": _slopes_of,
     "/relative/alibi": _alibi,
     "/relative/kerple": _kerple,
     "/relative/fire": _fire,

@@ -72,7 +72,7 @@ def _turned(x: Array, query: Query) -> Array:
             for k, angle in enumerate(angles):
                 one, other = _pair(query["layout"], k, len(angles), len(query["grid"]))
                 first, second = float(x[row, one]), float(x[row, other])
-                cos, sin = mpmath.cos(angle), mpmath.sin(angle)
+                cos, sin = mpmath.cos(angle), mpmath.sin(-angle if query.get("inverse") else angle)
                 bound = _ROTATED * (abs(first) + abs(second))
                 result[row, one] = Truth(first * cos - second * sin, bound)
                 result[row, other] = Truth(second * cos + first * sin, bound)

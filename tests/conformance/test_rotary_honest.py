@@ -2,6 +2,7 @@
 
 from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from service.conformance.expected import expectation
 from service.conformance.files.all_files import FILES
 from service.conformance.files.vector_file import VectorFile
 from service.conformance.questions import Question
-from service.conformance.tolerance import Expectation
-from tests.conformance.honest_rotary import FORMULAS, WAYS, Honest, iterated
+from service.conformance.tolerance import UNIT, Expectation
+from tests.conformance.honest_rotary import FORMULAS, NARROW, WAYS, Honest, iterated
 from tests.conformance.rotary_cases import CASES, right
 
 _FAR = (0, 1, 2, 257, 2049, 4095, 4097, 131071, 2**24 - 1, 2**24 + 1)
@@ -61,6 +62,52 @@ def test_honest_implementations_pass_drawn_cases(file: object, seed: int) -> Non
     share, whose = worst_share(question, expectation(question))
 
     assert share <= 1, whose
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.id for case in CASES])
+def test_a_relative_error_of_one_frequency_is_seen(number: int) -> None:
+    """What docs/conformance.md promises of tables of /rope, but for those of xPos."""
+    question, expected = CASES[number].question.as_table, right(number)
+    if question.resource != "/rope" or "xpos" in question.parameters or not question.positions:
+        return
+    assert expected.angle is not None
+    assert expected.details is not None
+    omega, factor = np.array(expected.details["inv_freq"]), expected.factor
+    rows = np.array(question.positions, dtype=np.float64)[:, None]
+    angles = np.abs(rows * omega)
+    is_known = (angles > 0) & (expected.angle < 1)
+    units = np.divide(expected.angle, factor * angles * UNIT, where=is_known, out=0 * angles)
+    for k in np.flatnonzero(omega):
+        wrong = omega.copy()
+        wrong[k] *= 1 + 1.5 * (units[:, k].max() + (2 if factor == 1 else 4)) * UNIT
+        answer = {"cos": factor * np.cos(rows * wrong), "sin": factor * np.sin(rows * wrong)}
+        assert expected.distances(answer).max() > 1, k
+
+
+def test_powers_of_a_rounded_step_fail_at_128_channels_and_base_10000() -> None:
+    def powers(base: float, width: int) -> Any:
+        return np.power(
+            np.power(np.float32(base), np.float32(-2 / width)),
+            np.arange(width // 2, dtype=np.float32),
+        )
+
+    question = next(case.question for case in CASES if case.id == "rope/default/6")
+    share = expectation(question).distances(Honest(powers).answer(question))
+
+    assert np.max(share) > 1
+
+
+def test_a_factor_that_multiplies_in_a_narrow_type_is_more_than_one_rounding() -> None:
+    question = next(case.question for case in CASES if case.id == "rope/yarn/1")
+    expected = expectation(question)
+    narrow = NARROW["bfloat16"]
+    factor = narrow(expected.factor)
+    answer = {
+        name: ((numbers / expected.factor).astype(narrow) * factor).astype(np.float64)
+        for name, numbers in expected.arrays.items()
+    }
+
+    assert expected.distances(answer, "bfloat16").max() > 1
 
 
 def test_iterated_frequencies_fail_at_128_channels_and_base_10000() -> None:

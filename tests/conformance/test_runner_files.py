@@ -166,6 +166,25 @@ def test_other_files_of_a_folder_are_not_mixed_with_the_suite(
     assert contents(tmp_path) == {"rope_old.json": b"{}"}
 
 
+def test_nothing_is_replaced_where_a_folder_has_the_name_of_a_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rope_b.json").mkdir()
+    (tmp_path / "rope_a.json").write_text("old")
+    assert main(["conformance", "write", str(tmp_path)]) == 2
+
+    assert "has other files: rope_b.json/" in capfd.readouterr().err
+    assert (tmp_path / "rope_a.json").read_text() == "old"
+    assert {each.name for each in tmp_path.iterdir()} == {"rope_a.json", "rope_b.json"}
+
+
+def test_the_folder_of_a_write_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".new-a1b2").mkdir()
+
+    assert main(["conformance", "write", str(tmp_path)]) == 0
+    assert (tmp_path / "rope_a.json").is_file()
+
+
 def rope(rows: int, base: float = 10000.0, width: int = 8) -> Any:
     angles = np.arange(rows)[:, None] * base ** (-np.arange(0, width, 2) / width)
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

@@ -115,9 +115,17 @@ def test_what_is_not_in_the_version_is_404(client: Client) -> None:
         assert answer.json()["type"] == "urn:posref:problem:not-found"
         assert RELEASE.version in answer.json()["detail"]
     # Not a path of the suite.
-    assert client.get(ROOT).status_code == 404
     assert client.get(f"{ROOT}{FIRST}/1").status_code == 404
     assert client.post(ROOT + FIRST).status_code == 405
+
+
+def test_the_path_of_the_version_is_its_index(client: Client, index: Any) -> None:
+    assert client.get(ROOT).json() == index
+    assert client.get(ROOT, accept=BROWSER).text == client.get("/conformance/", accept=BROWSER).text
+    for accept in ("*/*", BROWSER):
+        unknown = client.get(f"/conformance/{'0' * 12}/", accept=accept)
+        assert unknown.status_code == 404
+        assert RELEASE.version in unknown.text
 
 
 def test_version_that_was_released_once_is_gone(
@@ -126,14 +134,15 @@ def test_version_that_was_released_once_is_gone(
     older = "0123456789ab"
     monkeypatch.setattr(served, "changes", lambda: {older: "", **release.changes()})
 
-    for name in (FIRST, "conformance.zip", PAGE):
+    for name in ("", FIRST, "conformance.zip", PAGE):
         answer = client.get(f"/conformance/{older}/{name}")
         assert answer.status_code == 410
         assert answer.json()["type"] == "urn:posref:problem:revision-retired"
         assert f"the current one is {RELEASE.version}: /conformance/" in answer.json()["detail"]
-    page = client.get(f"/conformance/{older}/{FIRST}", accept=BROWSER)
-    assert page.status_code == 410
-    assert RELEASE.version in page.text
+    for name in ("", FIRST):
+        page = client.get(f"/conformance/{older}/{name}", accept=BROWSER)
+        assert page.status_code == 410
+        assert RELEASE.version in page.text
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 import pytest
 
 from service.conformance.release import Release
@@ -56,9 +57,12 @@ def test_page_of_a_file_has_all_of_every_case(client: Client, name: str) -> None
         for parameter in case["parameters"]:
             assert parameter in text
         for flag in case["flags"]:
-            known = PAGES[name]["flags"][flag["name"]]
-            for part in (flag["name"], known["mistake"], known["effect"], *known["threads"]):
-                assert part in text
+            assert f'<a href="#{flag["name"]}">{flag["name"]}</a>' in text
+    mistakes = unescape(page.partition('<h2 id="mistakes">')[2])
+    for flag, known in PAGES[name]["flags"].items():
+        assert f'<li id="{flag}">' in mistakes
+        for part in (known["mistake"], known["effect"], *known["threads"]):
+            assert part in mistakes
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -73,6 +77,44 @@ def test_links_of_a_page_open_tables_and_comparisons(client: Client, name: str) 
     for link in dict.fromkeys(link.partition("#")[0] for link in links[:MOST_FOLLOWED]):
         target = ROOT + link if link and link[0] != "/" else link
         assert not link or client.get(target, accept=BROWSER).status_code == 200
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_the_command_that_posts_each_body(client: Client, name: str) -> None:
+    page, content = unescape(page_of(client, ROOT + name)), PAGES[name]
+    place = rf"\$SERVER{ROOT}{name}\.json \| jq '\.cases\[(\d+)\]"
+    flag = r"(?: \| (\{x\} \+ )?\.flags\[(\d+)\])?"
+    command = rf"curl -s {place}{flag}\.request\.body' \| curl -s -H '[^']*' -d @- \$SERVER([^<]+)"
+    asked = re.findall(command, page)
+
+    requests = [each for case in content["cases"] for each in _posted(case)]
+    assert len(asked) == len(requests)
+    for (case, x, place, path), (request, own) in zip(asked, requests, strict=True):
+        found = content["cases"][int(case)]
+        body = (found["flags"][int(place)] if place else found)["request"]["body"]
+        sent = {**({"x": found["x"]} if x else {}), **body}
+        assert (path, sent) == (request["url"], {**own, **request["body"]})
+        assert client.post(path, json=sent).status_code == 200
+    assert len(page) < 2 * len(orjson.dumps(content))
+
+
+def _posted(case: Any) -> list[tuple[Any, Any]]:
+    """Return the requests with a body, each with the array x that a body has of the case."""
+    x = {"x": case["x"]} if "x" in case else {}
+    every = [(case["request"], {}), *((each.get("request"), x) for each in case["flags"])]
+    return [(request, own) for request, own in every if request and request["method"] == "POST"]
+
+
+def test_the_home_of_the_suite_shows_the_messages_of_an_adapter(client: Client) -> None:
+    page = unescape(page_of(client, "/conformance/"))
+
+    messages = [
+        orjson.loads(each)
+        for each in re.findall(r": +(\{.*\})", page.replace("{…}", "{}").replace("[…]", "[]"))
+    ]
+    assert [each["type"] for each in messages] == ["hello", "hello", "case", "answer", "bye"]
+    assert "docs/conformance.md" in page
+    assert not re.search(r"\b1 cases", page)
 
 
 def _requests_of(case: Any) -> list[str]:

@@ -40,6 +40,8 @@ NAMED_OTHERWISE: dict[tuple[str, str], list[str]] = {
     ("encoding/timesteps/3", "wrong-base"): ["another-table"],
     ("encoding/timesteps/4", "linear-factor"): ["other-positions"],
     ("encoding/grid/8", "wrong-parameter"): ["another-table"],
+    ("encoding/grid/11", "another-table"): ["config-key-ignored"],
+    ("encoding/grid/13", "config-key-ignored"): ["axes-swapped"],
     ("relative/xlnet/2", "wrong-base"): ["wrong-parameter"],
     ("relative/xlnet/2", "other-positions"): ["another-table"],
     ("relative/shaw/2", "wrong-parameter"): ["another-table"],

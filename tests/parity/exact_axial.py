@@ -19,7 +19,7 @@ _OFFSETS = {"efficientloftr": 1, "llama4": 1}
 
 
 def axial_angles(query: Query) -> list[Exacts]:
-    """Evaluate the angles of every token of a grid, the last axis fastest, or of a list."""
+    """Evaluate the angles of every token of a grid, in its order, or of a list."""
     if "axes_dim" in query:
         return _listed(query)
     grid, name = list(query["grid"]), query["convention"]
@@ -32,7 +32,7 @@ def axial_angles(query: Query) -> list[Exacts]:
         series = _rates(query, query["head_dim"])
         rates = [series[axis :: len(grid)] for axis in range(len(grid))]
     rows = []
-    for token in np.ndindex(*grid):
+    for token in _tokens(grid, query.get("spatial_merge_size", 1)):
         blocks = [
             [along[axis][token[axis]] * rate for rate in own]
             for axis, own in zip(order, rates, strict=True)
@@ -40,6 +40,14 @@ def axial_angles(query: Query) -> list[Exacts]:
         angles = zip(*blocks, strict=True) if name in _ALTERNATING else blocks
         rows.append([angle for block in angles for angle in block])
     return rows
+
+
+def _tokens(grid: list[int], merged: int) -> list[tuple[int, ...]]:
+    """Return the places of tokens: the last axis fastest, or blocks of an image, each so."""
+    return sorted(
+        np.ndindex(*grid),
+        key=lambda token: (*(place // merged for place in token), *token),
+    )
 
 
 def _listed(query: Query) -> list[Exacts]:

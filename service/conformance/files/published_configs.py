@@ -1,6 +1,6 @@
 """The file of configs: tables by a whole config.json, whose keys an implementation has to find.
 
-The keys are those that are published; the widths are smaller.
+The keys are those that are published; the widths are smaller, and values differ from defaults.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _GEMMA = {
     "head_dim": 16,
     "max_position_embeddings": 131072,
     "rope_theta": 1000000.0,
-    "rope_local_base_freq": 10000.0,
+    "rope_local_base_freq": 20000.0,
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
     "sliding_window": 1024,
     "sliding_window_pattern": 6,
@@ -76,8 +76,8 @@ _NEOX = {
     "num_attention_heads": 8,
     "num_hidden_layers": 4,
     "max_position_embeddings": 2048,
-    "rotary_pct": 0.25,
-    "rotary_emb_base": 10000,
+    "rotary_pct": 0.5,
+    "rotary_emb_base": 500000,
 }
 
 
@@ -95,7 +95,10 @@ def _core() -> Iterator[Asked]:
     yield "gpt-oss: YaRN, the ends of whose ramp are not rounded", model(_GPT_OSS, 257, 4095, 4097)
     comment = "Qwen2.5-VL: a text, whose positions are the same along all axes"
     yield comment, model(_QWEN_VL, 257, 32769)
-    yield "GPT-NeoX: the keys rotary_pct and rotary_emb_base", model(_NEOX, 2, 257, 2047)
+    yield (
+        "GPT-NeoX: rotary_pct and rotary_emb_base, neither with its default",
+        model(_NEOX, 257, 2047),
+    )
 
 
 FILE = VectorFile("rope/config", _core)

@@ -26,16 +26,16 @@ class BiasFormulas(Formulas):
             return np.array(given["key_positions"])
         return np.arange(given.get("key_len", given.get("query_len")))
 
-    def slopes(self, heads: int) -> Array:
-        """Return the slopes of ALiBi's own code."""
+    def slopes(self, heads: int, most: float) -> Array:
+        """Return the slopes of ALiBi's own code, whose exponents end at most."""
         power = 2 ** int(math.log2(heads))
-        found = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
-        found += [2.0 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
+        found = [2.0 ** (-most * (head + 1) / power) for head in range(power)]
+        found += [2.0 ** (-most / 2 * (2 * head + 1) / power) for head in range(heads - power)]
         return self.reals(found)
 
     def alibi(self, given: Given) -> Array:
         """Return ALiBi's bias in the form of a library."""
-        slopes = self.slopes(given["num_heads"])[:, None, None]
+        slopes = self.alibi_slopes(given)[:, None, None]
         if "attention_mask" in given:
             mask = self.mask_of(given)
             places = (self.counted(mask) - 1) * mask
@@ -52,8 +52,9 @@ class BiasFormulas(Formulas):
         return slopes * distances.astype(self.real)
 
     def kerple(self, given: Given) -> Array:
-        """Return KERPLE's bias; keys after the query have 0."""
-        distances = np.maximum(-self.distances(given), 0).astype(self.real)
+        """Return KERPLE's bias; if it is causal, keys after the query have 0."""
+        distances = -self.distances(given).astype(self.real)
+        distances = np.maximum(distances, 0) if given.get("causal", True) else np.abs(distances)
         ones = [1.0] * given.get("num_heads", 1)
         a, p = (self.reals(given.get(name, ones)) for name in ("a", "p"))
         if given.get("clamp"):
@@ -63,8 +64,8 @@ class BiasFormulas(Formulas):
             case "power":
                 return -a * distances**p
             case "nemo":
-                slopes = self.slopes(given["num_heads"])[:, None, None]
-                return -slopes * self.logarithm(a * distances**p)
+                slopes = self.reals(given["b"]) if "b" in given else self.alibi_slopes(given)
+                return -slopes[:, None, None] * self.logarithm(a * distances**p)
         return -p * self.logarithm(a * distances)
 
     def logarithm(self, grown: Array) -> Array:
@@ -75,7 +76,7 @@ class BiasFormulas(Formulas):
 
     def alibi_slopes(self, given: Given) -> Array:
         """Return the slopes of ALiBi alone."""
-        return self.slopes(given["num_heads"])
+        return self.slopes(given["num_heads"], given.get("alibi_bias_max", 8.0))
 
     def t5_bias(self, given: Given) -> Array:
         """Return T5's biases from its learned table, (heads, queries, keys)."""

@@ -152,17 +152,17 @@ class OneSeriesOfSlopes(BrokenEngine):
     name = "one-series-of-slopes"
     sentence = "Slopes are one geometric series, also where the heads are no power of two."
 
-    def slopes(self, heads: int) -> Array:
-        return self.reals([2.0 ** (-8 * (head + 1) / heads) for head in range(heads)])
+    def slopes(self, heads: int, most: float) -> Array:
+        return self.reals([2.0 ** (-most * (head + 1) / heads) for head in range(heads)])
 
 
 class SlopesFromOne(BrokenEngine):
     name = "slopes-from-one"
     sentence = "The first head has the slope 1: the exponents begin at 0."
 
-    def slopes(self, heads: int) -> Array:
+    def slopes(self, heads: int, most: float) -> Array:
         power = 2 ** int(math.log2(heads))
-        return super().slopes(heads) * self.real(2.0 ** (8 / power))
+        return super().slopes(heads, most) * self.real(2.0 ** (most / power))
 
 
 class RewardedDistance(BrokenEngine):
