@@ -14,7 +14,7 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import orjson
 
@@ -90,10 +90,13 @@ class Implementation:
             os.set_blocking(pipe.fileno(), False)
 
     def __enter__(self) -> Self:
+        # A session of its own would outlive the runner.
+        self._at_sigterm = signal.signal(signal.SIGTERM, _exit)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def greet(self, version: str) -> None:
         """Exchange greetings about a version of the suite; raises ImplementationFailed."""
@@ -138,7 +141,7 @@ class Implementation:
             if self._has_ended:
                 raise ImplementationFailed(self._ending())
             if time.monotonic() > deadline:
-                raise ImplementationFailed(f"it is silent for {self._timeout_seconds:g} seconds")
+                raise ImplementationFailed(f"no answer within {self._timeout_seconds:g} seconds")
             pending = self._exchange(pending, min(_LOOK_SECONDS, self._timeout_seconds))
         if pending:
             raise ImplementationFailed("it answers before it has read the question")
@@ -176,10 +179,9 @@ class Implementation:
     def _ending(self) -> str:
         """Return how the command has ended, or what it has closed."""
         try:
-            code = self._process.wait(_END_SECONDS)
+            return ending_of(self._process.wait(_END_SECONDS))
         except subprocess.TimeoutExpired:
             return "it closes its standard input or output"
-        return f"it ends with signal {-code}" if code < 0 else f"it ends with exit code {code}"
 
     def _exchange(self, pending: memoryview, seconds: float) -> memoryview:
         """Send and receive what can be, and wait for it so long; return what is not sent yet."""
@@ -245,6 +247,16 @@ class Implementation:
             else:
                 return message
         return None
+
+
+def ending_of(code: int) -> str:
+    """Return how a command ends that has an exit code."""
+    return f"it ends with signal {-code}" if code < 0 else f"it ends with exit code {code}"
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    """Leave by an exception at a signal."""
+    raise SystemExit(128 + number)
 
 
 def _message_of(line: bytes) -> dict[str, Any] | None:

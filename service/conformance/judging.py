@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,7 +37,7 @@ Copies: TypeAlias = Mapping[str, Elements]
 """Arrays by name, each with a leading axis of its copies."""
 
 # A file for a case, of which the largest has a few thousand numbers.
-_MOST_FILE_BYTES = 2**28
+_MOST_FILE_BYTES = 2**24
 # Of a few ulp: cosines and sines of a good library, rounded once or twice.
 _FEW_ULP = 4
 
@@ -90,7 +91,7 @@ def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
         if not each.size:
             raise InvalidAnswer(f"{shortened(name)} has no numbers")
     sent = {name: _rounded(each, dtype) for name, each in sent.items()}
-    if case.question.kind in {"table", "model"}:
+    if case.question.is_table:
         pack = message.get("pack", "compact")
         return AnswerArrays(dtype, sent, unpacked(pack, sent, case))
     named, shape = _named(sent, case.expected.arrays, "must be"), case.expected.shape
@@ -112,15 +113,13 @@ def _named(sent: Mapping[str, Elements], names: Iterable[str], rule: str) -> Map
 def _numbers(name: str, value: Any) -> Elements:
     """Return the numbers of nested lists; null is NaN."""
     try:
-        array = np.array(value)
-        numbers = array.ravel().tolist() if array.dtype.kind == "O" else []
-        if numbers and all(each is None or type(each) in {float, int} for each in numbers):
-            array = array.astype(np.float64)
-    except (ValueError, TypeError, OverflowError):
-        array = np.array("")
-    if array.dtype.kind not in "biuf" or array.ndim > MAX_RANK:
-        raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
-    return array
+        array = np.array(value, dtype=object)
+        types = {type(each) for each in array.ravel().tolist()}
+        if types <= {float, int, NoneType} and array.ndim <= MAX_RANK:
+            return array.astype(np.int64 if types == {int} else np.float64)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
 
 
 def _from_file(name: str, path: Any) -> Elements:
@@ -180,7 +179,7 @@ def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Cop
     for each, components in parts.items():
         try:
             split = _lanes(packing, len(components), sent[each], case.question)
-        except (ValueError, PosrefError) as error:
+        except (LookupError, ValueError, PosrefError) as error:
             rule = f"has the shape {sent[each].shape}, and not that of pack={name}"
             raise InvalidAnswer(f"{each} {rule}") from error
         for lane in range(split.shape[-2]):
@@ -223,7 +222,8 @@ def _pair_by_pair(question: Question, pairs: int) -> Elements:
         parameters = read_parameters(
             ENDPOINTS[question.resource].parameters, parse_query(query.encode())
         )
-        assert isinstance(parameters, PackedTable)
+        if not isinstance(parameters, PackedTable):
+            raise ValueError
         axes = parameters.rotary_angles().along()
         order = [*chain.from_iterable(axis.places * 2 for axis in axes)]
     if len(order) != 2 * pairs:
@@ -326,7 +326,8 @@ class Judgement:
             return f"the shape is {self.answer.shape}, and must be {self.case.expected.shape}"
         first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"
         are_equal = not _differing(self.answer).any()
-        return f"{first.text}; {several}{'' if are_equal else '; copies differ'}"
+        verb = "is" if self.wrong.sum() == 1 else "are"
+        return f"{first.text}; {several} {verb} wrong{'' if are_equal else '; copies differ'}"
 
 
 @dataclass(frozen=True)
@@ -352,11 +353,14 @@ class WrongNumber:
     @property
     def text(self) -> str:
         """The place, and the numbers."""
-        is_row = self.position is not None and len(self.index) == 2
-        place = f"channel {self.index[-1]}" if is_row else f"at {[*self.index]}"
-        start = "" if self.position is None else f"from position {self.position}, "
+        place = f"at {[*self.index]}"
+        if self.position is not None and len(self.index) == 2:
+            unit = "of pair" if self.array in {"cos", "sin"} else "in channel"
+            place = f"{unit} {self.index[-1]}"
+        start = "" if self.position is None else f"position {self.position}, "
         within = f" ± {self.allowed:.2g}" if self.allowed else ""
-        return f"{start}{self.array} {place}: {self.got:.9g} for {self.want:.9g}{within}"
+        numbers = f"got {self.got:.9g}, want {self.want:.9g}{within}"
+        return f"first wrong: {start}{self.array} {place}: {numbers}"
 
 
 def distances(expected: Expectation, answer: AnswerArrays) -> Float64s:

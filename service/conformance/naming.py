@@ -7,7 +7,7 @@ cases of the run, and is made most often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,13 +82,16 @@ class Named:
 _UNEXPLAINED = Named(UNEXPLAINED, "No mistake that is known explains these numbers.")
 
 
-def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, Named]:
+def names_of(
+    judgements: Sequence[Judgement], *, diagnoses: bool, undiagnosed: Collection[str] = ()
+) -> dict[str, Named]:
     """Return the name of each failing case by its id.
 
     Args:
         judgements: of all cases of a run.
         diagnoses: whether ``/diagnose`` is asked about cases that no numbers name: of each file a
             few, as long as it names them, since it takes a good part of a second.
+        undiagnosed: the ids of cases about which it is never asked.
     """
     search = _NameSearch(judgements)
     named = {}
@@ -99,7 +102,7 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
             found = None
             with suppress(*_NOT_MADE):
                 found = search.best(each) or _other_pack(each) or _iterated(each)
-            if found is None and asked:
+            if found is None and asked and each.case.id not in undiagnosed:
                 with suppress(*_NOT_MADE):
                     found = _diagnosed(each)
                 asked = asked - 1 if found and found.by else 0

@@ -139,7 +139,7 @@ def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFix
     _, report = run("wrong-base")
 
     url = report["cases"][1]["mistake"]["request"]["url"]
-    assert f"\n      its numbers: {url}\n" in capfd.readouterr().out
+    assert f"\n      a server gives the same wrong numbers: {url}\n" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_number_that_is_none_is_wrong_and_unexplained(
         "allowed": pytest.approx(6.4e-8, rel=0.01),
     }
     assert report["cases"][0]["mistake"]["name"] == "unexplained"
-    told = "from position 1, cos channel 0: nan for 0.540302306 ± 6.4e-08; 1 of 80 numbers\n"
-    assert told in capfd.readouterr().out
+    told = "first wrong: position 1, cos of pair 0: got nan, want 0.540302306 ± 6.4e-08; 1 of 80"
+    assert f"{told} numbers is wrong\n" in capfd.readouterr().out
 
 
 def test_another_shape_fails(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -244,8 +244,8 @@ def test_junit_has_a_class_for_a_file_and_says_from_which_position(
     assert {each.get("classname") for each in found} == {"rope/some"}
     failures = found.findall("testcase/failure")
     assert [str(each.text).partition(",")[0] for each in failures] == [
-        "from position 1",
-        "from position -257",
+        "first wrong: position 1",
+        "first wrong: position -257",
     ]
     assert {each.get("type") for each in failures} == {"wrong-base"}
     assert all(str(each.get("message")).startswith("wrong-base: ") for each in failures)
@@ -302,7 +302,7 @@ def test_a_numbers_place_is_that_of_the_first_listed_position() -> None:
     first = Judgement(case, answer).first_wrong
 
     assert (first.position, first.index, first.got) == (4, (1, 1, 3), 7.0)
-    assert first.text.startswith("from position 4, rotated at [1, 1, 3]: 7 for ")
+    assert first.text.startswith("first wrong: position 4, rotated at [1, 1, 3]: got 7, want ")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float16", "long", None])
@@ -363,6 +363,22 @@ def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
     judgement = Judgement(recorded(table(5e5)), AnswerArrays("float64", {}, copies))
 
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
+
+
+def test_a_search_for_a_name_that_fails_loses_no_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Iterator[Wrong]:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(naming, "MAKERS", {"transposed": (failing,)})
+
+    code, report = run("wrong-base")
+
+    assert (code, report["summary"]["fails"], report["summary"]["passes"]) == (1, 2, 1)
+    mistake = report["cases"][1]["mistake"]
+    assert mistake["name"] == "unexplained"
+    assert mistake["sentence"] == "The search for a name failed: RecursionError('too deep')."
 
 
 def test_another_base_is_not_called_iterated_frequencies() -> None:
