@@ -72,7 +72,7 @@ class Implementation:
         self.conduct = Conduct()
         self._timeout_seconds = timeout_seconds
         self._received, self._is_too_long, self._is_early = bytearray(), False, False
-        self._has_ended = self._is_killed = False
+        self._has_ended = False
         try:
             # A session of its own: its process group can be ended with all of its children.
             self._process = subprocess.Popen(  # noqa: S603 - running it is what the caller asks for.
@@ -95,8 +95,15 @@ class Implementation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        """End the command, if it has not left, and the children that it leaves behind."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         signal.signal(signal.SIGTERM, self._at_sigterm)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
 
     def greet(self, version: str) -> None:
         """Exchange greetings about a version of the suite; raises ImplementationFailed."""
@@ -148,7 +155,7 @@ class Implementation:
         return answer
 
     def leave(self) -> None:
-        """Wait until the command has ended, which a message asks for; end it if it does not."""
+        """Wait until the command has ended, which a message asks for, but not for long."""
         stdin = self._process.stdin
         assert stdin is not None
         with suppress(OSError):
@@ -162,19 +169,6 @@ class Implementation:
         with suppress(subprocess.TimeoutExpired):
             self.conduct.code = self._process.wait(max(deadline - time.monotonic(), 0.0))
         self.conduct.was_ended = self.conduct.code is None
-        self.kill()
-
-    def kill(self) -> None:
-        """End the command, if it has not left, and the children that it leaves behind."""
-        if not self._is_killed:
-            self._is_killed = True
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
 
     def _ending(self) -> str:
         """Return how the command has ended, or what it has closed."""

@@ -56,7 +56,7 @@ class RecordedCase:
     def _check(self) -> None:
         """Raise ValueError or TypeError if the numbers cannot judge an answer."""
         question, expected = self.question, self.expected
-        for text in (self.file, self.id, question.kind, question.resource):
+        for text in (self.file, self.id, question.kind, question.resource, *expected.arrays):
             if not (isinstance(text, str) and text.isprintable()):
                 raise ValueError(f"{text!r} is no text that can be printed")
         if not isinstance(question.parameters, dict):
@@ -90,20 +90,17 @@ class RecordedCase:
     def message(self) -> dict[str, Any]:
         """The message that asks an implementation."""
         question = self.question
-        message: dict[str, Any] = {
+        message = {
             "type": "case",
             "id": self.id,
             "kind": question.kind,
             "resource": question.resource,
             "parameters": question.parameters,
+            "positions": question.positions,
+            "x": question.x,
+            "shape": None if question.is_table else self.expected.shape,
         }
-        if question.positions is not None:
-            message["positions"] = question.positions
-        if question.x is not None:
-            message["x"] = question.x
-        if not question.is_table:
-            message["shape"] = self.expected.shape
-        return message
+        return {name: each for name, each in message.items() if each is not None}
 
     def matches(self, pattern: str) -> bool:
         """Return whether a pattern of the shell matches the id, or the name of the file."""

@@ -53,9 +53,9 @@ def test_page_has_the_programs() -> None:
 def test_report_of_the_page_is_what_the_runner_prints(capfd: pytest.CaptureFixture[str]) -> None:
     shown = re.search(r"^    FAIL .*(?:\n      .*)+", PAGE, re.MULTILINE)
     assert shown
-    engine = [sys.executable, "-m", "tests.conformance.engines.broken", "always-long"]
+    engine = [sys.executable, "-m", "tests.conformance.engines.broken", "fixed-base"]
 
-    assert main(["conformance", "run", "--only", "rope/longrope/1", "--", *engine]) == 1
+    assert main(["conformance", "run", "--only", "rope/default/3", "--", *engine]) == 1
     lines = [re.escape(line[4:]).replace("…", ".*") for line in shown[0].split("\n")]
     pattern = "\n(?:.*\n)*".join(lines)
     assert re.search(f"^{pattern}$", capfd.readouterr().out, re.MULTILINE)

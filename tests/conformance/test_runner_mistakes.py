@@ -381,6 +381,16 @@ def test_a_search_for_a_name_that_fails_loses_no_run(
     assert mistake["sentence"] == "The search for a name failed: RecursionError('too deep')."
 
 
+def test_a_case_may_be_left_out_of_the_diagnoses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "MAKERS", {})
+    copies = {name: each[None] for name, each in expectation(table(20000.0)).arrays.items()}
+    judgement = Judgement(recorded(table(10000.0)), AnswerArrays("float64", {}, copies))
+
+    for left_out, name in (((), "wrong-base"), (("a/1",), "unexplained")):
+        named = names_of([judgement], diagnoses=True, undiagnosed=left_out)
+        assert named["a/1"].name == name
+
+
 def test_another_base_is_not_called_iterated_frequencies() -> None:
     x = (np.arange(-20, 20).reshape(5, 8) / 8).tolist()
     given = {"head_dim": 8, "layout": "half", "rope_theta": 500000.0}

@@ -47,6 +47,10 @@ BAD_SUITES: dict[str, tuple[str, str]] = {
         suite_of({"expected": {"array": [1.0, 2.0], "other": [1.0, 2.0]}}),
         "expected has 2 arrays",
     ),
+    "an array for terminals": (
+        suite_of({"expected": {"a\x1b[31m": [1.0, 2.0]}}),
+        "is no text that can be printed",
+    ),
     "no array": (
         suite_of({"expected": {"array": [1.0], "other": [1.0]}}),
         "expected has 0 arrays",
