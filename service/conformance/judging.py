@@ -112,14 +112,13 @@ def _named(sent: Mapping[str, Elements], names: Iterable[str], rule: str) -> Map
 
 def _numbers(name: str, value: Any) -> Elements:
     """Return the numbers of nested lists; null is NaN."""
-    try:
-        array = np.array(value, dtype=object)
-        types = {type(each) for each in array.ravel().tolist()}
-        if types <= {float, int, NoneType} and array.ndim <= MAX_RANK:
-            return array.astype(np.int64 if types == {int} else np.float64)
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
+    array = np.array(value, dtype=object)
+    numbers = array.ravel().tolist()
+    if array.ndim > MAX_RANK or not {*map(type, numbers)} <= {float, int, NoneType}:
+        raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
+    # float64 has not every integer, and int64 not every large one.
+    are_exact = all(type(each) is int and abs(each) < 2**63 for each in numbers)
+    return array.astype(np.int64 if are_exact else np.float64)
 
 
 def _from_file(name: str, path: Any) -> Elements:

@@ -187,6 +187,7 @@ def test_position_ids_may_be_integral_floats() -> None:
         )
     assert not judged((right + 0.5).tolist())
     assert not judged((right + 2**53).tolist())
+    assert not judged(np.full(right.shape, 2**64 - 1, dtype=np.uint64).tolist())
 
 
 def test_a_number_that_is_none_is_wrong_and_unexplained(
