@@ -17,7 +17,8 @@ from service.conformance import suite
 from service.conformance.files.all_files import FILES
 from service.conformance.implementations import Conduct, Implementation, ImplementationFailed
 from service.conformance.judging import InvalidAnswer, Judgement, read_answer, stored
-from service.conformance.naming import UNEXPLAINED, Named, names_of
+from service.conformance.named import UNEXPLAINED, Named
+from service.conformance.naming import names_of
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of, version_of
 from service.conformance.release import INDEX, Release
 from service.conformance.run_report import (

@@ -3,7 +3,8 @@
 Copies of a cosine or of a sine, as some packings have, must be equal.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.conformance.questions import Question
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.delivery.parameters import parse_query, read_parameters
@@ -30,7 +31,7 @@ from service.numerics.dtypes import (
     to_float64,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import StoredTable
+from service.numerics.tables import StoredTable, axis_names
 from service.routes import ENDPOINTS
 
 Copies: TypeAlias = Mapping[str, Elements]
@@ -40,6 +41,18 @@ Copies: TypeAlias = Mapping[str, Elements]
 _MOST_FILE_BYTES = 2**24
 # Of a few ulp: cosines and sines of a good library, rounded once or twice.
 _FEW_ULP = 4
+# The names of axes of which another noun is said, of one and of several.
+_SEVERAL = {
+    "query": "queries",
+    "batch": "sequences",
+    "seq": "positions",
+    "height": "rows",
+    "width": "columns",
+}
+_ONE = {"batch": "sequence", "seq": "position", "height": "row", "width": "column"}
+_OF_ROTATIONS = ("head", "seq", "channel")
+# More numbers than these tell a reader nothing.
+_MOST_LISTED = 4
 
 
 class InvalidAnswer(Exception):
@@ -326,7 +339,18 @@ class Judgement:
         first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"
         are_equal = not _differing(self.answer).any()
         verb = "is" if self.wrong.sum() == 1 else "are"
-        return f"{first.text}; {several} {verb} wrong{'' if are_equal else '; copies differ'}"
+        parts = (
+            first.text,
+            f"{several} {verb} wrong",
+            self.places,
+            "" if are_equal else "copies differ",
+        )
+        return "; ".join(filter(None, parts))
+
+    @property
+    def places(self) -> str:
+        """Where the wrong numbers are, as ``only pairs 15 to 17``; "" if everywhere."""
+        return _places_of(self.case.question, self.wrong, [*self.case.expected.arrays])
 
 
 @dataclass(frozen=True)
@@ -374,3 +398,64 @@ def _differing(answer: AnswerArrays) -> NDArray[np.bool_]:
         is_same = (each == each[0]) | (np.isnan(each) & np.isnan(each[0]))
         found.append(~is_same.all(axis=0))
     return np.stack(found)
+
+
+def _places_of(question: Question, wrong: NDArray[np.bool_], arrays: Sequence[str]) -> str:
+    """Return where the wrong numbers are, as ``only pairs 15 to 17``; "" if everywhere, or at one.
+
+    Args:
+        question: the question, which names the axes.
+        wrong: true of each wrong number, (arrays, …).
+        arrays: the names of the arrays.
+    """
+    parts = [*_parts(question, wrong, arrays)] if wrong.sum() > 1 else []
+    return f"only {', '.join(parts)}" if parts else ""
+
+
+def _parts(question: Question, wrong: NDArray[np.bool_], arrays: Sequence[str]) -> Iterator[str]:
+    rank = wrong.ndim - 1
+    are_wrong = [bool(each.any()) for each in wrong]
+    if not all(are_wrong):
+        yield ", ".join(name for name, each in zip(arrays, are_wrong, strict=True) if each)
+    for axis, known in enumerate(_axes(question, rank)):
+        name = known
+        rest = tuple(each for each in range(rank + 1) if each != axis + 1)
+        numbers: Any = np.arange(wrong.shape[axis + 1])
+        is_position = axis == rank - 2 and question.positions is not None
+        if is_position and len(question.positions or ()) == len(numbers):
+            numbers, name = np.array(question.positions), "position"
+        if told := _told(name, numbers, np.asarray(wrong.any(axis=rest))):
+            yield told
+
+
+def _axes(question: Question, rank: int) -> tuple[str, ...]:
+    """Return the names of the axes of an answer."""
+    known: Sequence[str] = ()
+    if question.kind == "rotate":
+        known = question.parameters.get("axes", _OF_ROTATIONS[-rank:])
+    else:
+        with suppress(*NOT_MADE):
+            known = question.as_table.request.document().axes
+    return tuple(each.partition("(")[0] for each in axis_names(known, rank))
+
+
+def _told(name: str, numbers: NDArray[np.int64], is_wrong: NDArray[np.bool_]) -> str:
+    """Return which numbers of an axis are wrong; "" if all are, or if it is no simple pattern."""
+    one, several = _ONE.get(name, name), _SEVERAL.get(name, f"{name}s")
+    bad = sorted(set(numbers[is_wrong].tolist()))
+    good = set(numbers[~is_wrong].tolist()) - set(bad)
+    between = [each for each in good if bad[0] < each < bad[-1]]
+    # Position 0 agrees of most mistakes.
+    if not good or (name == "position" and good == {0}):
+        return ""
+    if len(bad) == 1:
+        return f"{one} {bad[0]}"
+    if not between:
+        is_end = all(each < bad[0] for each in good)
+        return f"{several} from {bad[0]} on" if is_end else f"{several} {bad[0]} to {bad[-1]}"
+    for rest, parity in enumerate(("even", "odd")):
+        if all(each % 2 == rest for each in bad) and all(each % 2 != rest for each in good):
+            return f"{parity} {several}"
+    if len(bad) <= _MOST_LISTED:
+        return f"{several} {', '.join(map(str, bad[:-1]))} and {bad[-1]}"
+    return ""

@@ -4,10 +4,15 @@ An answer is held to the numbers of every mistake that its question can show, wi
 those numbers: an implementation with a mistake computes in float32 as well. Of several names, that
 one is given which fits most failing cases of the file, goes with the cases that pass, fits most
 cases of the run, and is made most often.
+
+About cases whose numbers no maker has, ``/diagnose`` is asked. A small case may coincide with
+settings that nobody has set. So a name stands only if the other cases of the file do not contradict
+it: those that fail have the same name, with compatible values, and those that pass do not show it.
+Several mistakes at once are never taken from one case.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,20 +22,25 @@ import numpy as np
 
 from service.analysis.explanation.catalogue import CATALOGUE
 from service.conformance import suite
-from service.conformance.judging import (
-    AnswerArrays,
-    InvalidAnswer,
-    Judgement,
-    distances,
-    stored,
-    unpacked,
-)
+from service.conformance.expected import expectation
+from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, stored, unpacked
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
-from service.conformance.questions import Request
+from service.conformance.named import (
+    ITERATED,
+    UNEXPLAINED,
+    Named,
+    Settings,
+    are_denied,
+    fits,
+    is_denied,
+    is_seen,
+    told_of,
+    with_settings,
+)
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
-from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
 from service.errors import PosrefError
@@ -41,45 +51,19 @@ from service.numerics.tables import StoredTable
 from service.routes.diagnose import DiagnoseParameters, diagnose_arrays
 from service.settings import default_settings
 
-ITERATED, UNEXPLAINED = "iterated-frequencies", "unexplained"
 _OTHER_PACK = "layout-swapped"
 # Iterated frequencies are emulated, and their products rounded once: of what an implementation that
 # computes each frequency may cost, this share is left.
 _EMULATED = 0.3
 _OF_COST = 0.8
+# Each takes a good part of a second.
 _MOST_DIAGNOSED = 5
-# Makers know the questions of the suite: a case of another one may lack what a mistake needs.
-_NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, ValueError)
-
-
-@dataclass(frozen=True)
-class Named:
-    """The name of what makes an answer wrong.
-
-    Attributes:
-        name: in the catalogue, ITERATED or UNEXPLAINED.
-        sentence: what it is.
-        effect: what goes wrong for users; "" if the suite does not know.
-        threads: where it happened.
-        by: ``numbers`` of the mistake, ``arithmetic``, ``diagnosis``; "" if nothing explains it.
-        others: further names that fit as well.
-        request: the request that a posref server answers with the wrong numbers.
-        values: what a diagnosis says of the mistake, as the base that was used.
-        findings: what else a diagnosis says of the numbers.
-    """
-
-    name: str
-    sentence: str
-    effect: str = ""
-    threads: tuple[str, ...] = ()
-    by: str = ""
-    others: tuple[str, ...] = ()
-    request: Request | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[str, ...] = ()
-
-
-_UNEXPLAINED = Named(UNEXPLAINED, "No mistake that is known explains these numbers.")
+_NONE = "No mistake that is known explains these numbers."
+_NOT_MADE_OF_IT = "No mistake that the suite makes has these numbers"
+_KEYS = {"wrong-base": "rope_theta"}
+# A diagnosis from few numbers may give a setting as the middle of an interval.
+_INTERVAL = frozenset({"interval", "low", "high"})
+_MOST_APART = 0.01
 
 
 def names_of(
@@ -90,23 +74,23 @@ def names_of(
     Args:
         judgements: of all cases of a run.
         diagnoses: whether ``/diagnose`` is asked about cases that no numbers name: of each file a
-            few, as long as it names them, since it takes a good part of a second.
+            few, as long as what it finds goes together.
         undiagnosed: the ids of cases about which it is never asked.
     """
     search = _NameSearch(judgements)
-    named = {}
-    for failing in search.failing.values():
-        asked = _MOST_DIAGNOSED if diagnoses else 0
+    named = dict[str, Named]()
+    for file, failing in search.failing.items():
+        unnamed = []
         for each in failing:
             # No question of another suite, and no answer, may end a run that is judged.
-            found = None
-            with suppress(*_NOT_MADE):
-                found = search.best(each) or _other_pack(each) or _iterated(each)
-            if found is None and asked and each.case.id not in undiagnosed:
-                with suppress(*_NOT_MADE):
-                    found = _diagnosed(each)
-                asked = asked - 1 if found and found.by else 0
-            named[each.case.id] = found or _UNEXPLAINED
+            with suppress(*NOT_MADE):
+                if found := search.best(each) or _other_pack(each) or _iterated(each):
+                    named[each.case.id] = found
+                    continue
+            unnamed.append(each)
+        asked = [each for each in unnamed if diagnoses and each.case.id not in undiagnosed]
+        named |= {each.case.id: _not_diagnosed() for each in unnamed}
+        named |= _names_by_diagnosis(asked, search.passing[file])
     return named
 
 
@@ -115,17 +99,18 @@ class _NameSearch:
 
     Attributes:
         failing: the failing cases by file.
+        passing: the others.
     """
 
     def __init__(self, judgements: Iterable[Judgement]) -> None:
         self.failing: defaultdict[str, list[Judgement]] = defaultdict(list)
-        self._passing: defaultdict[str, list[Judgement]] = defaultdict(list)
-        self._wrongs: dict[tuple[str, str], list[Wrong]] = {}
+        self.passing: defaultdict[str, list[Judgement]] = defaultdict(list)
+        self._wrongs: dict[tuple[str, str], list[tuple[int, Wrong]]] = {}
         self._names: dict[str, list[str]] = {}
         self._in_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for each in judgements:
             if each.has_passed:
-                self._passing[each.case.file].append(each)
+                self.passing[each.case.file].append(each)
             else:
                 self.failing[each.case.file].append(_finite(each))
         for file, failing in self.failing.items():
@@ -146,7 +131,7 @@ class _NameSearch:
         counts = self._in_file[file]
         most = max(counts[name] for name in fitting)
         tied = [name for name in fitting if counts[name] == most]
-        misses = {name: self._misses(name, file) for name in tied} if len(tied) > 1 else {}
+        misses = {name: self._misses(name, judgement) for name in tied} if len(tied) > 1 else {}
         first = min(
             fitting,
             key=lambda name: (
@@ -157,38 +142,61 @@ class _NameSearch:
             ),
         )
         about = suite.about(first)
-        others = tuple(name for name in fitting if name != first)
-        threads = tuple(about["threads"])
-        made = self._made(first, judgement.case)
-        request = next((each.request for each in made if _fits(each, judgement.answer)), None)
-        return Named(first, about["mistake"], about["effect"], threads, "numbers", others, request)
+        made = [each for _, each in self._made_of(first, judgement)]
+        question, detail = judgement.case.question, self._detail(first, made, file)
+        told = told_of(first, made, question, detail=detail)
+        if is_denied(told["values"], self.passing[file]):
+            told = told_of(first, [], question, detail=detail)
+        return Named(
+            first,
+            effect=about["effect"],
+            threads=tuple(about["threads"]),
+            by="numbers",
+            others=tuple(name for name in fitting if name != first),
+            request=made[0].request,
+            **told,
+        )
 
     def _fitting(self, judgement: Judgement, names: Iterable[str]) -> list[str]:
-        return [
-            name
-            for name in names
-            if any(_fits(each, judgement.answer) for each in self._made(name, judgement.case))
-        ]
+        return [name for name in names if self._made_of(name, judgement)]
 
-    def _made(self, name: str, case: RecordedCase) -> list[Wrong]:
-        """Return the wrong numbers of a mistake."""
+    def _made_of(self, name: str, judgement: Judgement) -> list[tuple[int, Wrong]]:
+        """Return the wrong numbers of a mistake that an answer has, each with its maker."""
+        made = self._made(name, judgement.case)
+        return [(maker, each) for maker, each in made if fits(each, judgement.answer)]
+
+    def _made(self, name: str, case: RecordedCase) -> list[tuple[int, Wrong]]:
+        """Return the wrong numbers of a mistake, each with the number of its maker."""
         key = name, case.id
         if key not in self._wrongs:
-            made = list[Wrong]()
-            for maker in MAKERS.get(name, ()):
-                with suppress(*_NOT_MADE), np.errstate(all="ignore"):
+            made = list[tuple[int, Wrong]]()
+            for number, maker in enumerate(MAKERS.get(name, ())):
+                with suppress(*NOT_MADE), np.errstate(all="ignore"):
                     wrongs = maker(case.question, case.expected)
-                    made += (each for each in wrongs if _is_seen(each, case.expected))
+                    made += ((number, each) for each in wrongs if is_seen(each, case.expected))
             self._wrongs[key] = made
         return self._wrongs[key]
 
-    def _misses(self, name: str, file: str) -> int:
-        """Return how many passing cases of a file an implementation with the mistake fails."""
-        return sum(
-            bool(made) and not any(_fits(each, judgement.answer) for each in made)
-            for judgement in self._passing[file]
-            for made in [self._made(name, judgement.case)]
-        )
+    def _misses(self, name: str, judgement: Judgement) -> int:
+        """Return how many passing cases of a file an implementation with the mistake fails.
+
+        The mistake is what one maker makes of the case.
+        """
+        counts = Counter[int]()
+        for number in {maker for maker, _ in self._made_of(name, judgement)}:
+            counts[number] = 0
+            for each in self.passing[judgement.case.file]:
+                made = [wrong for maker, wrong in self._made(name, each.case) if maker == number]
+                counts[number] += bool(made) and not any(fits(one, each.answer) for one in made)
+        return min(counts.values())
+
+    def _detail(self, name: str, made: Sequence[Wrong], file: str) -> str:
+        """Return what the makers of wrong numbers say, if all cases that show it have them."""
+        details = {each.detail for each in made}
+        for each in self.failing[file]:
+            shown = {wrong.detail for _, wrong in self._made(name, each.case)}
+            details -= shown - {wrong.detail for _, wrong in self._made_of(name, each)}
+        return details.pop() if len(details) == 1 else ""
 
 
 def _finite(judgement: Judgement) -> Judgement:
@@ -228,28 +236,6 @@ def _finite(judgement: Judgement) -> Judgement:
     return judgement if found.has_passed else found
 
 
-def _is_seen(wrong: Wrong, right: Expectation) -> bool:
-    """Return whether a case shows wrong numbers by far, so that they are no rounding."""
-    is_other = wrong.expectation.shape != right.shape
-    return is_other or bool(right.distances(wrong.expectation.arrays).max() >= suite.LEAST_TIMES)
-
-
-def _fits(wrong: Wrong, answer: AnswerArrays) -> bool:
-    expected = wrong.expectation
-    is_one = expected.shape == answer.shape and expected.arrays.keys() == answer.copies.keys()
-    if not is_one or (distances(expected, answer) > 1).any():
-        return False
-    return wrong.decimals is None or _are_rounded(wrong.decimals, answer)
-
-
-def _are_rounded(decimals: int, answer: AnswerArrays) -> bool:
-    """Return whether all numbers have so few decimals, before they were rounded to their type."""
-    unit = UNIT_ROUNDOFF.get(answer.dtype, 0.0)
-    numbers = np.stack([*answer.copies.values()])
-    apart = np.abs(numbers - np.round(numbers, decimals))
-    return bool((apart <= unit * np.abs(numbers)).all())
-
-
 def _other_pack(judgement: Judgement) -> Named | None:
     """Return that the answer is right in another packing than it says, if it is."""
     case, answer = judgement.case, judgement.answer
@@ -279,32 +265,169 @@ def _iterated(judgement: Judgement) -> Named | None:
         own = case.expected.distances(wrong.arrays, answer.dtype).max(initial=0.0)
         if own < _OF_COST * cost:
             continue
-        if _fits(replace(made, expectation=replace(wrong, angle=_EMULATED * wrong.angle)), answer):
+        if fits(replace(made, expectation=replace(wrong, angle=_EMULATED * wrong.angle)), answer):
             rule = "the right convention; its iterated frequencies cost"
             return Named(ITERATED, f"{rule} {cost:.2g} times what is allowed.", by="arithmetic")
     return None
 
 
-def _diagnosed(judgement: Judgement) -> Named | None:
-    """Return what ``/diagnose`` finds; None if it finds nothing, or refuses."""
-    question, answer = judgement.case.question, judgement.answer
-    request, dtype = question.request, answer.dtype
-    if question.kind == "rotate":
-        query = {**question.parameters, "positions": question.positions}
-        given = {name: to_query(each) for name, each in query.items() if each is not None}
-        url = f"{question.resource}?{urlencode(given, safe=',:')}"
-    elif request.method == "GET":
-        url = request.url
-    else:
+@dataclass(frozen=True, eq=False)
+class _Diagnosis:
+    """What explains a case.
+
+    Attributes:
+        named: its name.
+        forms: the names of all mistakes at once, each with those of its values.
+        settings: the settings that are others, with the value in use and the right one.
+        is_one: whether one mistake alone explains the case, and nothing else does.
+    """
+
+    named: Named
+    forms: tuple[Any, ...] = ()
+    settings: Settings = field(default_factory=dict)
+    is_one: bool = True
+
+
+def _unexplained(rule: str = _NONE, findings: tuple[str, ...] = ()) -> Named:
+    """Return that nothing explains a case, and why."""
+    return Named(UNEXPLAINED, rule, findings=findings)
+
+
+def _not_diagnosed() -> Named:
+    """Return that nothing explains a case, about which ``/diagnose`` is not asked."""
+    return _unexplained(f"{_NOT_MADE_OF_IT}; /diagnose was not asked.")
+
+
+def _names_by_diagnosis(
+    failing: Sequence[Judgement], passing: Sequence[Judgement]
+) -> dict[str, Named]:
+    """Return the names of cases of a file that numbers do not name, by the id of the case.
+
+    Args:
+        failing: the cases.
+        passing: those of the file that pass.
+    """
+    search = _OfFile(passing)
+    for each in failing:
+        search.add(each)
+    return search.names()
+
+
+class _OfFile:
+    """The diagnoses of a file. It is asked until one contradicts another, or finds nothing."""
+
+    def __init__(self, passing: Sequence[Judgement]) -> None:
+        self._passing = passing
+        self._found: dict[str, _Diagnosis] = {}
+        self._others: dict[str, Named] = {}
+        self._waiting: list[str] = []
+        self._asked = 0
+        self._is_consistent = True
+
+    def add(self, judgement: Judgement) -> None:
+        """Explain a case by what explains others, or else by a diagnosis."""
+        name = judgement.case.id
+        if (same := self._as_before(judgement)) is not None:
+            self._found[name] = same
+        elif self._asked >= _MOST_DIAGNOSED or not self._is_consistent:
+            self._waiting.append(name)
+        else:
+            self._ask(judgement)
+
+    def _ask(self, judgement: Judgement) -> None:
+        name, found = judgement.case.id, None
+        # No question of another suite, and no answer, may end a run that is judged.
+        with suppress(*NOT_MADE):
+            found = _diagnosed(judgement)
+        if found is None:
+            self._others[name] = _unexplained(f"{_NOT_MADE_OF_IT}; /diagnose takes no such answer.")
+            return
+        self._asked += 1
+        if not found.forms:
+            self._others[name] = found.named
+            self._is_consistent = False
+            return
+        self._found[name] = found
+        forms = {each.forms for each in self._found.values()}
+        self._is_consistent = len(forms) == 1 and bool([*self._rules()])
+
+    def _rules(self) -> Iterator[bool]:
+        """Yield the rules by which settings follow from the right ones: one value, or a ratio."""
+        several = [each.settings for each in self._found.values()]
+        if any(each.keys() != several[0].keys() for each in several):
+            return
+        for is_ratio in (False, True):
+            if all(
+                _are_near(*(have / want if is_ratio else have for have, want in (one, other)))
+                for settings in several
+                for one, other in zip(several[0].values(), settings.values(), strict=True)
+            ):
+                yield is_ratio
+
+    def _wrong(self, question: Question) -> Iterator[Wrong]:
+        """Yield the answers to a question with the settings of the cases before."""
+        if not (self._found and self._is_consistent and self._settings):
+            return
+        for is_ratio in self._rules():
+            with suppress(*NOT_MADE):
+                moved = with_settings(question, self._settings, is_ratio=is_ratio)
+                yield Wrong(expectation(moved), moved.request)
+
+    @property
+    def _settings(self) -> Settings:
+        return next(iter(self._found.values())).settings
+
+    def _as_before(self, judgement: Judgement) -> _Diagnosis | None:
+        """Return the diagnosis of a case that has the same mistake as those before."""
+        case = judgement.case
+        for wrong in self._wrong(case.question):
+            if is_seen(wrong, case.expected) and fits(wrong, judgement.answer):
+                before = next(iter(self._found.values()))
+                told = told_of(before.named.name, [wrong], case.question)
+                named = replace(before.named, **told, findings=(), request=wrong.request)
+                return replace(before, named=named)
         return None
-    if not all(np.isfinite(each).all() for each in answer.arrays.values()):
+
+    @property
+    def _do_stand(self) -> bool:
+        if not (self._found and self._is_consistent):
+            return False
+        return len(self._found) > 1 or next(iter(self._found.values())).is_one
+
+    @property
+    def _is_denied(self) -> bool:
+        """True if cases that pass show that no setting is another."""
+        settings, passing = self._settings, self._passing
+        return bool(settings) and all(
+            are_denied(settings, passing, is_ratio=each) for each in self._rules()
+        )
+
+    def names(self) -> dict[str, Named]:
+        """Return the names of the cases."""
+        count = f"{self._asked} case{'' if self._asked == 1 else 's'} of this file"
+        rule = f"{_NOT_MADE_OF_IT}; /diagnose was asked about {count}, and not about this one."
+        named = {**self._others, **{name: _unexplained(rule) for name in self._waiting}}
+        if self._do_stand and not self._is_denied:
+            return named | {name: each.named for name, each in self._found.items()}
+        for name, each in self._found.items():
+            why = "other cases of this file contradict it"
+            if self._is_consistent and not self._do_stand:
+                why = "one case is too few to tell"
+            told = f"What would explain this case alone is not named: {why}."
+            named[name] = _unexplained(told, each.named.findings)
+        return named
+
+
+def _are_near(one: float, other: float) -> bool:
+    return abs(one - other) <= _MOST_APART * abs(other)
+
+
+def _diagnosed(judgement: Judgement) -> _Diagnosis | None:
+    """Return what ``/diagnose`` finds; None if it refuses."""
+    asked = _asked_of(judgement)
+    if asked is None:
         return None
-    is_index = judgement.case.expected.angle is None
-    tables = {name: _sent(each, dtype, is_index=is_index) for name, each in answer.arrays.items()}
-    if question.kind == "rotate":
-        tables = {"x": stored(np.array(question.x), FLOAT64.name), "rotated": tables["rotated"]}
-    elif len(tables) == 1:
-        tables = {"x": next(iter(tables.values()))}
+    url, tables = asked
     try:
         for name, table in tables.items():
             check_shape(name, table.shape)
@@ -313,22 +436,50 @@ def _diagnosed(judgement: Judgement) -> Named | None:
     except PosrefError:
         return None
     findings = tuple(each.sentence for each in report.findings or ())
-    if report.verdict == "none" and findings:
-        return replace(_UNEXPLAINED, findings=findings)
     if report.verdict != "diagnosed":
-        return None
-    first, *others = report.mistakes
-    about, names = suite.about(first.name), tuple(each.name for each in others)
-    return Named(
-        first.name,
+        return _Diagnosis(_unexplained(findings=findings))
+    names = [each.name for each in report.mistakes]
+    values = [each.model_extra or {} for each in report.mistakes]
+    about = suite.about(names[0])
+    named = Named(
+        names[0],
         report.sentence,
         about["effect"],
         tuple(about["threads"]),
         "diagnosis",
-        names,
-        values=first.model_extra or {},
+        tuple(names[1:]),
+        values=values[0],
         findings=findings,
     )
+    forms, settings = [], {}
+    for name, given in zip(names, values, strict=True):
+        forms.append((name, *sorted({*given} - _INTERVAL)))
+        key = given.get("key", _KEYS.get(name))
+        is_number = all(type(given.get(each)) in {int, float} for each in ("have", "want"))
+        if key and is_number and given["want"]:
+            settings[key] = given["have"], given["want"]
+    is_one = len(names) == 1 and names[0] != "another-table" and not report.alternatives
+    return _Diagnosis(named, tuple(sorted(forms)), dict(sorted(settings.items())), is_one)
+
+
+def _asked_of(judgement: Judgement) -> tuple[str, dict[str, StoredTable]] | None:
+    """Return the URL of what is expected, and the arrays of an answer; None if there is no URL."""
+    question, answer = judgement.case.question, judgement.answer
+    if not all(np.isfinite(each).all() for each in answer.arrays.values()):
+        return None
+    is_index = judgement.case.expected.angle is None
+    tables = {
+        name: _sent(each, answer.dtype, is_index=is_index) for name, each in answer.arrays.items()
+    }
+    if question.kind == "rotate":
+        query = {**question.parameters, "positions": question.positions}
+        given = {name: to_query(each) for name, each in query.items() if each is not None}
+        x = stored(np.array(question.x), FLOAT64.name)
+        url = f"{question.resource}?{urlencode(given, safe=',:')}"
+        return url, {"x": x, "rotated": tables["rotated"]}
+    if question.request.method != "GET":
+        return None
+    return question.request.url, tables if len(tables) > 1 else {"x": next(iter(tables.values()))}
 
 
 def _sent(array: Elements, dtype: str, *, is_index: bool) -> StoredTable:

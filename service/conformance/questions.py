@@ -15,6 +15,7 @@ import orjson
 
 from service.delivery.parameters import read_parameters
 from service.encodings.family import choices
+from service.errors import PosrefError
 from service.formats.json_text import JSON
 from service.grammar import to_query
 from service.numerics.dtypes import INDEX_DTYPES, to_float64
@@ -27,6 +28,9 @@ from service.settings import default_settings
 
 Kind: TypeAlias = Literal["table", "rotate", "array", "model", "positions", "resize"]
 Numbers: TypeAlias = Float64s | Indices
+
+NOT_MADE = (PosrefError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+"""What a question of another suite may raise, as it may lack what those of this one have."""
 
 
 @dataclass(frozen=True)

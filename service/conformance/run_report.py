@@ -15,7 +15,7 @@ import orjson
 from service.conformance import implementations
 from service.conformance.implementations import PROTOCOL, Conduct, ending_of
 from service.conformance.judging import Judgement
-from service.conformance.naming import UNEXPLAINED, Named
+from service.conformance.named import UNEXPLAINED, Named
 from service.conformance.recorded_cases import RecordedCase
 from service.errors import shortened
 
@@ -183,7 +183,9 @@ class RunReport:
             first, *others = self._about(each)
             yield f"{'FAIL' if each.status == 'fails' else 'ERROR':<6}{each.case.id:<24}{first}"
             for line in others:
-                yield f"{_INDENT}{line.partition(':')[0] if line in told else line}"
+                label = line.partition(":")[0]
+                if line not in told or label != "effect":
+                    yield f"{_INDENT}{label if line in told else line}"
             told.update(others)
 
     def _about(self, outcome: Outcome) -> Iterator[str]:
@@ -197,8 +199,9 @@ class RunReport:
         named = self.names.get(outcome.case.id)
         if named and (named.findings or named.name != UNEXPLAINED or dtype is None):
             found = f"Found: {'; '.join(named.findings)}." if named.findings else ""
-            texts = [f"{named.name}: {named.sentence}", found, named.effect, *named.threads]
-            yield " ".join(filter(None, texts))
+            yield " ".join(filter(None, [f"{named.name}: {named.sentence}", found]))
+            if named.effect:
+                yield " ".join([f"effect: {named.effect}", *named.threads])
             if named.request is not None and named.request.body is None:
                 yield f"a server gives the same wrong numbers: {named.request.url}"
 
@@ -247,6 +250,7 @@ class RunReport:
                 content["grade"] = judgement.grade
             else:
                 content["wrong"] = int(judgement.wrong.sum())
+                content["places"] = judgement.places
                 content["first"] = asdict(judgement.first_wrong)
                 content["passes_as"] = outcome.passes_as
         if named := self.names.get(outcome.case.id):

@@ -5,7 +5,9 @@ Which cases a broken engine must fail is found from its formulas in float64.
 """
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -13,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.conformance import naming
+from service.conformance import naming, suite
 from service.conformance.judging import Judgement, read_answer
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.wrong import Make, Wrong
+from service.conformance.named import Named
 from service.conformance.naming import names_of
-from service.conformance.questions import Question
+from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of
 from service.conformance.tolerance import Expectation
 from tests.conformance.engines.broken import BROKEN
@@ -43,9 +46,9 @@ NAMES = {
     "rule-ignored": "config-key-ignored",
     "old-key-ignored": "config-key-ignored",
     "linear-stretches": "factor-inverted",
-    "linear-on-the-base": "config-key-ignored",
+    "linear-on-the-base": "wrong-rule",
     "global-rule-for-local": "rules-by-layer",
-    "dynamic-at-once": "dynamic-length wrong-parameter",
+    "dynamic-at-once": "wrong-rule",
     "dynamic-one-short": "dynamic-length",
     "ntk-without-exponent": "missing-exponent",
     "llama-switch": "wrong-parameter",
@@ -102,16 +105,31 @@ NAMES = {
     "column-by-column": "axes-swapped",
     "heads-for-positions": "axes-swapped",
     "one-series-of-slopes": "wrong-parameter",
-    "slopes-from-one": "extra-factor",
+    "slopes-from-one": "position-offset extra-factor",
     "rewarded-distance": "wrong-sign",
     "t5-backwards": "wrong-sign",
     "t5-both-ways": "config-key-ignored",
     "deberta-backwards": "wrong-sign",
     "kerple-exchanged": "wrong-parameter",
     "kerple-base-two": "extra-factor",
+    "yarn-clamped-to-pairs": "wrong-rule",
+    "yarn-floor-for-ceiling": "wrong-rule",
+    "yarn-both-down": "wrong-rule",
+    "yarn-without-turns": "wrong-rule",
+    "yarn-in-channels": "wrong-rule",
+    "yarn-narrowed": "wrong-rule",
+    "llama-band-divided": "wrong-parameter",
+    "rest-scaled": "extra-factor",
+    "first-offset": "other-positions",
+    "small-integers": "positions-reset",
+    "stale-row": "positions-stuck",
+    "slopes-from-zero": "position-offset extra-factor",
 }
 # Mistakes that the runner names in no case.
-UNNAMED = {"padding-counted", "deberta-rounds-down"}
+UNNAMED = {
+    *("padding-counted", "deberta-rounds-down", "llama-band-halved", "rotated-in-place"),
+    *("zero-is-forward", "exact-throughout"),
+}
 # Mistakes whose wrong numbers are made of every case that shows them.
 ALWAYS_NAMED = (
     *("halves-of-the-head", "heads-for-positions", "tiled-for-pairs", "backwards"),
@@ -121,7 +139,9 @@ ALWAYS_NAMED = (
     *("attention-root", "attention-one", "attention-twice", "t5-backwards"),
     *("time-for-all", "height-for-all", "width-first", "sections-reversed", "height-for-width"),
     *("exponent-of-the-channel", "exponent-not-floored", "exponent-twice"),
-    "exponent-of-the-pair",
+    *("exponent-of-the-pair", "yarn-clamped-to-pairs", "yarn-floor-for-ceiling", "yarn-both-down"),
+    *("yarn-without-turns", "yarn-in-channels", "llama-band-divided", "rest-scaled"),
+    *("first-offset", "small-integers"),
 )
 
 
@@ -242,6 +262,125 @@ def test_narrow_positions_are_named_of_sequences_axes_and_sinusoids() -> None:
     names = names_by_case("narrow-positions", diagnoses=False)
     cases = ("rope/rotate/11", "rope/mrope/2", "rope/mrope/3", "encoding/sinusoid/1")
     assert {names[case] for case in cases} == {"narrow-positions"}
+
+
+def diagnosed(
+    broken: str, file: str, monkeypatch: pytest.MonkeyPatch, *, most: int = 5
+) -> dict[str, Named]:
+    """Return the names of a file that /diagnose alone gives."""
+    monkeypatch.setattr(naming, "MAKERS", {})
+    monkeypatch.setattr(naming, "_MOST_DIAGNOSED", most)
+    judgements = [each for each in judgements_of(broken) if each.case.file == file]
+    return names_of(judgements, diagnoses=True)
+
+
+def test_two_settings_at_once_are_never_named_from_one_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (named,) = diagnosed("yarn-clamped-to-pairs", "rope/yarn", monkeypatch).values()
+    assert (named.name, named.by, named.values) == ("unexplained", "", {})
+    told = "What would explain this case alone is not named: one case is too few to tell."
+    assert named.sentence == told
+
+
+@pytest.mark.parametrize("broken", ["yarn-both-down", "yarn-floor-for-ceiling", "yarn-in-channels"])
+def test_settings_that_contradict_each_other_are_not_named(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = diagnosed(broken, "rope/yarn", monkeypatch)
+    assert {each.name for each in named.values()} == {"unexplained"}
+    assert "other cases of this file contradict it." in named["rope/yarn/1"].sentence
+    told = "; /diagnose was asked about 2 cases of this file, and not about this one."
+    assert named["rope/yarn/8"].sentence.endswith(told)
+
+
+def test_a_setting_that_passing_cases_do_not_have_is_not_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Half of both limits is twice the original length.
+    (named,) = diagnosed("yarn-betas-fixed", "rope/yarn", monkeypatch).values()
+    assert named.name == "unexplained"
+    assert "other cases of this file contradict it." in named.sentence
+
+
+def test_the_name_of_one_case_explains_others_that_diagnose_is_not_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = diagnosed("fixed-base", "rope/yarn", monkeypatch, most=1)
+    assert len(named) > 3
+    assert {(each.name, each.by) for each in named.values()} == {("wrong-base", "diagnosis")}
+    told = "The base of the frequencies is another one: rope_theta=10000 for 150000."
+    assert named["rope/yarn/2"].sentence == told
+
+
+def test_a_case_that_diagnose_is_not_asked_about_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = diagnosed("stale-row", "rope/dynamic", monkeypatch, most=2)
+    names = [(each.name, each.by) for each in named.values()]
+    assert sorted(names) == [("other-positions", "diagnosis")] * 2 + [("unexplained", "")] * 2
+    told = "No mistake that the suite makes has these numbers; /diagnose was "
+    (rest,) = {each.sentence for each in named.values() if not each.by}
+    assert rest == f"{told}asked about 2 cases of this file, and not about this one."
+    monkeypatch.setattr(naming, "MAKERS", {})
+    named = names_of(judgements_of("first-offset"), diagnoses=False)
+    assert named["rope/rotate/11"].sentence == f"{told}not asked."
+
+
+@pytest.mark.parametrize(
+    ("broken", "file"), [("yarn-both-down", "rope/rotate"), ("fixed-base", "rope/proportional")]
+)
+def test_a_diagnosis_of_frequencies_beyond_a_type_or_of_none_warns_of_nothing(
+    broken: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        named = diagnosed(broken, file, monkeypatch)
+    assert {each.name for each in named.values()} <= {"wrong-rule", "wrong-base"}
+
+
+SAID = {
+    ("fixed-base", "rope/default/3"): "rope_theta=10000 for 500000.",
+    ("rule-ignored", "rope/linear/1"): "without rope_type=linear.",
+    ("stale-row", "rope/yarn/1"): "positions=32769 for 131071.",
+    ("first-offset", "rope/rotate/11"): "seqlen_offsets=5,5 for 5,300.",
+    ("cache-forgotten", "rope/default/5"): "positions=0,1,2,3,… for 4094,4095,4096,4097,….",
+    ("whole-head", "rope/rotate/3"): "without rotary_dim=8.",
+    ("other-layout", "rope/rotate/1"): "layout=interleaved for half.",
+    ("yarn-both-down", "rope/yarn/1"): "the ends of YaRN's ramp are rounded another way.",
+    ("slopes-from-zero", "relative/alibi/4"): "the heads of slopes count from 0.",
+    # Exponents are wrong, though another base has the same numbers.
+    ("exponents-halved", "rope/default/3"): "or use log10 for ln.",
+    # Half of both limits is twice the original length, which other cases do not have.
+    ("yarn-betas-fixed", "rope/yarn/7"): "or two settings are exchanged.",
+    # A coincidence: the ramp is as wrong in another case, and not by rounding.
+    ("yarn-narrowed", "rope/rotate/17"): "known or not.",
+}
+
+
+@pytest.mark.parametrize(("broken", "case"), SAID)
+def test_a_name_says_what_differs_from_the_right_question(broken: str, case: str) -> None:
+    named = names_of(judgements_of(broken), diagnoses=False)[case]
+    assert named.by == "numbers"
+    assert named.sentence.endswith(SAID[broken, case])
+
+
+@pytest.mark.full
+def test_what_agrees_at_position_0_does() -> None:
+    """Effects are true of all cases that a mistake is made of."""
+    apart: dict[str, float] = {}
+    for case in cases().values():
+        positions, right = case.question.positions or (), case.expected
+        rows = [row for row, position in enumerate(positions) if position == 0]
+        for name in MAKERS if rows and right.shape[-2:-1] == (len(positions),) else ():
+            effect = suite.about(name)["effect"].lower()
+            if "position 0 agrees" not in effect or "unless" in effect:
+                continue
+            for maker in MAKERS[name]:
+                with suppress(*NOT_MADE):
+                    for wrong in maker(case.question, right):
+                        far = right.distances(wrong.expectation.arrays)[..., rows, :].max()
+                        apart[name] = max(apart.get(name, 0.0), float(far))
+    assert len(apart) > 5
+    assert {name for name, far in apart.items() if far > 1} == set()
 
 
 @pytest.mark.full

@@ -142,6 +142,20 @@ def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFix
     assert f"\n      a server gives the same wrong numbers: {url}\n" in capfd.readouterr().out
 
 
+def test_an_effect_is_told_once_and_places_of_every_case(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, report = run("wrong-base")
+
+    printed = capfd.readouterr().out
+    assert printed.count("effect: The frequencies are wrong") == 1
+    wrong = [each for each in report["cases"] if each["status"] == "fails"]
+    assert [each["places"] for each in wrong] == ["only pairs from 1 on"] * 2
+    assert printed.count("; only pairs from 1 on\n") == 2
+    told = {"key": "rope_theta", "have": "10000", "want": "500000"}
+    assert wrong[0]["mistake"]["values"] == told
+
+
 @pytest.mark.parametrize(
     ("numbers", "label", "passes_as"),
     [
@@ -316,6 +330,50 @@ def test_integers_are_exact_in_any_type(dtype: str | None) -> None:
         judgement = Judgement(case, read_answer(message, case))
         assert judgement.has_passed == (grade is not None)
         assert grade is None or judgement.grade == grade
+
+
+FOREIGN = Question("array", "/a/resource/of/another/suite")
+BIASES = Question("array", "/relative/alibi", {"num_heads": 4, "query_len": 3, "key_len": 3})
+TURNED = Question("rotate", "/rope/apply", HALVES, PLACES, [[1.0] * 8] * 5)
+IMAGE = Question(
+    "array", "/encoding/grid", {"convention": "mae", "d_model": 8, "height": 2, "width": 2}
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "shape", "wrong", "told"),
+    [
+        (table(10000.0), (2, 5, 8), np.s_[...], ""),
+        (table(10000.0), (2, 5, 8), np.s_[0, 1, 3], ""),
+        (table(10000.0), (2, 5, 8), np.s_[1], "only sin"),
+        (table(10000.0), (2, 5, 8), np.s_[..., 5:7], "only pairs 5 to 6"),
+        (table(10000.0), (2, 5, 8), np.s_[:, 1:, 5:], "only pairs from 5 on"),
+        (table(10000.0), (2, 5, 8), np.s_[:, 1:, :], ""),
+        (table(10000.0), (2, 5, 8), np.s_[:, 3:, :], "only positions from 2049 on"),
+        (table(10000.0), (2, 5, 8), np.s_[:, 1, 2], "only position 1, pair 2"),
+        (table(10000.0), (2, 5, 8), np.s_[..., [0, 2, 7]], "only pairs 0, 2 and 7"),
+        (table(10000.0), (2, 5, 8), np.s_[..., [0, 2, 3, 5, 7]], ""),
+        (BIASES, (1, 4, 3, 3), np.s_[0, 3], "only head 3"),
+        (BIASES, (1, 4, 3, 3), np.s_[0, ::2, 1:], "only even heads, queries from 1 on"),
+        (TURNED, (1, 5, 8), np.s_[..., 4:], "only channels from 4 on"),
+        (TURNED, (1, 2, 5, 8), np.s_[:, 1], "only head 1"),
+        (IMAGE, (1, 4, 8), np.s_[:, 2:], "only tokens from 2 on"),
+        (FOREIGN, (1, 3, 4), np.s_[..., 1:], "only columns from 1 on"),
+        (FOREIGN, (1, 6), np.s_[..., 1:3], "only rows 1 to 2"),
+    ],
+)
+def test_places_of_wrong_numbers_are_told_where_others_are_right(
+    question: Question, shape: tuple[int, ...], wrong: Any, told: str
+) -> None:
+    numbers = np.zeros(shape)
+    numbers[wrong] = 1
+    names = ("cos", "sin") if len(numbers) > 1 else ("bias",)
+    right = Expectation({name: np.zeros(shape[1:]) for name in names}, np.zeros(shape[1:]))
+    copies = {name: each[None] for name, each in zip(names, numbers, strict=True)}
+    judgement = Judgement(recorded(question, right), AnswerArrays("float64", {}, copies))
+
+    assert judgement.places == told
+    assert judgement.summary.endswith(f" wrong; {told}" if told else " wrong")
 
 
 def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:

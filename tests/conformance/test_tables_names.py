@@ -43,6 +43,11 @@ NAMED_OTHERWISE: dict[tuple[str, str], list[str]] = {
     ("relative/xlnet/2", "wrong-base"): ["wrong-parameter"],
     ("relative/xlnet/2", "other-positions"): ["another-table"],
     ("relative/shaw/2", "wrong-parameter"): ["another-table"],
+    # Of a power of two heads, the slopes of the heads before are all slopes times one factor.
+    **{
+        (f"relative/alibi/{number}", "position-offset"): ["extra-factor"] for number in (1, 5, 6, 8)
+    },
+    ("relative/alibi/3", "position-offset"): ["another-table"],
 }
 # Of far positions between others, a diagnosis does not say by which rule they are moved.
 NAMED_BY_LIST = {"positions-stuck", "positions-reset"}

@@ -511,7 +511,7 @@ def _of_other_base(view: View, waves: Waves, dtype: DType) -> tuple[bool, bool]:
     # A line goes through any two.
     if known.sum() < max(fewest, 3):
         return False, False
-    errors = np.log1p((drift / waves.omega[:width])[known].clip(-0.5, 0.5))
+    errors = np.log1p((drift[known] / waves.omega[:width][known]).clip(-0.5, 0.5))
     unit = HALF_STEP[dtype]
     noise = unit / turned[known]
     far = waves.far[:, :width].max(axis=0)[known]

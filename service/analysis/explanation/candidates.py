@@ -419,6 +419,8 @@ class Proposer(Evidence):
             return not np.array_equal(rounded(moved, dtype), moved)
         if part == "frequencies" and candidate.sine is None:
             omega = rounded(candidate.omega, dtype)
+            if not np.isfinite(omega).all():
+                return False
             distance = np.abs(fold((measured.omega - omega) * measured.step)) / measured.step
             return bool((distance <= 4 * measured.error).all())
         return True

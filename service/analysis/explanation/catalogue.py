@@ -138,8 +138,7 @@ CATALOGUE: Mapping[str, Known] = {
     ),
     "wrong-factor": Known(
         14,
-        "Every number is {factor} times what it should be; no model in common use has such a "
-        "factor.",
+        "Every number is {factor} times what it should be.",
         "Divide by {factor}.",
     ),
     "one-sided-factor": Known(

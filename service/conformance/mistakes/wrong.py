@@ -29,11 +29,13 @@ class Wrong:
             mistake computes them in float32 as well.
         request: the request that a posref server answers with them, where there is one.
         decimals: how many decimals every number has; None if they have as many as their type.
+        detail: what is wrong, in words, where no request and no name says it.
     """
 
     expectation: Expectation
     request: Request | None = None
     decimals: int | None = None
+    detail: str = ""
 
 
 Make: TypeAlias = Callable[[Question, Expectation], Iterator[Wrong]]

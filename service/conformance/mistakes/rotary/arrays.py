@@ -129,6 +129,18 @@ def _rest_zeroed(turning: Turning) -> Iterator[Float64s]:
     yield zeroed.by(turning.cos, turning.sin)
 
 
+@makes("extra-factor", rotations)
+def _rest_scaled(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """Channels that pass through have the factor of those that turn."""
+    turning = Turning.of(question, right)
+    if turning is not None and right.factor != 1:
+        scaled = replace(turning, rotated=right.factor * turning.x)
+        yield replace(
+            made_of(_of_widest(right), {"rotated": scaled.by(turning.cos, turning.sin)}),
+            detail="channels that pass through have the factor",
+        )
+
+
 @makes("table-layout-swapped", rotations)
 def _table_layout_swapped(question: Question, right: Expectation) -> Iterator[Wrong]:
     """The two channels of a pair turn by the angles that the other layout has there."""

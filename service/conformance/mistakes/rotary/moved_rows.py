@@ -26,7 +26,8 @@ from service.encodings.rotary.angles import AXES
 Rows: TypeAlias = tuple[int, ...]
 Move: TypeAlias = Callable[[Rows], Iterator[Rows]]
 
-_LENGTHS = (2048, 4096, 8192, 32768)
+# Of tables, and of integers of 16 bits.
+_LENGTHS = (2048, 4096, 8192, 32768, 65536)
 
 
 def _moves(name: str) -> Callable[[Move], Maker]:
@@ -77,6 +78,8 @@ def _reversed(rows: Rows) -> Iterator[Rows]:
 def _stuck(rows: Rows) -> Iterator[Rows]:
     for most in (sorted(rows)[len(rows) // 2], *(length - 1 for length in _LENGTHS)):
         yield tuple(min(each, most) for each in rows)
+    # The loop over rows ends one too early.
+    yield (*rows[:-1], rows[-2 if len(rows) > 1 else -1])
 
 
 @_moves("positions-reset")
@@ -112,6 +115,19 @@ def _cached_rows_of_sequences(question: Question, _: Expectation) -> Iterator[Wr
     if offsets := question.parameters.get("seqlen_offsets"):
         moved = ([times * each for each in offsets] for times in (0, 2))
         yield from changed(question, seqlen_offsets=moved)
+
+
+@makes("other-positions", rotations)
+def _offset_of_the_first(question: Question, _: Expectation) -> Iterator[Wrong]:
+    if offsets := question.parameters.get("seqlen_offsets"):
+        yield from answers_to(question.changed(seqlen_offsets=offsets[:1] * len(offsets)))
+
+
+@makes("positions-stuck", rotary)
+def _last_row_of_axes(question: Question, _: Expectation) -> Iterator[Wrong]:
+    if listed := positions_of_axes(question):
+        stuck = {name: [*listed[name][:-1], *listed[name][-2:-1]] for name in listed}
+        yield from answers_to(question.changed(**stuck))
 
 
 @makes("not-rotated", rotary)

@@ -1,9 +1,9 @@
 """Mistakes in the formula of frequencies, which no rule of the service has: they are given."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from math import ceil, floor, pi, sqrt
+from math import ceil, floor, log, pi, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -31,19 +31,95 @@ from service.numerics.phase import Float64s
 _DEGREES = (pi / 180, 180 / pi)
 
 
-@makes("yarn-betas-exchanged", sequences)
-def _yarn_betas_exchanged(question: Question, right: Expectation) -> Iterator[Wrong]:
-    if question.parameters.get("rope_type") != "yarn":
-        return
-    found, omega = frequencies_of(question), frequencies(unscaled(question))
-    # beta_fast belongs to the low end, so the ends change places.
-    high, low = (float(each) for each in found["range_raw"])
-    if question.parameters.get("truncate", True):
-        low, high = floor(low), ceil(high)
-    low, high = max(low, 0), min(high, 2 * len(omega) - 1)
-    exchanged = np.clip((np.arange(len(omega)) - low) / ((high - low) or 0.001), 0, 1)
-    for ramp in (exchanged, 1 - found["ramp"]):
-        yield from turned_by(question, omega * (1 - ramp) + omega / _factor(question) * ramp, right)
+@dataclass(frozen=True)
+class _Range:
+    """The pairs at which the ramp of YaRN begins and ends, before they are rounded.
+
+    Attributes:
+        low, high: the ends.
+        count: the number of pairs.
+        base: that of the frequencies.
+        is_rounded: whether the ends are rounded.
+        right: the right ramp, (count,).
+    """
+
+    low: float
+    high: float
+    count: int
+    base: float
+    is_rounded: bool
+    right: Float64s
+
+    def rounded(self, low: float, high: float) -> tuple[float, float]:
+        """Return ends as YaRN rounds them, if it does."""
+        return (floor(low), ceil(high)) if self.is_rounded else (low, high)
+
+    def ramp(
+        self, low: float, high: float, *, most: float | None = None, step: int = 1
+    ) -> Float64s:
+        """Return a ramp between ends, of which the last is at most the last channel."""
+        low, high = max(low, 0), min(high, 2 * self.count - 1 if most is None else most)
+        found: Float64s = np.clip(
+            (step * np.arange(self.count) - low) / ((high - low) or 0.001), 0, 1
+        )
+        return found
+
+
+_Ramp: TypeAlias = Callable[[_Range], Iterator[Float64s]]
+
+
+def _yarn(name: str, detail: str = "") -> Callable[[_Ramp], Maker]:
+    """Return a decorator of other ramps of YaRN, which divide other frequencies."""
+
+    def maker(ramps: _Ramp) -> Maker:
+        def made(question: Question, right: Expectation) -> Iterator[Wrong]:
+            if question.parameters.get("rope_type") != "yarn":
+                return
+            found, omega = frequencies_of(question), frequencies(unscaled(question))
+            low, high = (float(each) for each in found["range_raw"])
+            is_rounded, ramp_of_rule = question.parameters.get("truncate", True), found["ramp"]
+            base, right_ramp = base_of(question), ramp_of_rule.astype(np.float64)
+            known = _Range(low, high, len(omega), base, is_rounded, right_ramp)
+            for ramp in ramps(known):
+                wrong = omega * (1 - ramp) + omega / _factor(question) * ramp
+                yield from (
+                    replace(each, detail=detail) for each in turned_by(question, wrong, right)
+                )
+
+        return Maker(name, sequences, made)
+
+    return maker
+
+
+@_yarn("yarn-betas-exchanged")
+def _ends_of_the_ramp_exchanged(known: _Range) -> Iterator[Float64s]:
+    """beta_fast belongs to the low end; or the ramp falls."""
+    yield known.ramp(*known.rounded(known.high, known.low))
+    yield 1 - known.right
+
+
+@_yarn("wrong-rule", "the ramp of YaRN ends at the last pair at most, not at the last channel")
+def _ramp_of_pairs(known: _Range) -> Iterator[Float64s]:
+    yield known.ramp(*known.rounded(known.low, known.high), most=known.count - 1)
+
+
+@_yarn("wrong-rule", "the ends of YaRN's ramp are rounded another way")
+def _ramp_rounded(known: _Range) -> Iterator[Float64s]:
+    if known.is_rounded:
+        for of_low, of_high in ((ceil, floor), (floor, floor), (ceil, ceil), (round, round)):
+            yield known.ramp(of_low(known.low), of_high(known.high))
+
+
+@_yarn("wrong-rule", "the ramp of YaRN counts channels where it should count pairs, or the reverse")
+def _ramp_of_channels(known: _Range) -> Iterator[Float64s]:
+    yield known.ramp(*known.rounded(known.low, known.high), step=2)
+    yield known.ramp(*known.rounded(2 * known.low, 2 * known.high))
+
+
+@_yarn("wrong-rule", "the ends of YaRN's ramp lack 2\N{GREEK SMALL LETTER PI}")
+def _ramp_of_radians(known: _Range) -> Iterator[Float64s]:
+    moved = known.count * log(2 * pi) / log(known.base)
+    yield known.ramp(*known.rounded(known.low + moved, known.high + moved))
 
 
 def _factor(question: Question) -> float:

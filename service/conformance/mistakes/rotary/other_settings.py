@@ -118,6 +118,11 @@ def _wrong_rule(question: Question, _: Expectation) -> Iterator[Wrong]:
             # Where nothing is scaled, that is a factor of all angles.
             continue
         yield from answers_to(unscaled(question, rope_type=other.rope_type, **other.keys))
+    # The factor multiplies the base, or is all of the growth, whatever the length.
+    if rule.rope_type == "linear":
+        yield from answers_to(unscaled(question, rope_theta=factor * base_of(question)))
+    elif rule.rope_type == "dynamic" and "alpha" not in rule.keys:
+        yield from answers_to(unscaled(question, rope_type="dynamic", alpha=factor))
 
 
 @makes("rules-by-layer", at("/rope/config"))

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from service.conformance.expected import expectation
 from service.conformance.mistakes.wrong import (
     Wrong,
     answers_to,
@@ -53,6 +54,31 @@ def _position_offset(question: Question, right: Expectation) -> Iterator[Wrong]:
         yield from answers_to(*_moved(question, by))
         if is_index or _has_ids(question):
             yield _with_ids(right, partial(np.add, by))
+
+
+@makes("position-offset", at("/relative/alibi", "/relative/alibi/bias", "/relative/alibi/slopes"))
+def _heads_from_zero(question: Question, right: Expectation) -> Iterator[Wrong]:
+    """Heads count from 0: in each series of slopes, in one of all heads, or of the next power."""
+    keys = question.parameters
+    heads, most = keys["num_heads"], keys.get("alibi_bias_max", 8.0)
+    series = 2 ** (heads.bit_length() - 1)
+    slopes = expectation(Question("array", "/relative/alibi/slopes", {"num_heads": heads}))
+    of_all = 2.0 ** (-most * np.arange(heads) / heads) / slopes.arrays["slopes"]
+    one, half = 2 ** (most / series), 2 ** (most / (2 * series))
+    axis = question.request.document().axes.index("head")
+    for times in (
+        [one] * series + [half] * (heads - series),
+        of_all,
+        [one] * heads,
+        [half] * heads,
+    ):
+        grown = np.expand_dims(times, [each for each in range(len(right.shape)) if each != axis])
+        arrays = {name: grown * each for name, each in right.arrays.items()}
+        angle = None if right.angle is None else grown * right.angle
+        yield replace(
+            made_of(replace(right, angle=angle, scale=grown * right.scale), arrays),
+            detail="the heads of slopes count from 0",
+        )
 
 
 @makes("cache-offset", others)
