@@ -112,7 +112,8 @@ def _add_conformance(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
     codes = (
         "The exit code is 0 if all that the command supports passes, 1 if a case fails, 2 if it "
-        "supports nothing, and 3 if it does not start, ends early or is silent."
+        "supports nothing, and 3 if it does not start, ends early, is silent, or breaks the "
+        "protocol."
     )
     run = commands.add_parser("run", help="judge an implementation", description=codes)
     run.add_argument("--suite", type=Path, metavar="DIR", help="a folder, or one file (the core)")

@@ -17,16 +17,23 @@ from service.conformance import suite
 from service.conformance.files.all_files import FILES
 from service.conformance.implementations import Conduct, Implementation, ImplementationFailed
 from service.conformance.judging import InvalidAnswer, Judgement, read_answer, stored
-from service.conformance.named import Named
+from service.conformance.named import UNEXPLAINED, Named
 from service.conformance.naming import names_of
 from service.conformance.recorded_cases import RecordedCase, cases_in, texts_of, version_of
 from service.conformance.release import INDEX, Release
-from service.conformance.run_report import UNLISTED, Outcome, RunReport, counted, plain
+from service.conformance.run_report import (
+    PASSED,
+    REFUSED,
+    UNLISTED,
+    Outcome,
+    RunReport,
+    counted,
+    plain,
+)
 from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.errors import PosrefError
 from service.numerics.dtypes import Elements, to_float64
 
-OK, REFUSED = 0, 2
 # What the digits that a type needs cost, in its roundings.
 _DIGITS = 1 / 8
 # Of the folder in which files are written before they appear.
@@ -52,7 +59,7 @@ def write(options: argparse.Namespace) -> int:
     }
     several = ", ".join(counted(count, noun) for noun, count in sizes.items())
     print(f"{options.folder}: suite {release.version}, {several}")
-    return OK
+    return PASSED
 
 
 def _replace_all(folder: Path, bodies: Mapping[str, bytes]) -> None:
@@ -77,34 +84,42 @@ def _replace_all(folder: Path, bodies: Mapping[str, bytes]) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask an implementation the cases of the suite, and print the report; return the exit code.
 
-    0: all that it supports passes, and something does; 1: a case fails, or its answer cannot be
-    judged; 2: it supports nothing, or the suite is refused; 3: the command does not start, ends
-    early, or is silent.
+    It is that of the report, or REFUSED.
 
     Raises:
         OSError: the suite cannot be read, or a report cannot be written.
     """
     try:
         texts = texts_of(options.suite)
-        cases = [each for each in cases_in(texts) if not options.only or each.matches(options.only)]
+        every = [*cases_in(texts)]
     except PosrefError as error:
         print(error.detail, file=sys.stderr)
         return REFUSED
-    if not cases:
-        print(f"no case is named {' or '.join(options.only or ['in the suite'])}", file=sys.stderr)
-        return REFUSED
+    patterns = options.only or ["*"]
+    for pattern in patterns:
+        if not any(each.matches(pattern) for each in every):
+            rule = f"no case is named {pattern}" if options.only else "the suite has no cases"
+            print(rule, file=sys.stderr)
+            return REFUSED
+    cases = [each for each in every if any(map(each.matches, patterns))]
     # Before the run, which may take minutes.
     for path in filter(None, (options.json, options.junit)):
         is_writable = os.access(path if path.exists() else path.parent, os.W_OK)
         if path.is_dir() or not (path.parent.is_dir() and is_writable):
             print(f"{path}: no report can be written to this file", file=sys.stderr)
             return REFUSED
-    report = _report(options, *version_of(options.suite, texts), cases)
-    sys.stdout.buffer.write(report.text().encode())
-    sys.stdout.flush()
-    for path, body in ((options.json, report.json_bytes), (options.junit, report.junit)):
-        if path is not None:
-            path.write_bytes(body())
+    version, part = version_of(options.suite, texts)
+    if len(cases) < len(every):
+        part = ", ".join(filter(None, [part, f"{len(cases)} of {len(every)} cases"]))
+    report = _report(options, version, part, cases)
+    try:
+        # First: nobody may read the text.
+        for path, body in ((options.json, report.json_bytes), (options.junit, report.junit)):
+            if path is not None:
+                path.write_bytes(body())
+    finally:
+        sys.stdout.buffer.write(report.text().encode())
+        sys.stdout.flush()
     return report.exit_code
 
 
@@ -123,24 +138,27 @@ def _report(
                 outcomes.append(_outcome(implementation, case))
             implementation.leave()
     except ImplementationFailed as error:
-        failure = plain(error)
+        failure = plain(str(error))
         rest = cases[len(outcomes) :]
         if conduct.hello:
             seconds = time.monotonic() - start
             outcomes.append(Outcome(rest[0], "errs", failure, seconds=seconds))
             rest = rest[1:]
         outcomes.extend(Outcome(case, "not_asked") for case in rest)
-    names = dict[str, Named]()
+    return RunReport(version, part, outcomes, _names(options, outcomes), conduct, failure)
+
+
+def _names(options: argparse.Namespace, outcomes: Sequence[Outcome]) -> Mapping[str, Named]:
+    """Return the name of each failing case by its id."""
+    judgements = [each.judgement for each in outcomes if each.judgement is not None]
     # Of numbers that pass in another type, a diagnosis would look for a mistake in vain.
-    for is_mislabelled in (False, True):
-        judgements = [
-            each.judgement
-            for each in outcomes
-            if each.judgement is not None and (each.passes_as is not None) == is_mislabelled
-        ]
-        diagnoses = not (options.no_diagnosis or is_mislabelled)
-        names |= names_of(judgements, diagnoses=diagnoses)
-    return RunReport(version, part, outcomes, names, conduct, failure)
+    mislabelled = {each.case.id for each in outcomes if each.passes_as is not None}
+    try:
+        return names_of(judgements, diagnoses=not options.no_diagnosis, undiagnosed=mislabelled)
+    except Exception as error:  # noqa: BLE001 - no case of somebody else may lose a run.
+        rule = f"The search for a name failed: {plain(repr(error))}."
+        failing = [each.case.id for each in judgements if not each.has_passed]
+        return dict.fromkeys(failing, Named(UNEXPLAINED, rule))
 
 
 def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
@@ -156,12 +174,12 @@ def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
             try:
                 judgement = Judgement(case, read_answer(message, case))
             except InvalidAnswer as error:
-                return outcome("errs", plain(error))
+                return outcome("errs", plain(str(error)))
             if judgement.has_passed:
                 return outcome("passes", judgement=judgement)
             return outcome("fails", judgement=judgement, passes_as=_narrower_type(judgement))
         case "unsupported":
-            return outcome("unsupported", plain(message.get("reason", "")))
+            return outcome("unsupported", plain(message.get("reason")))
         case other:
             return outcome(
                 "errs", plain(message.get("message", f"its answer has the type {other}"))

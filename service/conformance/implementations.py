@@ -14,7 +14,7 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import orjson
 
@@ -72,7 +72,7 @@ class Implementation:
         self.conduct = Conduct()
         self._timeout_seconds = timeout_seconds
         self._received, self._is_too_long, self._is_early = bytearray(), False, False
-        self._has_ended = self._is_killed = False
+        self._has_ended = False
         try:
             # A session of its own: its process group can be ended with all of its children.
             self._process = subprocess.Popen(  # noqa: S603 - running it is what the caller asks for.
@@ -90,10 +90,20 @@ class Implementation:
             os.set_blocking(pipe.fileno(), False)
 
     def __enter__(self) -> Self:
+        # A session of its own would outlive the runner.
+        self._at_sigterm = signal.signal(signal.SIGTERM, _exit)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        """End the command, if it has not left, and the children that it leaves behind."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        signal.signal(signal.SIGTERM, self._at_sigterm)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
 
     def greet(self, version: str) -> None:
         """Exchange greetings about a version of the suite; raises ImplementationFailed."""
@@ -138,14 +148,14 @@ class Implementation:
             if self._has_ended:
                 raise ImplementationFailed(self._ending())
             if time.monotonic() > deadline:
-                raise ImplementationFailed(f"it is silent for {self._timeout_seconds:g} seconds")
+                raise ImplementationFailed(f"no answer within {self._timeout_seconds:g} seconds")
             pending = self._exchange(pending, min(_LOOK_SECONDS, self._timeout_seconds))
         if pending:
             raise ImplementationFailed("it answers before it has read the question")
         return answer
 
     def leave(self) -> None:
-        """Wait until the command has ended, which a message asks for; end it if it does not."""
+        """Wait until the command has ended, which a message asks for, but not for long."""
         stdin = self._process.stdin
         assert stdin is not None
         with suppress(OSError):
@@ -159,27 +169,13 @@ class Implementation:
         with suppress(subprocess.TimeoutExpired):
             self.conduct.code = self._process.wait(max(deadline - time.monotonic(), 0.0))
         self.conduct.was_ended = self.conduct.code is None
-        self.kill()
-
-    def kill(self) -> None:
-        """End the command, if it has not left, and the children that it leaves behind."""
-        if not self._is_killed:
-            self._is_killed = True
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
 
     def _ending(self) -> str:
         """Return how the command has ended, or what it has closed."""
         try:
-            code = self._process.wait(_END_SECONDS)
+            return ending_of(self._process.wait(_END_SECONDS))
         except subprocess.TimeoutExpired:
             return "it closes its standard input or output"
-        return f"it ends with signal {-code}" if code < 0 else f"it ends with exit code {code}"
 
     def _exchange(self, pending: memoryview, seconds: float) -> memoryview:
         """Send and receive what can be, and wait for it so long; return what is not sent yet."""
@@ -245,6 +241,16 @@ class Implementation:
             else:
                 return message
         return None
+
+
+def ending_of(code: int) -> str:
+    """Return how a command ends that has an exit code."""
+    return f"it ends with signal {-code}" if code < 0 else f"it ends with exit code {code}"
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    """Leave by an exception at a signal."""
+    raise SystemExit(128 + number)
 
 
 def _message_of(line: bytes) -> dict[str, Any] | None:

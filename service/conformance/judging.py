@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,7 +38,7 @@ Copies: TypeAlias = Mapping[str, Elements]
 """Arrays by name, each with a leading axis of its copies."""
 
 # A file for a case, of which the largest has a few thousand numbers.
-_MOST_FILE_BYTES = 2**28
+_MOST_FILE_BYTES = 2**24
 # Of a few ulp: cosines and sines of a good library, rounded once or twice.
 _FEW_ULP = 4
 # The names of axes of which another noun is said, of one and of several.
@@ -103,7 +104,7 @@ def read_answer(message: Mapping[str, Any], case: RecordedCase) -> AnswerArrays:
         if not each.size:
             raise InvalidAnswer(f"{shortened(name)} has no numbers")
     sent = {name: _rounded(each, dtype) for name, each in sent.items()}
-    if case.question.kind in {"table", "model"}:
+    if case.question.is_table:
         pack = message.get("pack", "compact")
         return AnswerArrays(dtype, sent, unpacked(pack, sent, case))
     named, shape = _named(sent, case.expected.arrays, "must be"), case.expected.shape
@@ -124,16 +125,13 @@ def _named(sent: Mapping[str, Elements], names: Iterable[str], rule: str) -> Map
 
 def _numbers(name: str, value: Any) -> Elements:
     """Return the numbers of nested lists; null is NaN."""
-    try:
-        array = np.array(value)
-        numbers = array.ravel().tolist() if array.dtype.kind == "O" else []
-        if numbers and all(each is None or type(each) in {float, int} for each in numbers):
-            array = array.astype(np.float64)
-    except (ValueError, TypeError, OverflowError):
-        array = np.array("")
-    if array.dtype.kind not in "biuf" or array.ndim > MAX_RANK:
+    array = np.array(value, dtype=object)
+    numbers = array.ravel().tolist()
+    if array.ndim > MAX_RANK or not {*map(type, numbers)} <= {float, int, NoneType}:
         raise InvalidAnswer(f"{shortened(name)} must be lists of numbers, all of one length")
-    return array
+    # float64 has not every integer, and int64 not every large one.
+    are_exact = all(type(each) is int and abs(each) < 2**63 for each in numbers)
+    return array.astype(np.int64 if are_exact else np.float64)
 
 
 def _from_file(name: str, path: Any) -> Elements:
@@ -193,7 +191,7 @@ def unpacked(pack: Any, sent: Mapping[str, Elements], case: RecordedCase) -> Cop
     for each, components in parts.items():
         try:
             split = _lanes(packing, len(components), sent[each], case.question)
-        except (ValueError, PosrefError) as error:
+        except (LookupError, ValueError, PosrefError) as error:
             rule = f"has the shape {sent[each].shape}, and not that of pack={name}"
             raise InvalidAnswer(f"{each} {rule}") from error
         for lane in range(split.shape[-2]):
@@ -236,7 +234,8 @@ def _pair_by_pair(question: Question, pairs: int) -> Elements:
         parameters = read_parameters(
             ENDPOINTS[question.resource].parameters, parse_query(query.encode())
         )
-        assert isinstance(parameters, PackedTable)
+        if not isinstance(parameters, PackedTable):
+            raise ValueError
         axes = parameters.rotary_angles().along()
         order = [*chain.from_iterable(axis.places * 2 for axis in axes)]
     if len(order) != 2 * pairs:
@@ -339,7 +338,13 @@ class Judgement:
             return f"the shape is {self.answer.shape}, and must be {self.case.expected.shape}"
         first, several = self.first_wrong, f"{self.wrong.sum()} of {self.wrong.size} numbers"
         are_equal = not _differing(self.answer).any()
-        parts = (first.text, several, self.places, "" if are_equal else "copies differ")
+        verb = "is" if self.wrong.sum() == 1 else "are"
+        parts = (
+            first.text,
+            f"{several} {verb} wrong",
+            self.places,
+            "" if are_equal else "copies differ",
+        )
         return "; ".join(filter(None, parts))
 
     @property
@@ -371,11 +376,14 @@ class WrongNumber:
     @property
     def text(self) -> str:
         """The place, and the numbers."""
-        is_row = self.position is not None and len(self.index) == 2
-        place = f"channel {self.index[-1]}" if is_row else f"at {[*self.index]}"
-        start = "" if self.position is None else f"from position {self.position}, "
+        place = f"at {[*self.index]}"
+        if self.position is not None and len(self.index) == 2:
+            unit = "of pair" if self.array in {"cos", "sin"} else "in channel"
+            place = f"{unit} {self.index[-1]}"
+        start = "" if self.position is None else f"position {self.position}, "
         within = f" ± {self.allowed:.2g}" if self.allowed else ""
-        return f"{start}{self.array} {place}: {self.got:.9g} for {self.want:.9g}{within}"
+        numbers = f"got {self.got:.9g}, want {self.want:.9g}{within}"
+        return f"first wrong: {start}{self.array} {place}: {numbers}"
 
 
 def distances(expected: Expectation, answer: AnswerArrays) -> Float64s:

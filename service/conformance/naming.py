@@ -12,7 +12,7 @@ Several mistakes at once are never taken from one case.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -66,13 +66,16 @@ _INTERVAL = frozenset({"interval", "low", "high"})
 _MOST_APART = 0.01
 
 
-def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, Named]:
+def names_of(
+    judgements: Sequence[Judgement], *, diagnoses: bool, undiagnosed: Collection[str] = ()
+) -> dict[str, Named]:
     """Return the name of each failing case by its id.
 
     Args:
         judgements: of all cases of a run.
         diagnoses: whether ``/diagnose`` is asked about cases that no numbers name: of each file a
             few, as long as what it finds goes together.
+        undiagnosed: the ids of cases about which it is never asked.
     """
     search = _NameSearch(judgements)
     named = dict[str, Named]()
@@ -85,10 +88,9 @@ def names_of(judgements: Sequence[Judgement], *, diagnoses: bool) -> dict[str, N
                     named[each.case.id] = found
                     continue
             unnamed.append(each)
-        if diagnoses:
-            named |= _names_by_diagnosis(unnamed, search.passing[file])
-        else:
-            named |= {each.case.id: _not_diagnosed() for each in unnamed}
+        asked = [each for each in unnamed if diagnoses and each.case.id not in undiagnosed]
+        named |= {each.case.id: _not_diagnosed() for each in unnamed}
+        named |= _names_by_diagnosis(asked, search.passing[file])
     return named
 
 

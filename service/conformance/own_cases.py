@@ -90,13 +90,13 @@ def own_case(
             heads = [(*(0,) * (x.ndim - 3), slice(2))]
         for head in heads:
             of_head = {"rotated": rotated[head][None]}
-            found = found or _case(file, question, request, of_head, dtype, x=x[head])
+            found = found or _failing_case(file, question, request, of_head, dtype, x=x[head])
     else:
         arrays = {each: _numbers(table) for each, table in have.items()}
         # The judge knows the types of the numbers that are in complex ones.
         dtype = _REAL.get(dtype, dtype)
-        copies, is_moved = _copies(question, request, arrays, dtype)
-        found = _case(file, question, request, copies, dtype, is_moved=is_moved)
+        copies, is_moved = _unpacked_arrays(question, request, arrays, dtype)
+        found = _failing_case(file, question, request, copies, dtype, is_moved=is_moved)
     if found is None:
         raise InvalidBody("no number is further off than an implementation of its type may be")
     comment = f"{found.comment}. {sentence}" if sentence else found.comment
@@ -111,7 +111,7 @@ def _numbers(table: StoredTable) -> Elements:
     return to_float64(elements, table.dtype)
 
 
-def _case(
+def _failing_case(
     file: str,
     question: Question,
     request: TableRequest,
@@ -129,7 +129,7 @@ def _case(
 
     def wrong_among(rows: Sequence[int]) -> NDArray[np.bool_]:
         some = None if x is None else x[..., rows, :]
-        case = _asked(question, [places[row] for row in rows], some)
+        case = _case_at(question, [places[row] for row in rows], some)
         if not all(np.isfinite(each).all() for each in case.expected.arrays.values()):
             raise _refused("a case has finite numbers: name the bias before a mask is added")
         judgement = Judgement(case, AnswerArrays(dtype, {}, _rows_of(copies, rows)))
@@ -143,7 +143,7 @@ def _case(
     comment = "rows of an implementation whose axes are in another order"
     if wrong:
         comment = f"rows of an implementation that is wrong from position {places[wrong[0]]} on"
-    elif is_moved:
+    elif is_moved and first[0].size > 1:
         wrong = [*range(count)]
     else:
         return None
@@ -152,20 +152,20 @@ def _case(
     if "key_positions" in question.parameters:
         keys = question.parameters["key_positions"]
         bad = np.flatnonzero(wrong_among(wrong[:1])[0])
-        columns = _some(bad if len(bad) else range(len(keys)), most * len(keys) // 2)
+        columns = _spread(bad if len(bad) else range(len(keys)), most * len(keys) // 2)
         # The last key is what some biases count from.
         columns = sorted({*columns, len(keys) - 1})
         question = question.changed(key_positions=[keys[each] for each in columns])
         most = max(1, most * len(keys) // len(columns) - 1)
-    rows = sorted({0, *_some(wrong, most)})
+    rows = sorted({0, *_spread(wrong, most)})
     if is_moved and len(rows) == (len(columns) or first.shape[-1]):
         # The shape of a square table would be right.
-        rows.pop()
-    case = _asked(question, [places[row] for row in rows], None if x is None else x[..., rows, :])
+        rows = rows[:-1] or rows
+    case = _case_at(question, [places[row] for row in rows], None if x is None else x[..., rows, :])
     return Case(f"{file}/1", comment, case.question, case.expected, ())
 
 
-def _some(places: Sequence[int] | Indices, most: int) -> list[int]:
+def _spread(places: Sequence[int] | Indices, most: int) -> list[int]:
     """Return the first and some other places."""
     chosen = np.linspace(0, len(places) - 1, max(1, min(most, _MOST_ROWS, len(places))))
     return sorted({int(places[int(each)]) for each in chosen})
@@ -213,7 +213,7 @@ def _refused(rule: str) -> InvalidParameters:
     return InvalidParameters(Fault("to", None, rule))
 
 
-def _asked(question: Question, places: Sequence[int], x: Elements | None) -> RecordedCase:
+def _case_at(question: Question, places: Sequence[int], x: Elements | None) -> RecordedCase:
     if "query_positions" in question.parameters:
         own = question.changed(query_positions=[*places])
     elif "key_positions" in question.parameters:
@@ -224,14 +224,14 @@ def _asked(question: Question, places: Sequence[int], x: Elements | None) -> Rec
     return RecordedCase("", "", "", own, expectation(own))
 
 
-def _copies(
+def _unpacked_arrays(
     question: Question, request: TableRequest, arrays: Mapping[str, Elements], dtype: str
 ) -> tuple[Copies, bool]:
     """Return arrays unpacked, and whether their axes are out of order.
 
     The packing is that of the table, or that with most right numbers.
     """
-    case = _asked(question, [0], None)
+    case = _case_at(question, [0], None)
     if question.kind != "table":
         (name,), (array,) = case.expected.arrays, arrays.values()
         shape: _Shape = (None, *case.expected.shape[1:])
@@ -257,7 +257,7 @@ def _copies(
     wrong = {}
     for name, (copies, _) in found.items():
         rows = range(min(_SAMPLED, copies["cos"].shape[-2]))
-        sample = _asked(question, _places(request.parameters, len(rows)), None)
+        sample = _case_at(question, _places(request.parameters, len(rows)), None)
         answer = AnswerArrays(dtype, {}, _rows_of(copies, rows))
         wrong[name] = Judgement(sample, answer).wrong.mean()
     return found[min(wrong, key=lambda name: wrong[name])]
@@ -277,7 +277,7 @@ def _one_copy(array: Elements, shape: _Shape) -> tuple[Elements, bool]:
         others = [axis for axis in every if axis not in axes]
         moved = array.transpose(*others, *axes)
         copy = moved[(0,) * len(others)]
-        if (moved == copy).all():
+        if np.array_equal(moved, np.broadcast_to(copy, moved.shape), equal_nan=True):
             return copy, axes not in in_order
     wanted = str(shape).replace("None", "rows")
     raise InvalidBody(f"the array has the shape {array.shape}, and no equal copies of {wanted}")

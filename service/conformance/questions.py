@@ -109,6 +109,11 @@ class Question:
         return Question("table", "/rope", tables[label], self.positions)
 
     @property
+    def is_table(self) -> bool:
+        """True if the answer is cosines and sines, of parameters or of a model."""
+        return self.kind in {"table", "model"}
+
+    @property
     def is_rotary(self) -> bool:
         """True of rotary tables, rotations, and the tables of models."""
         return self.resource.startswith("/rope")

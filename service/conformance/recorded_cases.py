@@ -1,6 +1,6 @@
 """Cases as vector files have them: what is asked, and the numbers and tolerances that judge."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -17,8 +17,6 @@ from service.errors import InvalidBody
 
 # What a table says beside its cosines and sines.
 _DETAILS = ("inv_freq", "attention_factor")
-# The kinds whose answers are cosines and sines.
-_TABLES = ("table", "model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class RecordedCase:
 
     @classmethod
     def of(cls, file: str, content: Mapping[str, Any]) -> "RecordedCase":
-        """Return a case from its JSON object; raises KeyError, TypeError or ValueError."""
+        """Return a case from its JSON object; raises LookupError, TypeError or ValueError."""
         positions = content.get("positions")
         question = Question(
             content["kind"],
@@ -50,17 +48,33 @@ class RecordedCase:
             None if positions is None else tuple(positions),
             content.get("x"),
         )
-        case = cls(content["id"], file, content["comment"], question, _expectation(content))
+        expected = _expectation(content, question)
+        case = cls(content["id"], file, content["comment"], question, expected)
         case._check()
         return case
 
     def _check(self) -> None:
         """Raise ValueError or TypeError if the numbers cannot judge an answer."""
         question, expected = self.question, self.expected
-        if not self.id.isprintable():
-            raise ValueError(f"the id {self.id!r} has characters that cannot be printed")
+        for text in (self.file, self.id, question.kind, question.resource, *expected.arrays):
+            if not (isinstance(text, str) and text.isprintable()):
+                raise ValueError(f"{text!r} is no text that can be printed")
         if not isinstance(question.parameters, dict):
             raise TypeError(f"{self.id}: parameters is no object")
+        if len(expected.arrays) != (2 if question.is_table else 1):
+            raise ValueError(f"{self.id}: expected has {len(expected.arrays)} arrays")
+        self._check_numbers()
+        positions, shape = question.positions, expected.shape
+        if positions is None:
+            return
+        if not all(type(each) is int for each in positions):
+            raise TypeError(f"{self.id}: positions are no integers")
+        if len(shape) < 2 or (question.is_table and len(positions) != shape[0]):
+            raise ValueError(f"{self.id}: {len(positions)} positions for the shape {shape}")
+
+    def _check_numbers(self) -> None:
+        """Raise ValueError if expected numbers, or tolerances, are none or have other shapes."""
+        expected = self.expected
         numbers = {**expected.arrays}
         if expected.angle is not None:
             numbers |= {"angle": expected.angle, "scale": np.asarray(expected.scale)}
@@ -71,38 +85,32 @@ class RecordedCase:
                 raise ValueError(f"{self.id}: {name} has the shape {each.shape}")
             if name in {"angle", "scale"} and (each < 0).any():
                 raise ValueError(f"{self.id}: {name} is negative")
-        positions = question.positions
-        if question.kind in _TABLES and positions and len(positions) != expected.shape[0]:
-            raise ValueError(f"{self.id}: {len(positions)} positions for {expected.shape[0]} rows")
 
     @property
     def message(self) -> dict[str, Any]:
         """The message that asks an implementation."""
         question = self.question
-        message: dict[str, Any] = {
+        message = {
             "type": "case",
             "id": self.id,
             "kind": question.kind,
             "resource": question.resource,
             "parameters": question.parameters,
+            "positions": question.positions,
+            "x": question.x,
+            "shape": None if question.is_table else self.expected.shape,
         }
-        if question.positions is not None:
-            message["positions"] = question.positions
-        if question.x is not None:
-            message["x"] = question.x
-        if question.kind not in _TABLES:
-            message["shape"] = self.expected.shape
-        return message
+        return {name: each for name, each in message.items() if each is not None}
 
-    def matches(self, patterns: Iterable[str]) -> bool:
+    def matches(self, pattern: str) -> bool:
         """Return whether a pattern of the shell matches the id, or the name of the file."""
-        return any(fnmatchcase(name, each) for each in patterns for name in (self.id, self.file))
+        return any(fnmatchcase(name, pattern) for name in (self.id, self.file))
 
 
-def _expectation(content: Mapping[str, Any]) -> Expectation:
+def _expectation(content: Mapping[str, Any], question: Question) -> Expectation:
     found = {name: np.array(each) for name, each in content["expected"].items()}
     names = [*found]
-    if content["kind"] in _TABLES:
+    if question.is_table:
         names = ["cos", "sin"]
     elif len(found) > 1:
         shape = tuple(content["shape"])
@@ -120,7 +128,7 @@ def _expectation(content: Mapping[str, Any]) -> Expectation:
         float(found.get("attention_factor", 1.0)),
         found,
         # What consists of products and sums has a scale for each number.
-        is_rotation=is_listed and content["kind"] not in _TABLES,
+        is_rotation=is_listed and not question.is_table,
     )
 
 
@@ -151,7 +159,7 @@ def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
 
     The version is that of the checksums in their folder, else that of the package; raises OSError.
     """
-    beside = place and place / SUMS
+    beside = place and (place if place.is_dir() else place.parent) / SUMS
     sums = beside.read_bytes() if beside and beside.is_file() else Release.packaged().sums
     own = Release.of({name: text for name, text in texts.items() if SUITE in text}).sums
     # The schema is that of the package, whatever the version is.
@@ -162,11 +170,14 @@ def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
     part = f"{len(found)} of {len(known)} files" if len(found) < len(known) else ""
     if others := len(found - known):
         part = f"changed: {others} of {len(found)} files are not of this version"
+    if others == len(found):
+        part = f"{others} file{'' if others == 1 else 's'} of your own"
     return sha256(sums).hexdigest()[:12], part
 
 
 def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:
     """Yield the cases of vector files; raises InvalidBody, with the name of the file."""
+    files = dict[str, str]()
     for name, text in texts.items():
         try:
             content = orjson.loads(text)
@@ -174,6 +185,11 @@ def cases_in(texts: Mapping[str, str]) -> Iterator[RecordedCase]:
                 continue
             if content["format"] != FORMAT:
                 raise InvalidBody(f"{name}: has the format {content['format']}, not {FORMAT}")
-            yield from (RecordedCase.of(content["name"], each) for each in content["cases"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            for each in content["cases"]:
+                case = RecordedCase.of(content["name"], each)
+                if other := files.get(case.id):
+                    raise InvalidBody(f"{name}: the id {case.id} is that of a case of {other}")
+                files[case.id] = name
+                yield case
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InvalidBody(f"{name}: is no vector file: {error!r}") from error

@@ -1,55 +1,48 @@
 """The report of a run: as text, as JSON, and as JUnit XML.
 
-The JSON has ``suite`` (its version), ``part`` (what the files are of that version, or ""),
-``protocol``, ``implementation`` (name, version, language), ``exit_code``, ``failure`` (how the
-command failed, or null), ``passed_over`` and ``unasked`` (lines that are no messages, and messages
-that nothing asked for), ``was_ended`` (whether it ignored bye), ``summary`` (the number of cases by
-status) and ``cases``. A case has ``id``, ``file``, ``status`` (a key of the summary), ``reason``
-and ``seconds`` (of the answer); if it was judged, ``dtype``, ``share`` (the largest, of what is
-allowed), ``untold`` (numbers of which nothing can be told) and ``numbers``; if it passes,
-``grade``; if it fails, ``wrong`` (how many numbers), ``places`` (where
-they are, or ""), ``first`` (array, index, position, got, want,
-allowed), ``passes_as`` (the narrower type in which it passes, or null) and ``mistake`` (name,
-sentence, effect, threads, by, others, request, values, findings). What is not finite is null.
+``docs/conformance.md`` has the members of the JSON.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from xml.etree import ElementTree as ET
 
 import orjson
 
 from service.conformance import implementations
-from service.conformance.implementations import PROTOCOL, Conduct
+from service.conformance.implementations import PROTOCOL, Conduct, ending_of
 from service.conformance.judging import Judgement
 from service.conformance.named import UNEXPLAINED, Named
 from service.conformance.recorded_cases import RecordedCase
+from service.errors import shortened
 
 Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
 
-PASSED, FAILED, UNSUPPORTED, BROKEN = 0, 1, 2, 3
+PASSED, FAILED, REFUSED, BROKEN = range(4)
 UNLISTED = "not listed in hello"
-_STATUSES: tuple[Status, ...] = ("passes", "fails", "errs", "unsupported", "not_asked")
 # Of one case, and of several.
-_TEXTS = {
+_TEXTS: Mapping[Status, tuple[str, str]] = {
     "passes": ("passes", "pass"),
     "fails": ("fails", "fail"),
-    "errs": ("errs", "err"),
+    "errs": ("error", "errors"),
     "unsupported": ("is not supported", "are not supported"),
     "not_asked": ("was not asked", "were not asked"),
 }
 _MOST_REASONS = 5
+# Characters of what an implementation says.
+_MOST_SAID = 300
 # A terminal would obey most of these, and XML cannot have them.
 _UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INDENT = " " * 6
 
 
-def plain(text: object) -> str:
-    """Return what an implementation says in one line that can be printed."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(text).split()))
+def plain(said: object) -> str:
+    """Return what an implementation says in one short line that can be printed; "" of None."""
+    text = "" if said is None else shortened(said, _MOST_SAID)
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def counted(count: int, noun: str) -> str:
@@ -84,7 +77,7 @@ class RunReport:
 
     Attributes:
         version: of the suite.
-        part: what the files are of that version; "" if they are all of it.
+        part: what the cases are of that version; "" if they are all of it.
         outcomes: one for each case.
         names: those of the mistakes of failing cases, by the id of the case.
         conduct: that of the command.
@@ -102,7 +95,7 @@ class RunReport:
     def counts(self) -> dict[Status, int]:
         """The number of cases by status."""
         found = Counter(each.status for each in self.outcomes)
-        return {status: found[status] for status in _STATUSES}
+        return {status: found[status] for status in get_args(Status)}
 
     @property
     def exit_code(self) -> int:
@@ -112,7 +105,7 @@ class RunReport:
             return BROKEN
         if counts["fails"] or counts["errs"] or self.conduct.unasked:
             return FAILED
-        return PASSED if counts["passes"] else UNSUPPORTED
+        return PASSED if counts["passes"] else REFUSED
 
     @property
     def _suite(self) -> str:
@@ -129,8 +122,8 @@ class RunReport:
 
     def _lines(self) -> Iterator[str]:
         hello = self.conduct.hello
-        named = " ".join(plain(hello.get(name, "")) for name in ("name", "version")).strip()
-        yield f"{named or 'it has no name'}, suite {self._suite}"
+        named = " ".join(plain(hello.get(name)) for name in ("name", "version")).strip()
+        yield f"{named or 'unnamed implementation'}, suite {self._suite}"
         files: dict[str, list[Outcome]] = {}
         for each in self.outcomes:
             files.setdefault(each.case.file, []).append(each)
@@ -146,7 +139,7 @@ class RunReport:
         if unlisted:
             yield f"{'-':<6}{UNLISTED}: {', '.join(unlisted)}"
         counts = [
-            f"{count} {_said_of(name, count)}" for name, count in self.counts.items() if count
+            f"{count} {_TEXTS[name][count != 1]}" for name, count in self.counts.items() if count
         ]
         yield ", ".join(counts) or "no case was asked"
         if count := self.conduct.passed_over:
@@ -159,13 +152,13 @@ class RunReport:
             seconds = f"{implementations.LEAVE_SECONDS:g} seconds"
             yield f"it did not leave within {seconds} of bye, and was ended"
         if self.conduct.code:
-            yield f"it left with exit code {self.conduct.code}"
+            yield f"after bye, {ending_of(self.conduct.code)}"
         if self.failure is not None:
-            yield f"FAILED: {plain(self.failure)}"
+            yield f"FAILED: {self.failure}"
 
     def _lines_of(self, file: str, outcomes: Sequence[Outcome], told: set[str]) -> Iterator[str]:
         """Yield the lines of a file; a mistake that was told of before is only named."""
-        by_status: dict[Status, list[Outcome]] = {status: [] for status in _STATUSES}
+        by_status: dict[Status, list[Outcome]] = {status: [] for status in get_args(Status)}
         for each in outcomes:
             by_status[each.status].append(each)
         passing = [each.judgement for each in by_status["passes"] if each.judgement]
@@ -178,9 +171,9 @@ class RunReport:
             parts.append(f"at most {worst:.2g} of what is allowed")
             parts.append(", ".join(f"{count} {grade}" for grade, count in grades.items()))
         if untold := sum(each.untold for each in passing):
-            parts.append(f"nothing can be told of {untold} numbers")
+            parts.append(f"{counted(untold, 'number')} may have any phase, which is not judged")
         parts += [
-            f"{len(rest)} {_said_of(status, len(rest))}{_reasons(rest)}"
+            f"{len(rest)} {_TEXTS[status][len(rest) != 1]}{_reasons(rest)}"
             for status, rest in by_status.items()
             if rest and status in {"unsupported", "not_asked"}
         ]
@@ -210,7 +203,7 @@ class RunReport:
             if named.effect:
                 yield " ".join([f"effect: {named.effect}", *named.threads])
             if named.request is not None and named.request.body is None:
-                yield f"its numbers: {named.request.url}"
+                yield f"a server gives the same wrong numbers: {named.request.url}"
 
     def json_bytes(self) -> bytes:
         """Return the report as JSON."""
@@ -219,7 +212,7 @@ class RunReport:
             "part": self.part,
             "protocol": PROTOCOL,
             "implementation": {
-                name: plain(self.conduct.hello.get(name, ""))
+                name: plain(self.conduct.hello.get(name))
                 for name in ("name", "version", "language")
             },
             "exit_code": self.exit_code,
@@ -227,6 +220,7 @@ class RunReport:
             "passed_over": self.conduct.passed_over,
             "unasked": self.conduct.unasked,
             "was_ended": self.conduct.was_ended,
+            "code": self.conduct.code,
             "summary": self.counts,
             "cases": [self._content(each) for each in self.outcomes],
         }
@@ -243,7 +237,7 @@ class RunReport:
         judgement = outcome.judgement
         if judgement is None:
             return content
-        content |= {"dtype": judgement.answer.dtype, "reason": outcome.reason}
+        content["dtype"] = judgement.answer.dtype
         if not judgement.has_shape:
             content["reason"] = judgement.summary
         else:
@@ -285,7 +279,7 @@ class RunReport:
                 told = ET.SubElement(test, tag, message=message, type=named.name if named else tag)
                 told.text = "\n".join(lines)
         for name, tag, rule in (
-            ("command", "error", plain(self.failure or "")),
+            ("command", "error", self.failure),
             ("messages", "failure", self._unasked),
         ):
             if rule:
@@ -303,10 +297,6 @@ class RunReport:
         ET.indent(root)
         body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         return body + b"\n"
-
-
-def _said_of(status: Status, count: int) -> str:
-    return _TEXTS[status][count != 1]
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from service.__main__ import main
 from service.conformance.release import Release
 from tests.conformance.by_hand import answers_of, share_of
 from tests.system import debian
@@ -23,8 +24,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
 PROGRAMS: dict[str, str] = dict(
     re.findall(r"```\w+\n(?://|#) (\S+\.\w+)\n(.*?)```", PAGE, re.DOTALL)
 )
-# The mistake of each program: its base is a thousandth less.
-WRONG = {"rope_theta **": "0.999 * rope_theta **", "math.Pow(base,": "math.Pow(0.999*base,"}
+# The mistakes of each program: its base is a thousandth less, or its numbers are none.
+WRONG = {
+    "base": {"rope_theta **": "0.999 * rope_theta **", "math.Pow(base,": "math.Pow(0.999*base,"},
+    "NaN": {"rope_theta **": "NaN * rope_theta **", "math.Pow(base,": "math.Pow(math.NaN(),"},
+}
 
 
 @pytest.fixture
@@ -33,9 +37,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, name: str, *command: str, is_wrong: bool = False) -> tuple[int, str]:
+def run(folder: Path, name: str, *command: str, mistake: str = "") -> tuple[int, str]:
     text = PROGRAMS[name]
-    for right, wrong in WRONG.items() if is_wrong else ():
+    for right, wrong in WRONG.get(mistake, {}).items():
         text = text.replace(right, wrong)
     (folder / name).write_text(text)
     ended = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
@@ -46,14 +50,26 @@ def test_page_has_the_programs() -> None:
     assert PROGRAMS.keys() == {"rope_default.test.mjs", "rope_default_test.go", "adapter.py"}
 
 
+def test_report_of_the_page_is_what_the_runner_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    shown = re.search(r"^    FAIL .*(?:\n      .*)+", PAGE, re.MULTILINE)
+    assert shown
+    engine = [sys.executable, "-m", "tests.conformance.engines.broken", "fixed-base"]
+
+    assert main(["conformance", "run", "--only", "rope/default/3", "--", *engine]) == 1
+    lines = [re.escape(line[4:]).replace("…", ".*") for line in shown[0].split("\n")]
+    pattern = "\n(?:.*\n)*".join(lines)
+    assert re.search(f"^{pattern}$", capfd.readouterr().out, re.MULTILINE)
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_javascript_program_passes_and_fails(folder: Path) -> None:
     command = ("node", "--test", "--test-reporter=tap")
 
     code, said = run(folder, "rope_default.test.mjs", *command)
     assert (code, f"# pass {len(PLAIN)}\n" in said) == (0, True), said
-    code, said = run(folder, "rope_default.test.mjs", *command, is_wrong=True)
-    assert (code, f"# fail {len(PLAIN)}\n" in said) == (1, True), said
+    for mistake in WRONG:
+        code, said = run(folder, "rope_default.test.mjs", *command, mistake=mistake)
+        assert (code, f"# fail {len(PLAIN)}\n" in said) == (1, True), said
 
 
 def test_adapter_passes_all_that_it_supports(folder: Path) -> None:
@@ -78,7 +94,7 @@ def test_go_program_passes_and_fails(folder: Path) -> None:
     (folder / "go.mod").write_text("module rope\n\ngo 1.19\n")
 
     assert run(folder, "rope_default_test.go", "go", "test", "./...")[0] == 0
-    code, said = run(folder, "rope_default_test.go", "go", "test", "./...", is_wrong=True)
-
-    assert code == 1
-    assert all(case["id"] in said for case in PLAIN)
+    for mistake in WRONG:
+        code, said = run(folder, "rope_default_test.go", "go", "test", "./...", mistake=mistake)
+        assert code == 1
+        assert all(case["id"] in said for case in PLAIN)

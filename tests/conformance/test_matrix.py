@@ -169,6 +169,21 @@ def test_requirements_of_adapters_are_pinned_with_hashes_and_have_no_registry() 
         assert "://" not in text
 
 
+def test_a_run_that_is_refused_is_not_taken_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "commands", lambda *_: ({"numpy_float32": ["true"]}, {}))
+    monkeypatch.setattr(sys, "argv", ["run", str(tmp_path)])
+    before = tmp_path / "reports" / "numpy_float32.json"
+    before.parent.mkdir()
+    before.write_text("{}")
+    # No file: the run is refused.
+    before.with_suffix(".xml").mkdir()
+
+    assert run.main() == 1
+    assert not before.exists()
+
+
 def test_run_with_skipped_adapters_says_so_and_keeps_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_report_names_the_version_and_what_its_files_are_of_it(
         content = json.loads(report.read_bytes())
         parts = ", ".join(filter(None, (content["suite"], content["part"])))
         line = capfd.readouterr().out.splitlines()[0]
-        assert line == f"it has no name, suite {parts}"
+        assert line == f"unnamed implementation, suite {parts}"
         assert f'name="posref conformance {parts}"' in junit.read_text()
         return parts
 
@@ -121,7 +121,8 @@ def test_a_report_names_the_version_and_what_its_files_are_of_it(
     (folder / "SHA256SUMS").unlink()
     assert told() == changed.format(many - 2)
     (folder / "SHA256SUMS").write_bytes(b"no sums\n\n\xff")
-    assert "changed: " in told()
+    assert told().endswith(f", {many - 2} files of your own")
+    assert told(folder / "rope_axial.json").endswith(", 1 file of your own")
 
 
 @pytest.mark.parametrize("full", [[], ["--full", "2"]])
@@ -328,6 +329,27 @@ def test_equal_copies_have_the_case_of_one(change: Callable[[Any], Any]) -> None
     np.save("copies.npy", change(np.load("wrong.npy")))
 
     assert own("copies.npy", "--to", TABLE).question == right
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_number_that_is_none_has_a_case() -> None:
+    wrong = np.load("right.npy")
+    wrong[63, 2] = np.nan
+    np.save("nan.npy", wrong)
+
+    assert own("nan.npy", "--to", TABLE).question.positions == (0, 63)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_transposed_row_has_a_case_if_it_is_wrong() -> None:
+    right = np.concatenate(rope(1, width=2), axis=1).T
+    to = ["--to", "/rope?head_dim=2&rope_theta=10000&seq_len=1&pack=concat"]
+    np.save("row.npy", right)
+    assert main(["diagnose", "row.npy", *to, "--write-case", "case.json"]) == 0
+    assert not Path("case.json").exists()
+    np.save("row.npy", right + 0.5)
+
+    assert own("row.npy", *to).expected.shape == (1, 1)
 
 
 @pytest.mark.usefixtures("folder")

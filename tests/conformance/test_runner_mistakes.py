@@ -139,7 +139,7 @@ def test_a_mistake_has_the_url_of_its_numbers(run: Run, capfd: pytest.CaptureFix
     _, report = run("wrong-base")
 
     url = report["cases"][1]["mistake"]["request"]["url"]
-    assert f"\n      its numbers: {url}\n" in capfd.readouterr().out
+    assert f"\n      a server gives the same wrong numbers: {url}\n" in capfd.readouterr().out
 
 
 def test_an_effect_is_told_once_and_places_of_every_case(
@@ -201,6 +201,7 @@ def test_position_ids_may_be_integral_floats() -> None:
         )
     assert not judged((right + 0.5).tolist())
     assert not judged((right + 2**53).tolist())
+    assert not judged(np.full(right.shape, 2**64 - 1, dtype=np.uint64).tolist())
 
 
 def test_a_number_that_is_none_is_wrong_and_unexplained(
@@ -218,8 +219,8 @@ def test_a_number_that_is_none_is_wrong_and_unexplained(
         "allowed": pytest.approx(6.4e-8, rel=0.01),
     }
     assert report["cases"][0]["mistake"]["name"] == "unexplained"
-    told = "from position 1, cos channel 0: nan for 0.540302306 ± 6.4e-08; 1 of 80 numbers\n"
-    assert told in capfd.readouterr().out
+    told = "first wrong: position 1, cos of pair 0: got nan, want 0.540302306 ± 6.4e-08; 1 of 80"
+    assert f"{told} numbers is wrong\n" in capfd.readouterr().out
 
 
 def test_another_shape_fails(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -258,8 +259,8 @@ def test_junit_has_a_class_for_a_file_and_says_from_which_position(
     assert {each.get("classname") for each in found} == {"rope/some"}
     failures = found.findall("testcase/failure")
     assert [str(each.text).partition(",")[0] for each in failures] == [
-        "from position 1",
-        "from position -257",
+        "first wrong: position 1",
+        "first wrong: position -257",
     ]
     assert {each.get("type") for each in failures} == {"wrong-base"}
     assert all(str(each.get("message")).startswith("wrong-base: ") for each in failures)
@@ -316,7 +317,7 @@ def test_a_numbers_place_is_that_of_the_first_listed_position() -> None:
     first = Judgement(case, answer).first_wrong
 
     assert (first.position, first.index, first.got) == (4, (1, 1, 3), 7.0)
-    assert first.text.startswith("from position 4, rotated at [1, 1, 3]: 7 for ")
+    assert first.text.startswith("first wrong: position 4, rotated at [1, 1, 3]: got 7, want ")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float16", "long", None])
@@ -372,7 +373,7 @@ def test_places_of_wrong_numbers_are_told_where_others_are_right(
     judgement = Judgement(recorded(question, right), AnswerArrays("float64", {}, copies))
 
     assert judgement.places == told
-    assert judgement.summary.endswith(f"numbers; {told}" if told else "numbers")
+    assert judgement.summary.endswith(f" wrong; {told}" if told else " wrong")
 
 
 def test_a_name_that_goes_with_passing_cases_is_preferred() -> None:
@@ -421,6 +422,32 @@ def test_a_mistake_that_cannot_be_made_of_a_question_stops_nothing(
     judgement = Judgement(recorded(table(5e5)), AnswerArrays("float64", {}, copies))
 
     assert names_of([judgement], diagnoses=False)["a/1"].name == "wrong-base"
+
+
+def test_a_search_for_a_name_that_fails_loses_no_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Iterator[Wrong]:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(naming, "MAKERS", {"transposed": (failing,)})
+
+    code, report = run("wrong-base")
+
+    assert (code, report["summary"]["fails"], report["summary"]["passes"]) == (1, 2, 1)
+    mistake = report["cases"][1]["mistake"]
+    assert mistake["name"] == "unexplained"
+    assert mistake["sentence"] == "The search for a name failed: RecursionError('too deep')."
+
+
+def test_a_case_may_be_left_out_of_the_diagnoses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "MAKERS", {})
+    copies = {name: each[None] for name, each in expectation(table(20000.0)).arrays.items()}
+    judgement = Judgement(recorded(table(10000.0)), AnswerArrays("float64", {}, copies))
+
+    for left_out, name in (((), "wrong-base"), (("a/1",), "unexplained")):
+        named = names_of([judgement], diagnoses=True, undiagnosed=left_out)
+        assert named["a/1"].name == name
 
 
 def test_another_base_is_not_called_iterated_frequencies() -> None:
