@@ -183,8 +183,8 @@ class SlopesFromZero(BrokenEngine):
     name = "slopes-from-zero"
     sentence = "The slopes of ALiBi's heads are 2^(-8h/n) from h = 0 on."
 
-    def slopes(self, heads: int) -> Array:
-        return self.reals([2.0 ** (-8 * head / heads) for head in range(heads)])
+    def slopes(self, heads: int, most: float) -> Array:
+        return self.reals([2.0 ** (-most * head / heads) for head in range(heads)])
 
 
 class SameBucketForward(BrokenEngine):
