@@ -291,16 +291,17 @@ def test_settings_that_contradict_each_other_are_not_named(
     assert {each.name for each in named.values()} == {"unexplained"}
     assert "other cases of this file contradict it." in named["rope/yarn/1"].sentence
     told = "; /diagnose was asked about 2 cases of this file, and not about this one."
-    assert named["rope/yarn/8"].sentence.endswith(told)
+    assert any(each.sentence.endswith(told) for each in named.values())
 
 
 def test_a_setting_that_passing_cases_do_not_have_is_not_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Half of both limits is twice the original length.
-    (named,) = diagnosed("yarn-betas-fixed", "rope/yarn", monkeypatch).values()
-    assert named.name == "unexplained"
-    assert "other cases of this file contradict it." in named.sentence
+    named = diagnosed("yarn-betas-fixed", "rope/yarn", monkeypatch).values()
+    assert {each.name for each in named} == {"unexplained"}
+    told = "other cases of this file contradict it."
+    assert all(each.sentence.endswith(told) for each in named)
 
 
 def test_the_name_of_one_case_explains_others_that_diagnose_is_not_asked_about(
@@ -343,7 +344,7 @@ SAID = {
     ("stale-row", "rope/yarn/1"): "positions=32769 for 131071.",
     ("first-offset", "rope/rotate/11"): "seqlen_offsets=5,5 for 5,300.",
     ("cache-forgotten", "rope/default/5"): "positions=0,1,2,3,… for 4094,4095,4096,4097,….",
-    ("whole-head", "rope/rotate/3"): "without rotary_dim=8.",
+    ("whole-head", "rope/rotate/3"): "without rotary_dim=20.",
     ("other-layout", "rope/rotate/1"): "layout=interleaved for half.",
     ("yarn-both-down", "rope/yarn/1"): "the ends of YaRN's ramp are rounded another way.",
     ("slopes-from-zero", "relative/alibi/4"): "the heads of slopes count from 0.",

@@ -62,7 +62,8 @@ def _heads_from_zero(question: Question, right: Expectation) -> Iterator[Wrong]:
     keys = question.parameters
     heads, most = keys["num_heads"], keys.get("alibi_bias_max", 8.0)
     series = 2 ** (heads.bit_length() - 1)
-    slopes = expectation(Question("array", "/relative/alibi/slopes", {"num_heads": heads}))
+    own = {"num_heads": heads, "alibi_bias_max": most}
+    slopes = expectation(Question("array", "/relative/alibi/slopes", own))
     of_all = 2.0 ** (-most * np.arange(heads) / heads) / slopes.arrays["slopes"]
     one, half = 2 ** (most / series), 2 ** (most / (2 * series))
     axis = question.request.document().axes.index("head")
