@@ -50,6 +50,7 @@ NAMED_OTHERWISE: dict[tuple[str, str], list[str]] = {
         (f"relative/alibi/{number}", "position-offset"): ["extra-factor"] for number in (1, 5, 6, 8)
     },
     ("relative/alibi/3", "position-offset"): ["another-table"],
+    ("relative/alibi/9", "position-offset"): ["another-table"],
 }
 # Of far positions between others, a diagnosis does not say by which rule they are moved.
 NAMED_BY_LIST = {"positions-stuck", "positions-reset"}
