@@ -118,8 +118,10 @@ def run(options: argparse.Namespace) -> int:
             if path is not None:
                 path.write_bytes(body())
     finally:
-        sys.stdout.buffer.write(report.text().encode())
-        sys.stdout.flush()
+        # Python has none where the shell closed it.
+        if sys.stdout is not None:
+            sys.stdout.buffer.write(report.text().encode())
+            sys.stdout.flush()
     return report.exit_code
 
 
@@ -182,7 +184,7 @@ def _outcome(implementation: Implementation, case: RecordedCase) -> Outcome:
             return outcome("unsupported", plain(message.get("reason")))
         case other:
             return outcome(
-                "errs", plain(message.get("message", f"its answer has the type {other}"))
+                "errs", plain(message.get("message") or f"its answer has the type {other}")
             )
 
 

@@ -30,6 +30,8 @@ _READ_BYTES, _KEPT_BYTES = 2**16, 2**7
 _END_SECONDS = 1.0
 # A child of the command may hold its pipes: whether the command lives is looked at so often.
 _LOOK_SECONDS = 0.05
+# Signals that end the runner, and the command with it.
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 # What a command may say. A line that is not JSON is a message that went wrong if it has a type.
 _TYPES = ("hello", "answer", "unsupported", "error")
 _TYPED = re.compile(rf'"type"\s*:\s*"({"|".join(_TYPES)})"'.encode())
@@ -91,7 +93,7 @@ class Implementation:
 
     def __enter__(self) -> Self:
         # A session of its own would outlive the runner.
-        self._at_sigterm = signal.signal(signal.SIGTERM, _exit)
+        self._handlers = {each: signal.signal(each, _exit) for each in _ENDINGS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +101,8 @@ class Implementation:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        signal.signal(signal.SIGTERM, self._at_sigterm)
+        for each, handler in self._handlers.items():
+            signal.signal(each, handler)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):

@@ -51,6 +51,8 @@ _SEVERAL = {
 }
 _ONE = {"batch": "sequence", "seq": "position", "height": "row", "width": "column"}
 _OF_ROTATIONS = ("head", "seq", "channel")
+# Parameters that list the numbers of an axis.
+_LISTED = {"position": "positions", "query": "query_positions", "key": "key_positions"}
 # More numbers than these tell a reader nothing.
 _MOST_LISTED = 4
 
@@ -417,14 +419,17 @@ def _parts(question: Question, wrong: NDArray[np.bool_], arrays: Sequence[str]) 
     are_wrong = [bool(each.any()) for each in wrong]
     if not all(are_wrong):
         yield ", ".join(name for name, each in zip(arrays, are_wrong, strict=True) if each)
-    for axis, known in enumerate(_axes(question, rank)):
-        name = known
+    for axis, name in enumerate(_axes(question, rank)):
         rest = tuple(each for each in range(rank + 1) if each != axis + 1)
+        is_row = axis == rank - 2 and question.positions is not None
+        known = "position" if is_row else name
         numbers: Any = np.arange(wrong.shape[axis + 1])
-        is_position = axis == rank - 2 and question.positions is not None
-        if is_position and len(question.positions or ()) == len(numbers):
-            numbers, name = np.array(question.positions), "position"
-        if told := _told(name, numbers, np.asarray(wrong.any(axis=rest))):
+        listed = question.positions if is_row else question.parameters.get(_LISTED.get(name, ""))
+        if listed is not None and len(listed) == len(numbers):
+            numbers = np.array(listed)
+        elif name in {"position", "seq"}:
+            known = "row"
+        if told := _told(known, numbers, np.asarray(wrong.any(axis=rest))):
             yield told
 
 

@@ -65,6 +65,12 @@ def iterated(base: float, width: int) -> Floats:
     return np.array(found)
 
 
+def powers_of_a_step(base: float, width: int) -> Floats:
+    """Return powers of the second frequency, which is rounded: no honest way either."""
+    step = np.power(F(base), F(-2 / width))
+    return np.power(step, np.arange(width // 2, dtype=F))
+
+
 class Honest:
     """Answers questions in float32, or with tables in a narrow type.
 

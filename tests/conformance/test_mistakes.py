@@ -1,5 +1,6 @@
 """Mistakes that are made on purpose: each flag of a rotary case is seen by far."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import islice
 
@@ -14,7 +15,7 @@ from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Numbers, Question, Request, arrays_of
 from service.conformance.suite import LEAST_TIMES, Flag, flags_of
 from service.conformance.tolerance import Expectation
-from tests.conformance.honest_rotary import WAYS, Honest
+from tests.conformance.honest_rotary import WAYS, Floats, Honest, powers_of_a_step
 from tests.conformance.honest_rotary import iterated as iterated_powers
 from tests.conformance.rotary_cases import CASES, right
 
@@ -82,12 +83,15 @@ def test_flags_start_at_a_listed_position(number: int) -> None:
         assert flag.times is None or flag.times >= LEAST_TIMES
 
 
-def test_iterated_frequencies_are_recognised_where_they_are_too_far_off() -> None:
+@pytest.mark.parametrize("way", [iterated_powers, powers_of_a_step])
+def test_iterated_frequencies_are_recognised_where_they_are_too_far_off(
+    way: Callable[[float, int], Floats],
+) -> None:
     question = Question(
         "table", "/rope", {"head_dim": 128, "rope_theta": 10000.0}, (1, 257, 131071)
     )
     expected = expectation(question)
-    answer = Honest(iterated_powers).answer(question)
+    answer = Honest(way).answer(question)
     emulated = iterated(question, expected)
 
     assert expected.distances(answer).max() > 1

@@ -120,6 +120,8 @@ NAMES = {
     "yarn-narrowed": "wrong-rule",
     "llama-band-divided": "wrong-parameter",
     "rest-scaled": "extra-factor",
+    "sines-for-cosines": "halves-swapped",
+    "query-at-zero": "cache-offset",
     "first-offset": "other-positions",
     "small-integers": "positions-reset",
     "stale-row": "positions-stuck",
@@ -141,7 +143,7 @@ ALWAYS_NAMED = (
     *("exponent-of-the-channel", "exponent-not-floored", "exponent-twice"),
     *("exponent-of-the-pair", "yarn-clamped-to-pairs", "yarn-floor-for-ceiling", "yarn-both-down"),
     *("yarn-without-turns", "yarn-in-channels", "llama-band-divided", "rest-scaled"),
-    *("first-offset", "small-integers"),
+    *("first-offset", "small-integers", "query-at-zero"),
 )
 
 

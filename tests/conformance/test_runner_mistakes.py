@@ -335,6 +335,12 @@ def test_integers_are_exact_in_any_type(dtype: str | None) -> None:
 FOREIGN = Question("array", "/a/resource/of/another/suite")
 BIASES = Question("array", "/relative/alibi", {"num_heads": 4, "query_len": 3, "key_len": 3})
 TURNED = Question("rotate", "/rope/apply", HALVES, PLACES, [[1.0] * 8] * 5)
+FAR = Question(
+    "array",
+    "/relative/alibi",
+    {"num_heads": 4, "query_positions": [0, 9, 511], "key_positions": [0, 7, 500]},
+)
+DISTANCES = Question("array", "/relative/conformer", {"query_len": 3, "d_model": 4})
 IMAGE = Question(
     "array", "/encoding/grid", {"convention": "mae", "d_model": 8, "height": 2, "width": 2}
 )
@@ -355,6 +361,9 @@ IMAGE = Question(
         (table(10000.0), (2, 5, 8), np.s_[..., [0, 2, 3, 5, 7]], ""),
         (BIASES, (1, 4, 3, 3), np.s_[0, 3], "only head 3"),
         (BIASES, (1, 4, 3, 3), np.s_[0, ::2, 1:], "only even heads, queries from 1 on"),
+        (FAR, (1, 4, 3, 3), np.s_[..., 1:, :], "only queries from 9 on"),
+        (FAR, (1, 4, 3, 3), np.s_[..., 1], "only key 7"),
+        (DISTANCES, (1, 5, 4), np.s_[:, 3:], "only rows from 3 on"),
         (TURNED, (1, 5, 8), np.s_[..., 4:], "only channels from 4 on"),
         (TURNED, (1, 2, 5, 8), np.s_[:, 1], "only head 1"),
         (IMAGE, (1, 4, 8), np.s_[:, 2:], "only tokens from 2 on"),

@@ -374,7 +374,8 @@ def test_a_name_that_is_none_is_no_name(run: Callable[..., Any]) -> None:
     assert text.startswith("unnamed implementation, suite ")
 
 
-def test_a_run_that_is_ended_ends_the_command(vectors: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_ended_ends_the_command(vectors: Path, tmp_path: Path, by: int) -> None:
     os.mkfifo(tmp_path / "pipe")
     script = "file = os.open(PIPE, os.O_WRONLY); os.write(file, b'x'); time.sleep(99)"
     command = [sys.executable, str(CONVERSATION), script, str(tmp_path / "pipe")]
@@ -384,8 +385,8 @@ def test_a_run_that_is_ended_ends_the_command(vectors: Path, tmp_path: Path) -> 
         (tmp_path / "pipe").open("rb") as pipe,
     ):
         assert pipe.read(1) == b"x"
-        runner.terminate()
-        assert runner.wait(30) == 128 + signal.SIGTERM
+        runner.send_signal(by)
+        assert runner.wait(30) == 128 + by
         # The end of the file: the command does not hold it any more.
         assert pipe.read(1) == b""
 
@@ -401,6 +402,13 @@ def test_reports_are_written_where_nobody_reads_the_text(vectors: Path, tmp_path
 
     assert json.loads(files[0].read_bytes())["exit_code"] == 0
     assert ET.parse(files[1]).getroot()[0].get("tests") == "3"
+
+
+def test_a_closed_standard_output_changes_no_exit_code(vectors: Path) -> None:
+    command = [sys.executable, str(CONVERSATION), "answering()"]
+    run = [sys.executable, "-m", "service", "conformance", "run", "--suite", str(vectors), "--"]
+
+    assert subprocess.call(["sh", "-c", '"$@" >&-', "sh", *run, *command]) == 0
 
 
 def test_a_question_that_is_not_read_stops_nothing(run: Callable[..., Any], tmp_path: Path) -> None:

@@ -130,6 +130,15 @@ class RotatedInPlace(BrokenEngine):
         return x
 
 
+class SinesForCosines(BrokenEngine):
+    name = "sines-for-cosines"
+    sentence = "A rotation multiplies by sines in the place of cosines, and the reverse."
+
+    def table(self, given: Given) -> dict[str, Array]:
+        found = super().table(given)
+        return {**found, "cos": found["sin"], "sin": found["cos"]} if "x" in given else found
+
+
 class RestScaled(BrokenEngine):
     name = "rest-scaled"
     sentence = "Channels that pass through are multiplied by the attention factor as well."
@@ -177,6 +186,14 @@ class StaleRow(BrokenEngine):
 
 
 # Biases.
+
+
+class QueryAtZero(BrokenEngine):
+    name = "query-at-zero"
+    sentence = "The first query has the position 0, though tokens are cached."
+
+    def queries(self, given: Given) -> Array:
+        return super().queries({**given, "query_start": 0})
 
 
 class SlopesFromZero(BrokenEngine):

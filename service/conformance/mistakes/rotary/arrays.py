@@ -115,6 +115,7 @@ def _waves_swapped(_: Question, right: Expectation) -> Iterator[Wrong]:
 @_turns("halves-swapped")
 def _channels_swapped(turning: Turning) -> Iterator[Float64s]:
     yield replace(turning, written=turning.written[::-1]).by(turning.cos, turning.sin)
+    yield turning.by(turning.sin, turning.cos)
 
 
 @makes("missing-part", tables)

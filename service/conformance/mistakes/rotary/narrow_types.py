@@ -131,9 +131,9 @@ def _made_of(question: Question, right: Expectation, cos: Steps, sin: Steps) -> 
 def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
     """Yield the answers with frequencies, or angles, that float32 multiplies on and on.
 
-    ggml does so. It is no mistake, but costs more than a power. The ratio is that of the first two
-    frequencies, in float32, or one step away. Only rules that divide all frequencies alike have
-    one.
+    ggml does so; powers of the rounded ratio are no better. It is no mistake, but costs more than
+    a power of the base. The ratio is that of the first two frequencies, in float32, or one step
+    away. Only rules that divide all frequencies alike have one.
     """
     question = question.as_table
     keys, rows, plain = question.parameters, rows_of(question), unscaled(question)
@@ -150,6 +150,7 @@ def iterated(question: Question, right: Expectation) -> Iterator[Wrong]:
         of_rows = np.repeat(ratios[None], len(places), axis=0)
         of_rows[:, :1] = places
         angles = np.multiply.accumulate(of_rows, axis=1) / divisor
-        for turned in (places * omega, angles):
+        powers = (np.float64(each) ** np.arange(len(ratios))).astype(np.float32) / divisor
+        for turned in (places * omega, angles, places * powers):
             exact = turned.astype(np.float64)
             yield from _made_of(question, right, *Steps(exact, 4 * UNIT * np.abs(exact)).waves())

@@ -110,7 +110,7 @@ def _ramp_rounded(known: _Range) -> Iterator[Float64s]:
             yield known.ramp(of_low(known.low), of_high(known.high))
 
 
-@_yarn("wrong-rule", "the ramp of YaRN counts channels where it should count pairs, or the reverse")
+@_yarn("wrong-rule", "the ramp of YaRN counts twice as many channels or pairs, or half as many")
 def _ramp_of_channels(known: _Range) -> Iterator[Float64s]:
     yield known.ramp(*known.rounded(known.low, known.high), step=2)
     yield known.ramp(*known.rounded(2 * known.low, 2 * known.high))

@@ -51,6 +51,7 @@ _WITH_DEFAULTS = (
     "xpos_centre",
     "xpos_scale_base",
     "reference_grid",
+    "max_freq",
     "normalize_coords",
 )
 # Keys whose mistakes have names of their own.

@@ -85,8 +85,9 @@ def _heads_from_zero(question: Question, right: Expectation) -> Iterator[Wrong]:
 @makes("cache-offset", others)
 def _cache_offset(question: Question, _: Expectation) -> Iterator[Wrong]:
     """The cached tokens count twice, or not at all."""
-    if past := question.parameters.get("past"):
-        yield from changed(question, past=(2 * past, 0))
+    for name in {"past", "query_start"} & question.parameters.keys():
+        cached = question.parameters[name]
+        yield from changed(question, **{name: (2 * cached, 0)})
 
 
 @makes("padding-counted", others)
@@ -98,7 +99,9 @@ def _padding_counted(question: Question, right: Expectation) -> Iterator[Wrong]:
     if question.resource == "/relative/alibi/bias":
         every = np.ones_like(keys["attention_mask"]).tolist()
         yield from answers_to(question.changed(attention_mask=every))
-    if _has_ids(question) and {"attention_mask", "input_ids"} & keys.keys():
+    tokens = np.array(keys.get("attention_mask", keys.get("input_ids", [[]])))
+    padding = 0 if "attention_mask" in keys else keys.get("padding_idx", 1)
+    if _has_ids(question) and (tokens[..., :1] == padding).any():
         yield _with_ids(
             right,
             lambda ids: np.broadcast_to(ids.max() - np.arange(ids.shape[-1])[::-1], ids.shape),
