@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import orjson
 
+from service.analysis.explanation.places import counted
 from service.conformance import suite
 from service.conformance.files.all_files import FILES
 from service.conformance.implementations import Conduct, Implementation, ImplementationFailed
@@ -27,7 +28,6 @@ from service.conformance.run_report import (
     UNLISTED,
     Outcome,
     RunReport,
-    counted,
     plain,
 )
 from service.conformance.tolerance import UNIT_ROUNDOFF

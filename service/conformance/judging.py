@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from service.analysis.explanation.places import plural
 from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
-from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.rotary.angles import CONSUMERS, PACKS, Pack, PackedTable
 from service.errors import PosrefError, shortened
@@ -41,15 +42,8 @@ Copies: TypeAlias = Mapping[str, Elements]
 _MOST_FILE_BYTES = 2**24
 # Of a few ulp: cosines and sines of a good library, rounded once or twice.
 _FEW_ULP = 4
-# The names of axes of which another noun is said, of one and of several.
-_SEVERAL = {
-    "query": "queries",
-    "batch": "sequences",
-    "seq": "positions",
-    "height": "rows",
-    "width": "columns",
-}
-_ONE = {"batch": "sequence", "seq": "position", "height": "row", "width": "column"}
+# The names of axes for which another noun stands.
+_NOUNS = {"batch": "sequence", "seq": "position", "height": "row", "width": "column"}
 _OF_ROTATIONS = ("head", "seq", "channel")
 # Parameters that list the numbers of an axis.
 _LISTED = {"position": "positions", "query": "query_positions", "key": "key_positions"}
@@ -265,7 +259,7 @@ class Judgement:
     @cached_property
     def shares(self) -> Float64s:
         """The distances in shares of what is allowed, of the worst copy; (arrays, …)."""
-        return distances(self.case.expected, self.answer)
+        return self.case.expected.distances(self.answer.copies, self.answer.dtype)
 
     @cached_property
     def wrong(self) -> NDArray[np.bool_]:
@@ -351,7 +345,7 @@ class Judgement:
 
     @property
     def places(self) -> str:
-        """Where the wrong numbers are, as ``only pairs 15 to 17``; "" if everywhere."""
+        """The places of the wrong numbers, as ``only pairs 15 to 17``; "" if they are all."""
         return _places_of(self.case.question, self.wrong, [*self.case.expected.arrays])
 
 
@@ -386,11 +380,6 @@ class WrongNumber:
         within = f" ± {self.allowed:.2g}" if self.allowed else ""
         numbers = f"got {self.got:.9g}, want {self.want:.9g}{within}"
         return f"first wrong: {start}{self.array} {place}: {numbers}"
-
-
-def distances(expected: Expectation, answer: AnswerArrays) -> Float64s:
-    """Return how far an answer of that shape is from numbers, in shares of what is allowed."""
-    return expected.distances(answer.copies, answer.dtype)
 
 
 def _differing(answer: AnswerArrays) -> NDArray[np.bool_]:
@@ -446,7 +435,8 @@ def _axes(question: Question, rank: int) -> tuple[str, ...]:
 
 def _told(name: str, numbers: NDArray[np.int64], is_wrong: NDArray[np.bool_]) -> str:
     """Return which numbers of an axis are wrong; "" if all are, or if it is no simple pattern."""
-    one, several = _ONE.get(name, name), _SEVERAL.get(name, f"{name}s")
+    one = _NOUNS.get(name, name)
+    several = plural(one)
     bad = sorted(set(numbers[is_wrong].tolist()))
     good = set(numbers[~is_wrong].tolist()) - set(bad)
     between = [each for each in good if bad[0] < each < bad[-1]]

@@ -10,10 +10,10 @@ import numpy as np
 
 from service.conformance import suite
 from service.conformance.expected import expectation
-from service.conformance.judging import AnswerArrays, Judgement, distances
+from service.conformance.judging import AnswerArrays, Judgement
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import NOT_MADE, Question, Request
-from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
+from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.grammar import to_query
 
 Settings: TypeAlias = Mapping[str, tuple[Any, Any]]
@@ -52,17 +52,11 @@ class Named:
     findings: tuple[str, ...] = ()
 
 
-def is_seen(wrong: Wrong, right: Expectation) -> bool:
-    """Return whether a case shows wrong numbers by far, so that they are no rounding."""
-    is_other = wrong.expectation.shape != right.shape
-    return is_other or bool(right.distances(wrong.expectation.arrays).max() >= suite.LEAST_TIMES)
-
-
 def fits(wrong: Wrong, answer: AnswerArrays) -> bool:
     """Return whether an answer has these wrong numbers."""
     expected = wrong.expectation
     is_one = expected.shape == answer.shape and expected.arrays.keys() == answer.copies.keys()
-    if not is_one or (distances(expected, answer) > 1).any():
+    if not is_one or (expected.distances(answer.copies, answer.dtype) > 1).any():
         return False
     return wrong.decimals is None or _are_rounded(wrong.decimals, answer)
 
@@ -105,7 +99,7 @@ def are_denied(settings: Settings, passing: Sequence[Judgement], *, is_ratio: bo
         with suppress(*NOT_MADE):
             moved = with_settings(each.case.question, settings, is_ratio=is_ratio)
             wrong = Wrong(expectation(moved))
-            if is_seen(wrong, each.case.expected) and not fits(wrong, each.answer):
+            if wrong.is_seen(each.case.expected) and not fits(wrong, each.answer):
                 return True
     return False
 

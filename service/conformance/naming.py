@@ -21,12 +21,13 @@ from urllib.parse import urlencode
 import numpy as np
 
 from service.analysis.explanation.catalogue import CATALOGUE
+from service.analysis.explanation.places import counted
 from service.conformance import suite
 from service.conformance.expected import expectation
 from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, stored, unpacked
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.rotary.narrow_types import iterated
-from service.conformance.mistakes.wrong import Wrong
+from service.conformance.mistakes.wrong import LEAST_TIMES, Wrong
 from service.conformance.named import (
     ITERATED,
     UNEXPLAINED,
@@ -35,7 +36,6 @@ from service.conformance.named import (
     are_denied,
     fits,
     is_denied,
-    is_seen,
     told_of,
     with_settings,
 )
@@ -58,12 +58,12 @@ _EMULATED = 0.3
 _OF_COST = 0.8
 # Each takes a good part of a second.
 _MOST_DIAGNOSED = 5
-_NONE = "No mistake that is known explains these numbers."
-_NOT_MADE_OF_IT = "No mistake that the suite makes has these numbers"
+# The setting that a mistake is about, where a diagnosis does not name it.
 _KEYS = {"wrong-base": "rope_theta"}
 # A diagnosis from few numbers may give a setting as the middle of an interval.
 _INTERVAL = frozenset({"interval", "low", "high"})
 _MOST_APART = 0.01
+_NOT_MADE_OF_IT = "No mistake that the suite makes has these numbers"
 
 
 def names_of(
@@ -88,9 +88,14 @@ def names_of(
                     named[each.case.id] = found
                     continue
             unnamed.append(each)
-        asked = [each for each in unnamed if diagnoses and each.case.id not in undiagnosed]
-        named |= {each.case.id: _not_diagnosed() for each in unnamed}
-        named |= _names_by_diagnosis(asked, search.passing[file])
+        file_diagnoses = _FileDiagnoses(search.passing[file])
+        for each in unnamed:
+            if diagnoses and each.case.id not in undiagnosed:
+                file_diagnoses.add(each)
+            else:
+                rule = f"{_NOT_MADE_OF_IT}; /diagnose was not asked."
+                named[each.case.id] = _unexplained(rule)
+        named |= file_diagnoses.names()
     return named
 
 
@@ -173,7 +178,7 @@ class _NameSearch:
             for number, maker in enumerate(MAKERS.get(name, ())):
                 with suppress(*NOT_MADE), np.errstate(all="ignore"):
                     wrongs = maker(case.question, case.expected)
-                    made += ((number, each) for each in wrongs if is_seen(each, case.expected))
+                    made += ((number, each) for each in wrongs if each.is_seen(case.expected))
             self._wrongs[key] = made
         return self._wrongs[key]
 
@@ -239,7 +244,7 @@ def _finite(judgement: Judgement) -> Judgement:
 def _other_pack(judgement: Judgement) -> Named | None:
     """Return that the answer is right in another packing than it says, if it is."""
     case, answer = judgement.case, judgement.answer
-    if case.question.kind not in {"table", "model"}:
+    if not case.question.is_table:
         return None
     for pack in PACKS:
         try:
@@ -256,7 +261,7 @@ def _other_pack(judgement: Judgement) -> Named | None:
 def _iterated(judgement: Judgement) -> Named | None:
     """Return that frequencies are multiplied on and on, where these numbers are the answer."""
     case, answer = judgement.case, judgement.answer
-    if not judgement.has_shape or (cost := judgement.worst_share) >= suite.LEAST_TIMES:
+    if not judgement.has_shape or (cost := judgement.worst_share) >= LEAST_TIMES:
         return None
     for made in iterated(case.question, case.expected):
         wrong = made.expectation
@@ -271,9 +276,16 @@ def _iterated(judgement: Judgement) -> Named | None:
     return None
 
 
+def _unexplained(
+    rule: str = "No mistake that is known explains these numbers.", findings: tuple[str, ...] = ()
+) -> Named:
+    """Return that nothing explains a case, and why."""
+    return Named(UNEXPLAINED, rule, findings=findings)
+
+
 @dataclass(frozen=True, eq=False)
 class _Diagnosis:
-    """What explains a case.
+    """The mistakes that a diagnosis finds in a case.
 
     Attributes:
         named: its name.
@@ -288,35 +300,11 @@ class _Diagnosis:
     is_one: bool = True
 
 
-def _unexplained(rule: str = _NONE, findings: tuple[str, ...] = ()) -> Named:
-    """Return that nothing explains a case, and why."""
-    return Named(UNEXPLAINED, rule, findings=findings)
-
-
-def _not_diagnosed() -> Named:
-    """Return that nothing explains a case, about which ``/diagnose`` is not asked."""
-    return _unexplained(f"{_NOT_MADE_OF_IT}; /diagnose was not asked.")
-
-
-def _names_by_diagnosis(
-    failing: Sequence[Judgement], passing: Sequence[Judgement]
-) -> dict[str, Named]:
-    """Return the names of cases of a file that numbers do not name, by the id of the case.
-
-    Args:
-        failing: the cases.
-        passing: those of the file that pass.
-    """
-    search = _OfFile(passing)
-    for each in failing:
-        search.add(each)
-    return search.names()
-
-
-class _OfFile:
-    """The diagnoses of a file. It is asked until one contradicts another, or finds nothing."""
+class _FileDiagnoses:
+    """The diagnoses of a file, until one contradicts another or finds nothing."""
 
     def __init__(self, passing: Sequence[Judgement]) -> None:
+        """Begin with the cases of the file that pass."""
         self._passing = passing
         self._found: dict[str, _Diagnosis] = {}
         self._others: dict[str, Named] = {}
@@ -381,7 +369,7 @@ class _OfFile:
         """Return the diagnosis of a case that has the same mistake as those before."""
         case = judgement.case
         for wrong in self._wrong(case.question):
-            if is_seen(wrong, case.expected) and fits(wrong, judgement.answer):
+            if wrong.is_seen(case.expected) and fits(wrong, judgement.answer):
                 before = next(iter(self._found.values()))
                 told = told_of(before.named.name, [wrong], case.question)
                 named = replace(before.named, **told, findings=(), request=wrong.request)
@@ -404,8 +392,8 @@ class _OfFile:
 
     def names(self) -> dict[str, Named]:
         """Return the names of the cases."""
-        count = f"{self._asked} case{'' if self._asked == 1 else 's'} of this file"
-        rule = f"{_NOT_MADE_OF_IT}; /diagnose was asked about {count}, and not about this one."
+        asked = f"/diagnose was asked about {counted(self._asked, 'case')} of this file"
+        rule = f"{_NOT_MADE_OF_IT}; {asked}, and not about this one."
         named = {**self._others, **{name: _unexplained(rule) for name in self._waiting}}
         if self._do_stand and not self._is_denied:
             return named | {name: each.named for name, each in self._found.items()}

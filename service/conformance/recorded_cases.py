@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from service.analysis.explanation.places import counted
 from service.conformance.questions import Question
 from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, SUMS, Release
 from service.conformance.tolerance import Expectation
@@ -171,7 +172,7 @@ def version_of(place: Path | None, texts: Mapping[str, str]) -> tuple[str, str]:
     if others := len(found - known):
         part = f"changed: {others} of {len(found)} files are not of this version"
     if others == len(found):
-        part = f"{others} file{'' if others == 1 else 's'} of your own"
+        part = f"{counted(others, 'file')} of your own"
     return sha256(sums).hexdigest()[:12], part
 
 

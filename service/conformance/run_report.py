@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from service.analysis.explanation.places import counted
 from service.conformance import implementations
 from service.conformance.implementations import PROTOCOL, Conduct, ending_of
 from service.conformance.judging import Judgement
@@ -43,11 +44,6 @@ def plain(said: object) -> str:
     """Return what an implementation says in one short line that can be printed; "" of None."""
     text = "" if said is None else shortened(said, _MOST_SAID)
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, eq=False)

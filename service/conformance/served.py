@@ -14,6 +14,7 @@ import orjson
 from fastapi import FastAPI
 from starlette.requests import Request
 
+from service.analysis.explanation.places import counted
 from service.conformance.release import ARCHIVE, PATH, SUMS, Release, changes
 from service.delivery.dispatch import Delivery
 from service.delivery.handler import add_page
@@ -144,8 +145,9 @@ def _compressed(file: WholeFile) -> WholeFile:
 
 def _home_page(index: Mapping[str, Any]) -> WholeFile:
     rows = "".join(
-        f"<li>{_link(each['url'].removesuffix('.json'), each['name'])}: {_cases(each['cases'])}; "
-        f"{_link(each['url'], each['file'])}, {each['bytes']} bytes</li>"
+        f"<li>{_link(each['url'].removesuffix('.json'), each['name'])}: "
+        f"{counted(each['cases'], 'case')}; {_link(each['url'], each['file'])}, "
+        f"{each['bytes']} bytes</li>"
         for each in index["files"]
     )
     parts = {"All files": index["zip"], "Schema": index["schema"], "SHA-256": index["sums"]}
@@ -158,9 +160,9 @@ def _home_page(index: Mapping[str, Any]) -> WholeFile:
         for each in index["changelog"]
     )
     content = (
-        f"<p>Version {index['version']}: {_cases(index['cases'])} of positional encodings, for "
-        "implementations in any language. Each has exact numbers, the tolerance of an honest "
-        "implementation in float32, and the mistakes that it catches.</p>"
+        f"<p>Version {index['version']}: {counted(index['cases'], 'case')} of positional "
+        "encodings, for implementations in any language. Each has exact numbers, the tolerance of "
+        "an honest implementation in float32, and the mistakes that it catches.</p>"
         f"<h2>Files</h2><ul>{rows}{links}</ul>"
         "<h2>Judge an implementation</h2><pre>posref conformance run -- COMMAND</pre>"
         "<p>COMMAND starts an adapter: it reads messages from standard input and writes answers to "
@@ -171,10 +173,6 @@ def _home_page(index: Mapping[str, Any]) -> WholeFile:
     return plain_page("Conformance suite", content)
 
 
-def _cases(count: int) -> str:
-    return f"{count} case{'s' * (count != 1)}"
-
-
 def _vectors_page(file: Mapping[str, Any], url: str) -> WholeFile:
     """Return the page of a vector file: its cases, and the mistakes that they catch."""
     cases = "".join(
@@ -183,7 +181,7 @@ def _vectors_page(file: Mapping[str, Any], url: str) -> WholeFile:
     )
     mistakes = "".join(_mistake(name, known) for name, known in file["flags"].items())
     content = (
-        f"<p>{_cases(len(file['cases']))} of the {_link(PATH, 'conformance suite')}; "
+        f"<p>{counted(len(file['cases']), 'case')} of the {_link(PATH, 'conformance suite')}; "
         f"{_link(url, 'all numbers')} as JSON. $SERVER is the address of this server.</p>{cases}"
         f'<h2 id="mistakes">The mistakes</h2><ul>{mistakes}</ul>'
     )

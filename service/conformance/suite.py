@@ -25,8 +25,6 @@ from service.conformance.questions import Question, Request
 from service.conformance.release import FORMAT, SUITE
 from service.conformance.tolerance import UNIT_ROUNDOFF, Expectation
 
-# A flag says that its mistake is seen by far.
-LEAST_TIMES = 8.0
 # Where the tolerance is next to nothing, the number of times says no more.
 MOST_TIMES = 1e9
 # Lists of numbers are written on one line, as objects are if they are short.
@@ -88,7 +86,7 @@ class Case:
             content["positions"] = list(question.positions)
         if question.x is not None:
             content["x"] = question.x
-        if question.kind not in {"table", "model"}:
+        if not question.is_table:
             content["shape"] = list(expected.shape)
         arrays = {name: each.tolist() for name, each in expected.arrays.items()}
         details = {
@@ -120,17 +118,17 @@ def flags_of(question: Question, right: Expectation) -> Iterator[Flag]:
 
 def _flag(name: str, question: Question, right: Expectation, wrong: Wrong) -> Flag | None:
     """Return the flag of wrong numbers; None if they are not seen by far."""
+    if not wrong.is_seen(right):
+        return None
     if wrong.expectation.shape != right.shape:
         return Flag(name, None, None, wrong.request)
-    apart = right.distances(wrong.expectation.arrays)
-    most = min(float(apart.max(initial=0)), MOST_TIMES)
-    if most < LEAST_TIMES:
-        return None
     first, positions = None, question.positions
     if positions is not None:
+        apart = right.distances(wrong.expectation.arrays)
         rows = (apart > 1).any(axis=(0, -1)).reshape(-1, len(positions)).any(axis=0)
         first = positions[int(rows.argmax())]
-    return Flag(name, float(f"{most:.1e}"), first, wrong.request)
+    times = float(f"{min(wrong.times(right), MOST_TIMES):.1e}")
+    return Flag(name, times, first, wrong.request)
 
 
 def cases_of(file: VectorFile, drawn: int = 0, seed: int = 0) -> Iterator[Case]:

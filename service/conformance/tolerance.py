@@ -37,7 +37,8 @@ UNIT_ROUNDOFF: Mapping[str, float] = {
 }
 """u_T of each type of an answer."""
 
-# Tables are within 6·2^−53 of the formula, times the factor, which is below 2.
+# Tables are within 6·2^−53 of the formula, times the factor, which is below 2; of xPos, whose
+# multipliers are larger, the angle has more.
 _LEAST = {
     "float64": 12 * 2.0**-53,
     "float32": 2.0**-150,

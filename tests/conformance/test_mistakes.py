@@ -13,7 +13,7 @@ from service.conformance.mistakes.makers import MAKERS
 from service.conformance.mistakes.rotary.narrow_types import iterated
 from service.conformance.mistakes.wrong import Wrong
 from service.conformance.questions import Numbers, Question, Request, arrays_of
-from service.conformance.suite import LEAST_TIMES, Flag, flags_of
+from service.conformance.suite import Flag, flags_of
 from service.conformance.tolerance import Expectation
 from tests.conformance.honest_rotary import WAYS, Floats, Honest, powers_of_a_step
 from tests.conformance.honest_rotary import iterated as iterated_powers
@@ -38,8 +38,7 @@ def wrongs(number: int) -> list[tuple[str, Wrong]]:
         for name, makers in MAKERS.items()
         for maker in makers
         for wrong in islice(maker(question, expected), _FIRST)
-        if wrong.expectation.shape != expected.shape
-        or expected.distances(wrong.expectation.arrays).max() >= LEAST_TIMES
+        if wrong.is_seen(expected)
     ]
 
 
@@ -76,11 +75,16 @@ def test_wrong_answers_have_tolerances_of_their_own_shape(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", _NUMBERS, ids=_IDS)
-def test_flags_start_at_a_listed_position(number: int) -> None:
-    positions = CASES[number].question.positions
+def test_a_flag_starts_at_the_first_row_that_its_wrong_numbers_leave(number: int) -> None:
+    expected, made = right(number), dict(reversed(wrongs(number)))
     for flag in flags(number):
-        assert flag.first is None or (positions is not None and flag.first in positions)
-        assert flag.times is None or flag.times >= LEAST_TIMES
+        if flag.first is None or flag.name not in made:
+            continue
+        apart = expected.distances(made[flag.name].expectation.arrays)
+        rows = [np.moveaxis(apart, -2, 0)[row] for row in range(apart.shape[-2])]
+        start = (CASES[number].question.positions or ()).index(flag.first)
+        assert rows[start].max() > 1
+        assert max((each.max() for each in rows[:start]), default=0) <= 1
 
 
 @pytest.mark.parametrize("way", [iterated_powers, powers_of_a_step])

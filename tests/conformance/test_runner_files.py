@@ -13,11 +13,11 @@ import pytest
 
 from service import conformance_command
 from service.__main__ import main
+from service.analysis.explanation.places import counted
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in
 from service.conformance.release import Release
-from service.conformance.run_report import counted
 from tests.conformance.engines.broken import BROKEN
 
 ENGINE = Path(__file__).parent / "engines" / "rotary.py"
@@ -83,7 +83,7 @@ def test_only_files_that_a_server_has_have_urls(tmp_path: Path) -> None:
     assert all(each["sha256"] for each in entries)
 
 
-def test_one_thing_is_no_several(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_count_of_one_is_singular(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert counted(1, "case") == "1 case"
     assert main(["conformance", "write", str(tmp_path / "two")]) == 0
     assert ", 2 cases, " in capfd.readouterr().out

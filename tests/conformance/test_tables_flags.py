@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from service.conformance.questions import Request, arrays_of
-from service.conformance.suite import LEAST_TIMES, MOST_TIMES, Case, cases_of
+from service.conformance.expected import expectation
+from service.conformance.mistakes.makers import MAKERS
+from service.conformance.mistakes.wrong import LEAST_TIMES
+from service.conformance.questions import Question, Request, arrays_of
+from service.conformance.suite import MOST_TIMES, Case, cases_of
 from tests.client import Client
 from tests.conformance.exact_tables import FILES
 from tests.parity.golden import Array
@@ -61,3 +64,14 @@ def test_the_request_of_a_case_answers_with_its_numbers(client: Client, name: st
         data = data.get("position_ids", data) if isinstance(data, dict) else data
         (want,) = case.expected.arrays.values()
         assert (np.array(data) == want).all()
+
+
+@pytest.mark.parametrize(("tokens", "is_shown"), [([1, 1, 5, 7], True), ([5, 7, 1, 1], False)])
+def test_padding_is_counted_only_in_front_of_a_sequence(tokens: list[int], is_shown: bool) -> None:
+    keys = {"convention": "padding_idx", "padding_idx": 1, "input_ids": [tokens, [5, 6, 7, 8]]}
+    question = Question("positions", "/positions", keys)
+    right = expectation(question)
+
+    made = [each for maker in MAKERS["padding-counted"] for each in maker(question, right)]
+
+    assert any(each.is_seen(right) for each in made) == is_shown

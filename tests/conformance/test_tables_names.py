@@ -9,8 +9,6 @@ import pytest
 from service.conformance.expected import expectation
 from service.conformance.mistakes.makers import MAKERS
 from service.conformance.questions import Question
-from service.conformance.suite import LEAST_TIMES
-from service.conformance.tolerance import Expectation
 from service.delivery.parameters import read_parameters
 from service.errors import PosrefError
 from service.formats.format import Input
@@ -78,17 +76,10 @@ def flagged(question: Question) -> Iterator[tuple[str, Array]]:
     """Yield the name and the wrong numbers of each mistake that a case shows."""
     right = expectation(question)
     for name, makers in MAKERS.items():
-        wrongs = (wrong.expectation for maker in makers for wrong in maker(question, right))
-        seen = next((each for each in wrongs if is_seen(right, each)), None)
+        wrongs = (wrong for maker in makers for wrong in maker(question, right))
+        seen = next((each.expectation for each in wrongs if each.is_seen(right)), None)
         if seen is not None:
             yield name, next(iter(seen.arrays.values()))
-
-
-def is_seen(right: Expectation, wrong: Expectation) -> bool:
-    """Return whether wrong numbers of the right shape are seen by far, or the shape is wrong."""
-    if right.shape != wrong.shape:
-        return True
-    return float(right.distances(wrong.arrays).max(initial=0)) >= LEAST_TIMES
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.id for case in CASES])

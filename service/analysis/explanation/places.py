@@ -81,8 +81,13 @@ _PLURALS = {"batch": "batches", "query": "queries", "frequency": "frequencies"}
 
 
 def plural(noun: str) -> str:
-    """Return the plural of the name of an axis."""
+    """Return the plural of a noun, such as the name of an axis."""
     return _PLURALS.get(noun, f"{noun}s")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {noun if count == 1 else plural(noun)}"
 
 
 def _ordinal(number: int) -> str:

@@ -124,13 +124,17 @@ def _llama3(exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Keys) 
     return np.where((share > 0) & (share < 1), inside, exponent + POWER + 3)
 
 
+def factor_of(keys: Keys) -> float:
+    """Return the factor of a rule, or the quotient of lengths that it follows from."""
+    lengths = ("max_position_embeddings", "original_max_position_embeddings")
+    return float(keys["factor"] if "factor" in keys else keys[lengths[0]] / keys[lengths[1]])
+
+
 def _yarn(exponent: Float64s, frequencies: Mapping[str, Numbers], keys: Keys) -> Float64s:
     """Inside the ramp the blend depends on its ends, which are computed as well."""
     ramp = frequencies["ramp"]
     low, high = frequencies["range_used"]
-    factor = keys.get("factor")
-    if factor is None:
-        factor = keys["max_position_embeddings"] / keys["original_max_position_embeddings"]
+    factor = factor_of(keys)
     moved = 3 * ramp + (low + ramp * high) / max(high - low, _LEAST_RAMP)
     inside = exponent + 9 + (1 - 1 / factor) / ((1 - ramp) + ramp / factor) * moved
     return np.where((ramp > 0) & (ramp < 1), inside, exponent + 5)

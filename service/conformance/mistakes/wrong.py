@@ -7,6 +7,7 @@ the question cannot show it. Its name is that of the mistake in the catalogue of
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ from service.errors import PosrefError
 from service.numerics.dtypes import BFLOAT16, FLOAT16
 
 NARROW_TYPES = (BFLOAT16, FLOAT16)
+LEAST_TIMES = 8.0
+"""How many tolerances a mistake must be away to be seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,16 @@ class Wrong:
     request: Request | None = None
     decimals: int | None = None
     detail: str = ""
+
+    def times(self, right: Expectation) -> float:
+        """Return how many tolerances it is at most from the right numbers; inf in another shape."""
+        if self.expectation.shape != right.shape:
+            return inf
+        return float(right.distances(self.expectation.arrays).max(initial=0))
+
+    def is_seen(self, right: Expectation) -> bool:
+        """Return whether the right numbers show it by far, so that it is no rounding."""
+        return self.times(right) >= LEAST_TIMES
 
 
 Make: TypeAlias = Callable[[Question, Expectation], Iterator[Wrong]]

@@ -116,18 +116,9 @@ class RotatedInPlace(BrokenEngine):
     name = "rotated-in-place"
     sentence = "The second channel of a pair is computed from the first one after its rotation."
 
-    def rotated(self, given: Given) -> Array:
-        x, table = self.reals(given["x"]), self.table(given)
-        cos, sin = table["cos"], self.turned(given, table["sin"])
-        pairs, layout = cos.shape[-1], given.get("layout", "interleaved")
-        start = self.rotary_start(given)
-        first, second = (start + each for each in self.pairs_of(given, layout, pairs))
-        a = self.stored(self.stored(x[..., first] * cos) - self.stored(x[..., second] * sin))
-        b = self.stored(self.stored(x[..., second] * cos) + self.stored(a * sin))
-        layout = given.get("output_layout", layout)
-        first, second = (start + each for each in self.pairs_of(given, layout, pairs))
-        x[..., first], x[..., second] = a, b
-        return x
+    def rotated_pairs(self, a: Array, b: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+        first, _ = super().rotated_pairs(a, b, cos, sin)
+        return first, super().rotated_pairs(first, b, cos, sin)[1]
 
 
 class SinesForCosines(BrokenEngine):

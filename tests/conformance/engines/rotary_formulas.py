@@ -263,9 +263,13 @@ class RotaryFormulas(Formulas):
         layout = given.get("output_layout", layout)
         first, second = (start + each for each in self.pairs_of(given, layout, pairs))
         result = x.copy()
-        result[..., first] = self.stored(self.stored(a * cos) - self.stored(b * sin))
-        result[..., second] = self.stored(self.stored(b * cos) + self.stored(a * sin))
+        result[..., first], result[..., second] = self.rotated_pairs(a, b, cos, sin)
         return result
+
+    def rotated_pairs(self, a: Array, b: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+        """Return the two channels of each pair, rotated."""
+        first = self.stored(self.stored(a * cos) - self.stored(b * sin))
+        return first, self.stored(self.stored(b * cos) + self.stored(a * sin))
 
     def turned(self, given: Given, sin: Array) -> Array:
         """Return sines for the direction of the rotation."""

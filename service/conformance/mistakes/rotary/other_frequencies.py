@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.conformance.expectations.turned_tables import frequencies_of
+from service.conformance.expectations.turned_tables import factor_of, frequencies_of
 from service.conformance.mistakes.rotary.rotary_questions import (
     base_of,
     frequencies,
@@ -81,7 +81,7 @@ def _yarn(name: str, detail: str = "") -> Callable[[_Ramp], Maker]:
             base, right_ramp = base_of(question), ramp_of_rule.astype(np.float64)
             known = _Range(low, high, len(omega), base, is_rounded, right_ramp)
             for ramp in ramps(known):
-                wrong = omega * (1 - ramp) + omega / _factor(question) * ramp
+                wrong = omega * (1 - ramp) + omega / factor_of(question.parameters) * ramp
                 yield from (
                     replace(each, detail=detail) for each in turned_by(question, wrong, right)
                 )
@@ -120,13 +120,6 @@ def _ramp_of_channels(known: _Range) -> Iterator[Float64s]:
 def _ramp_of_radians(known: _Range) -> Iterator[Float64s]:
     moved = known.count * log(2 * pi) / log(known.base)
     yield known.ramp(*known.rounded(known.low + moved, known.high + moved))
-
-
-def _factor(question: Question) -> float:
-    """Return the factor of a rule, or what it follows from."""
-    keys = question.parameters
-    lengths = ("max_position_embeddings", "original_max_position_embeddings")
-    return float(keys["factor"] if "factor" in keys else keys[lengths[0]] / keys[lengths[1]])
 
 
 _Share: TypeAlias = Callable[[Float64s, float, float], Float64s]

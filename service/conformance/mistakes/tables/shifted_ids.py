@@ -85,9 +85,9 @@ def _heads_from_zero(question: Question, right: Expectation) -> Iterator[Wrong]:
 @makes("cache-offset", others)
 def _cache_offset(question: Question, _: Expectation) -> Iterator[Wrong]:
     """The cached tokens count twice, or not at all."""
-    for name in {"past", "query_start"} & question.parameters.keys():
-        cached = question.parameters[name]
-        yield from changed(question, **{name: (2 * cached, 0)})
+    for name in ("past", "query_start"):
+        if cached := question.parameters.get(name):
+            yield from changed(question, **{name: (2 * cached, 0)})
 
 
 @makes("padding-counted", others)
