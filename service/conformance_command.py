@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import orjson
 
-from service.analysis.explanation.places import counted
 from service.conformance import suite
 from service.conformance.files.all_files import FILES
 from service.conformance.implementations import Conduct, Implementation, ImplementationFailed
@@ -31,7 +30,7 @@ from service.conformance.run_report import (
     plain,
 )
 from service.conformance.tolerance import UNIT_ROUNDOFF
-from service.errors import PosrefError
+from service.errors import PosrefError, counted
 from service.numerics.dtypes import Elements, to_float64
 
 # What the digits that a type needs cost, in its roundings.

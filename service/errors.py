@@ -1,4 +1,4 @@
-"""The exceptions of settings, and of requests that cannot be answered, independent of HTTP."""
+"""The exceptions of settings and requests, and words of their sentences, independent of HTTP."""
 
 import json
 from collections.abc import Sequence
@@ -227,3 +227,16 @@ def shortened(value: object, limit: int = 80) -> str:
     except RecursionError:
         return "…"
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+_PLURALS = {"batch": "batches", "query": "queries", "frequency": "frequencies"}
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun, such as the name of an axis."""
+    return _PLURALS.get(noun, f"{noun}s")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {noun if count == 1 else plural(noun)}"

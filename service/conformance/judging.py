@@ -15,13 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.explanation.places import plural
 from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
 from service.conformance.tolerance import UNIT_ROUNDOFF
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.rotary.angles import CONSUMERS, PACKS, Pack, PackedTable
-from service.errors import PosrefError, shortened
+from service.errors import PosrefError, plural, shortened
 from service.formats.format import MAX_RANK
 from service.formats.npy import NPY
 from service.numerics.dtypes import (

@@ -21,7 +21,6 @@ from urllib.parse import urlencode
 import numpy as np
 
 from service.analysis.explanation.catalogue import CATALOGUE
-from service.analysis.explanation.places import counted
 from service.conformance import suite
 from service.conformance.expected import expectation
 from service.conformance.judging import AnswerArrays, InvalidAnswer, Judgement, stored, unpacked
@@ -43,7 +42,7 @@ from service.conformance.questions import NOT_MADE, Question
 from service.conformance.recorded_cases import RecordedCase
 from service.delivery.parameters import read_parameters
 from service.encodings.rotary.angles import PACKS
-from service.errors import PosrefError
+from service.errors import PosrefError, counted
 from service.formats.format import Input, check_shape
 from service.grammar import to_query
 from service.numerics.dtypes import FLOAT64, INT64, REAL_DTYPES, Elements

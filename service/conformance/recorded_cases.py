@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from service.analysis.explanation.places import counted
 from service.conformance.questions import Question
 from service.conformance.release import FORMAT, INDEX, SCHEMA, SUITE, SUMS, Release
 from service.conformance.tolerance import Expectation
-from service.errors import InvalidBody
+from service.errors import InvalidBody, counted
 
 # What a table says beside its cosines and sines.
 _DETAILS = ("inv_freq", "attention_factor")

@@ -12,13 +12,12 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from service.analysis.explanation.places import counted
 from service.conformance import implementations
 from service.conformance.implementations import PROTOCOL, Conduct, ending_of
 from service.conformance.judging import Judgement
 from service.conformance.named import UNEXPLAINED, Named
 from service.conformance.recorded_cases import RecordedCase
-from service.errors import shortened
+from service.errors import counted, shortened
 
 Status: TypeAlias = Literal["passes", "fails", "errs", "unsupported", "not_asked"]
 

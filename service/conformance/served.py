@@ -14,7 +14,6 @@ import orjson
 from fastapi import FastAPI
 from starlette.requests import Request
 
-from service.analysis.explanation.places import counted
 from service.conformance.release import ARCHIVE, PATH, SUMS, Release, changes
 from service.delivery.dispatch import Delivery
 from service.delivery.handler import add_page
@@ -22,7 +21,7 @@ from service.delivery.negotiation import TEXT_MEDIA_TYPE
 from service.delivery.openapi.operations import Page
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.responses import Answer, WholeFile
-from service.errors import NotFound, RevisionRetired, shortened
+from service.errors import NotFound, RevisionRetired, counted, shortened
 from service.formats.json_text import JSON
 from service.lazily import MadeOnDemand
 from service.routes.browser_pages import BrowserRoute, plain_page

@@ -13,11 +13,11 @@ import pytest
 
 from service import conformance_command
 from service.__main__ import main
-from service.analysis.explanation.places import counted
 from service.conformance.files.vector_file import Asked, VectorFile
 from service.conformance.questions import Question
 from service.conformance.recorded_cases import RecordedCase, cases_in
 from service.conformance.release import Release
+from service.errors import counted
 from tests.conformance.engines.broken import BROKEN
 
 ENGINE = Path(__file__).parent / "engines" / "rotary.py"

@@ -19,10 +19,11 @@ from service.analysis.explanation.catalogue import Mistake, mistake
 from service.analysis.explanation.engine import Explanation
 from service.analysis.explanation.faults import of_length, with_mistakes
 from service.analysis.explanation.measured import UNIT
-from service.analysis.explanation.places import Finding, placed_along, plural
+from service.analysis.explanation.places import Finding, placed_along
 from service.analysis.explanation.views import HALF_STEP, evenly
 from service.analysis.precision import narrowest_dtype, rounded, spacing
 from service.analysis.round_numbers import round_numbers
+from service.errors import plural
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from service.errors import plural
 from service.numerics.phasors import Indices
 
 _MOST_LISTED = 8
@@ -75,19 +76,6 @@ def span_of(where: Indices, length: int, noun: str) -> PlaceSpan:
         return PlaceSpan(f"{many} {text}", values, is_pattern=False)
     text = ", ".join(map(str, listed))
     return PlaceSpan(f"{count} of {length} {many}, {text}, …", values, is_pattern=False)
-
-
-_PLURALS = {"batch": "batches", "query": "queries", "frequency": "frequencies"}
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun, such as the name of an axis."""
-    return _PLURALS.get(noun, f"{noun}s")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things in words."""
-    return f"{count} {noun if count == 1 else plural(noun)}"
 
 
 def _ordinal(number: int) -> str:
